@@ -1,0 +1,48 @@
+"""The one tree of errors: each class has an exit code, and each message says what to do next."""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_REGRESSION = 1
+EXIT_USAGE = 2
+EXIT_HARNESS = 3
+EXIT_NOTHING_MEASURED = 4
+
+
+class HarnessError(Exception):
+    """What went wrong, where, and the next step, as one line.
+
+    Raised anywhere on the host side, caught once, in ``harness.cli``.
+    """
+
+    exit_code = EXIT_HARNESS
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+class UsageError(HarnessError):
+    """The call or the configuration is wrong: nothing was started."""
+
+    exit_code = EXIT_USAGE
+
+
+class EnvironmentUnavailable(HarnessError):
+    """The machine lacks what the harness itself needs (an installer, an index, a daemon, a writable folder)."""
+
+
+class ResultsError(HarnessError):
+    """The results folder cannot be read or written."""
+
+
+class NothingMeasured(HarnessError):
+    """The run ended without one measurement: never to be mistaken for a pass."""
+
+    exit_code = EXIT_NOTHING_MEASURED

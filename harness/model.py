@@ -1,0 +1,163 @@
+"""The values that travel between the stations: frozen, typed, serialisable.
+
+See ``docs/glossary.md`` for the words. Imports nothing of the harness but the probe's wire format.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.probe.wire import RunRecord
+
+#: The packages a stack pins, in the order its id spells them; any of them can be the varied axis.
+AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
+    """One set of pinned versions."""
+
+    python: str  #: "3.11"
+    versions: dict[str, str]  #: of the axes, and of any other framework under test
+    label: str = ""  #: what a person calls it (a named stack, or the varied version); never used for identity
+
+    @property
+    def id(self) -> str:
+        """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name."""
+        ordered = [a for a in AXES if a in self.versions] + sorted(set(self.versions) - set(AXES))
+        return "-".join([f"py{self.python}", *(f"{name}{self.versions[name]}" for name in ordered)])
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+class LockedStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack with every package it installs pinned."""
+
+    stack: Stack
+    requirements: tuple[str, ...]  #: ``name==version`` with markers, sorted, for every package
+    sha256: str  #: of the requirements
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack made real on this machine, or why it could not be."""
+
+    stack: Stack
+    lock_sha256: str
+    python: str = ""  #: path of its interpreter; empty when it could not be built
+    installed: dict[str, str] = {}  #: distribution -> version, everything
+    code_sha256: str = ""  #: of the installed code of the framework under test
+    failure: Failed | None = None
+    build_s: float = 0.0
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """Stack x scenario x variant x device mode."""
+
+    stack: Stack
+    scenario: str
+    scenario_version: int
+    variant: str
+    device: str
+    framework: str
+    parameters: dict[str, Any]
+
+    @property
+    def workload(self) -> str:
+        """The cell without its stack: what is compared across stacks. ``scenario/variant/device``."""
+        return f"{self.scenario}/{self.variant}/{self.device}"
+
+    @property
+    def id(self) -> str:
+        """``stack/scenario/variant/device``: selection, file names, CI and reports share it."""
+        return f"{self.stack.id}/{self.workload}"
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+class Passed(msgspec.Struct, frozen=True, tag="passed"):
+    """Ran to its end."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """Ended early: ``stage`` is install, import, init, forward, backward, step or harness."""
+
+    stage: str
+    signature: str
+    detail: str = ""
+
+
+class OutOfMemory(msgspec.Struct, frozen=True, tag="out_of_memory"):
+    """Memory ended it, in ``phase``."""
+
+    phase: str
+    detail: str = ""
+
+
+class TimedOut(msgspec.Struct, frozen=True, tag="timed_out"):
+    """No sign of life for ``limit_s``, last seen in ``stage``."""
+
+    stage: str
+    limit_s: float
+
+
+class Skipped(msgspec.Struct, frozen=True, tag="skipped"):
+    """Not run on purpose."""
+
+    reason: str
+
+
+Outcome = Passed | Failed | OutOfMemory | TimedOut | Skipped
+
+
+class Hardware(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it ran, as far as a comparison must know."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    gpus: tuple[str, ...] = ()
+    gpu_driver: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, as it is stored."""
+
+    schema: int
+    cell: Cell
+    lock_sha256: str
+    code_sha256: str
+    probe_sha256: str  #: of the probe's code and the scenario's files
+    installed: dict[str, str]
+    hardware: Hardware
+    session: str  #: results of one session were measured in interleaved rounds; only their times are comparable
+    started_at: str  #: UTC, ISO 8601
+    duration_s: float
+    outcome: Outcome
+    record: RunRecord | None = None  #: without its ``detail``, which the store keeps apart
+    detail_sha256: dict[str, str] = {}  #: part of the detail -> hash, so that equal parts need not be read
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One judged difference, or one oracle that does not hold."""
+
+    cell: str
+    stack: str
+    scenario: str
+    variant: str
+    device: str
+    metric: str
+    phase: str
+    kind: str  #: regression, improvement, changed, wrong, failed
+    value: Any
+    baseline_value: Any
+    ratio: float | None
+    unit: str
+    significant: bool
+    relevant: bool
+    message: str
+    rank: int | None = None  #: the worst rank
+    interval: tuple[float, float] | None = None  #: 95 % of the ratio, where it was estimated
+    evidence: tuple[str, ...] = ()

@@ -1,0 +1,79 @@
+"""What a framework's adapter offers the probe. One module per framework, with these names at its top level.
+
+An adapter runs inside the measured environment only; ``harness.probe.frameworks.deepspeed`` is the model to follow, and
+``docs/add-a-framework.md`` walks through a new one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol
+
+from harness.probe.wire import PhaseReading
+
+
+class Meter(Protocol):
+    """Counts memory, operations and communication of the process that it is entered in."""
+
+    def __enter__(self) -> "Meter": ...
+
+    def __exit__(self, *exc: object) -> Optional[bool]: ...
+
+    def begin(self) -> None:
+        """A phase begins: its peaks start from what is held now, its counts from zero."""
+
+    def end(self) -> PhaseReading:
+        """The phase ended: its peaks, what is still held, its counts (``seconds`` and ``host_calls`` are left 0)."""
+
+
+class Training(Protocol):
+    """One rank's live training job. A step is ``micro_batches`` times forward, backward, step."""
+
+    micro_batches: int
+
+    def forward(self, micro_batch: int) -> None: ...
+
+    def backward(self, micro_batch: int) -> None: ...
+
+    def step(self, micro_batch: int) -> None: ...
+
+    def next_batch(self) -> None:
+        """Called between steps, untimed: moves on to the fixed data of the next step."""
+
+    def loss(self) -> float:
+        """Mean loss over the micro-batches and ranks of the step just done (every rank calls it)."""
+
+    def gradient_norm(self) -> Optional[float]:
+        """The global gradient norm of the step just done, where the framework tells it (every rank calls it)."""
+
+    def parameters(self) -> Optional[Dict[str, List[float]]]:
+        """Whole parameters in fp32 as flat lists or tensors, by name (every rank calls it; rank 0's answer counts)."""
+
+    def configuration(self) -> Dict[str, Any]:
+        """The effective configuration as dotted keys and JSON scalars."""
+
+
+class Framework(Protocol):
+    """The module-level names of an adapter."""
+
+    def preload(self, device: str) -> None:
+        """Import what every cell needs, once per environment, before ranks are forked from this process. Must start no
+        thread and touch no device."""
+
+    def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
+        """How many rank processes to start (1 in ``sim``, however many ranks are simulated)."""
+
+    def meter(self, parameters: Mapping[str, Any], device: str) -> Meter: ...
+
+    def start(
+        self,
+        parameters: Mapping[str, Any],
+        device: str,
+        shape: Mapping[str, Any],
+        measured: Callable[[], ContextManager[None]],
+    ) -> Training:
+        """Join the ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_* are set) and build the job; what counts
+        as the ``init`` phase runs inside ``with measured():``."""
+        ...
+
+    def truth(self, parameters: Mapping[str, Any], shape: Mapping[str, Any], steps: int) -> Optional[Any]:
+        """The same training without the framework (see ``harness.probe.truth``); None where there is none."""

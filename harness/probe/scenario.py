@@ -1,0 +1,159 @@
+"""How a scenario is declared. Standard library only: the host lists scenarios without importing torch.
+
+A scenario file holds one module-level ``SCENARIO``::
+
+    from harness.probe.scenario import Scenario, one_by_one
+
+    SCENARIO = Scenario(
+        version=1,
+        summary="Llama under ZeRO-3: forward, backward, step.",
+        framework="harness.probe.frameworks.deepspeed",
+        parameters={"model": "llama-3-8b", "zero_stage": 3},
+        devices={"cpu": {"model": "llama-tiny"}},
+        variants=one_by_one(gradient_checkpointing=("none", "reentrant", "non_reentrant")),
+    )
+
+``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that the
+scenario runs in, each with the parameters it changes there; a variant changes parameters once more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import itertools
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Tuple
+
+DEVICES = ("sim", "cpu", "cuda")
+
+#: The name of the variant that changes nothing.
+BASE_VARIANT = "base"
+
+
+class ScenarioError(ValueError):
+    """A scenario file does not declare what it should; the message names the file and the field."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """One fixed workload. Raise ``version`` whenever the work it does changes: results of different versions are never
+    compared."""
+
+    version: int
+    summary: str
+    framework: str
+    parameters: Mapping[str, Any]
+    devices: Mapping[str, Mapping[str, Any]]
+    variants: Tuple[Mapping[str, Any], ...] = ({},)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.devices) - set(DEVICES))
+        if unknown:
+            raise ScenarioError(f"devices: no such device mode: {', '.join(unknown)} (known: {', '.join(DEVICES)})")
+        for where, changes in [*self.devices.items(), *((variant_id(v), v) for v in self.variants)]:
+            strange = sorted(set(changes) - set(self.parameters))
+            if strange:
+                raise ScenarioError(f"{where}: changes what is no parameter: {', '.join(strange)}")
+
+    @property
+    def variant_ids(self) -> List[str]:
+        return [variant_id(variant) for variant in self.variants]
+
+    def resolve(self, variant: str, device: str) -> Dict[str, Any]:
+        """The parameters of one cell: the scenario's, changed for the device, then by the variant.
+
+        A variant that is not declared may be spelled out (``zero_stage=2,dtype=fp32``) as long as every name is one of
+        the scenario's parameters. Raises ScenarioError.
+        """
+        if device not in self.devices:
+            raise ScenarioError(f"does not run on {device} (it runs on: {', '.join(self.devices)})")
+        declared = {variant_id(v): v for v in self.variants}
+        changes = declared[variant] if variant in declared else parse_variant(variant, self.parameters)
+        return {**self.parameters, **self.devices[device], **changes}
+
+
+def variant_id(changes: Mapping[str, Any]) -> str:
+    """``gradient_checkpointing=none,zero_stage=2``: names in the order given; ``base`` for no change at all."""
+    return ",".join(f"{name}={_spell(value)}" for name, value in changes.items()) or BASE_VARIANT
+
+
+def parse_variant(text: str, parameters: Mapping[str, Any]) -> Dict[str, Any]:
+    """The reverse of `variant_id`, each value read as the type that the parameter already has. Raises ScenarioError."""
+    if text == BASE_VARIANT:
+        return {}
+    changes: Dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or name not in parameters:
+            raise ScenarioError(f"no such variant: {text} ({name!r} is no parameter of this scenario)")
+        changes[name] = _read(value, parameters[name], text)
+    return changes
+
+
+def one_by_one(**values: Tuple[Any, ...]) -> Tuple[Mapping[str, Any], ...]:
+    """Variants that change one parameter each: the values of the first parameter, then of the second, ..."""
+    return tuple({name: value} for name, choices in values.items() for value in choices)
+
+
+def grid(**values: Tuple[Any, ...]) -> Tuple[Mapping[str, Any], ...]:
+    """Variants for every combination of the values."""
+    return tuple(dict(zip(values, combination)) for combination in itertools.product(*values.values()))
+
+
+def load(file: Path) -> Scenario:
+    """The scenario that a file declares. Raises ScenarioError, naming the file."""
+    spec = importlib.util.spec_from_file_location(f"scenarios.{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ScenarioError(f"{file}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: {error}") from error
+    except Exception as error:
+        raise ScenarioError(f"{file}: does not load: {type(error).__name__}: {error}") from error
+    found = getattr(module, "SCENARIO", None)
+    if not isinstance(found, Scenario):
+        raise ScenarioError(f"{file}: has no SCENARIO = Scenario(...)")
+    return found
+
+
+def find(folder: Path) -> Dict[str, Path]:
+    """The scenario files of a folder by name: every module in it that declares a SCENARIO."""
+    return {
+        file.stem: file
+        for file in sorted(folder.glob("*.py"))
+        if file.stem not in ("__init__", "conftest", "models") and not file.stem.startswith("_")
+    }
+
+
+def load_shapes(folder: Path) -> Dict[str, Dict[str, Any]]:
+    """``SHAPES`` of the folder's ``models.py``: model name -> the fields of its transformers configuration."""
+    file = folder / "models.py"
+    spec = importlib.util.spec_from_file_location("scenarios.models", file)
+    if spec is None or spec.loader is None or not file.exists():
+        raise ScenarioError(f"{file}: not there; it holds the shapes of the models")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault("scenarios.models", module)
+    spec.loader.exec_module(module)
+    shapes: Dict[str, Dict[str, Any]] = module.SHAPES
+    return shapes
+
+
+def _spell(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def _read(text: str, like: Any, variant: str) -> Any:
+    try:
+        if text == "none" and not isinstance(like, str):
+            return None
+        if isinstance(like, bool):
+            return {"true": True, "false": False}[text]
+        if isinstance(like, (int, float)):
+            return type(like)(float(text)) if isinstance(like, int) else float(text)
+    except (KeyError, ValueError):
+        raise ScenarioError(f"no such variant: {variant} ({text!r} is no {type(like).__name__})") from None
+    return text
