@@ -6,9 +6,9 @@ An adapter runs inside the measured environment only; ``harness.probe.frameworks
 
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol
+from typing import Any, Callable, ContextManager, Dict, Mapping, Optional, Protocol
 
-from harness.probe.wire import PhaseReading
+from harness.probe.wire import Numerics, PhaseReading
 
 
 class Meter(Protocol):
@@ -39,14 +39,16 @@ class Training(Protocol):
     def next_batch(self) -> None:
         """Called between steps, untimed: moves on to the fixed data of the next step."""
 
-    def loss(self) -> float:
-        """Mean loss over the micro-batches and ranks of the step just done (every rank calls it)."""
+    def loss(self) -> Optional[float]:
+        """Mean loss over the micro-batches and ranks of the step just done (every rank calls it); None where values mean
+        nothing (``sim``)."""
 
     def gradient_norm(self) -> Optional[float]:
         """The global gradient norm of the step just done, where the framework tells it (every rank calls it)."""
 
-    def parameters(self) -> Optional[Dict[str, List[float]]]:
-        """Whole parameters in fp32 as flat lists or tensors, by name (every rank calls it; rank 0's answer counts)."""
+    def parameters(self) -> Optional[Mapping[str, Any]]:
+        """Whole parameters by name, as `Framework.judge` wants them (every rank calls it); None where values mean
+        nothing."""
 
     def configuration(self) -> Dict[str, Any]:
         """The effective configuration as dotted keys and JSON scalars."""
@@ -75,5 +77,14 @@ class Framework(Protocol):
         as the ``init`` phase runs inside ``with measured():``."""
         ...
 
-    def truth(self, parameters: Mapping[str, Any], shape: Mapping[str, Any], steps: int) -> Optional[Any]:
-        """The same training without the framework (see ``harness.probe.truth``); None where there is none."""
+    def judge(
+        self,
+        parameters: Mapping[str, Any],
+        device: str,
+        shape: Mapping[str, Any],
+        steps: int,
+        trained: Mapping[str, Any],
+        numerics: Numerics,
+    ) -> None:
+        """Train the same without the framework for ``steps`` steps and fill in the ``true_*`` and ``*_error`` fields of
+        ``numerics``; ``trained`` is what `Training.parameters` gave. Called on every rank, rank 0's figures count."""

@@ -125,7 +125,7 @@ def find(folder: Path) -> Dict[str, Path]:
     return {
         file.stem: file
         for file in sorted(folder.glob("*.py"))
-        if file.stem not in ("__init__", "conftest", "models") and not file.stem.startswith("_")
+        if file.stem not in ("__init__", "conftest", "models", "test_scenarios") and not file.stem.startswith("_")
     }
 
 

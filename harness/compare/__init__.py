@@ -1,0 +1,19 @@
+"""Results in, findings out. Pure; see ``docs/how-comparison-works.md``."""
+
+from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
+from harness.compare.exits import FAIL_ON, exit_code
+from harness.compare.thresholds import Thresholds
+from harness.compare.verdicts import compare
+
+__all__ = [
+    "FAIL_ON",
+    "Comparison",
+    "DetailOf",
+    "Group",
+    "NotCompared",
+    "Span",
+    "StepTime",
+    "Thresholds",
+    "compare",
+    "exit_code",
+]

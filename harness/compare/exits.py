@@ -1,0 +1,34 @@
+"""What a comparison means to a CI job: one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from harness.compare.comparison import Comparison
+from harness.compare.metrics import BY_NAME
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from harness.model import Finding
+
+#: The words of ``--fail-on``.
+FAIL_ON = ("memory", "time", "numerics", "crash")
+
+
+def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
+    """1 where a finding that matters answers to ``fail_on``; 4 where nothing was measured, or nothing that was measured
+    could be compared; else 0. Changed defaults and warnings never fail."""
+    if any(fails(found, fail_on) for found in comparison.findings):
+        return EXIT_REGRESSION
+    others = any(stack.id != comparison.baseline for stack in comparison.stacks)
+    if comparison.passed == 0 or (others and comparison.compared == 0):
+        return EXIT_NOTHING_MEASURED
+    return EXIT_OK
+
+
+def fails(found: Finding, fail_on: Collection[str]) -> bool:
+    """Whether a finding answers to one of the words. Running out of memory is a crash, and a matter of memory."""
+    if not (found.relevant and found.significant) or found.kind not in ("regression", "wrong", "failed"):
+        return False
+    words = {BY_NAME[found.metric].fails}
+    if found.metric == "outcome" and str(found.value).startswith("out of memory"):
+        words.add("memory")
+    return not words.isdisjoint(fail_on)

@@ -1,0 +1,95 @@
+"""The numerics oracle: plain PyTorch with the same weights and batches. It needs no baseline."""
+
+from __future__ import annotations
+
+import math
+
+from harness.compare.metrics import numerics
+from harness.compare.pairs import Pair
+from harness.compare.wording import quantity, shortened
+from harness.model import Finding
+from harness.probe.wire import Numerics
+
+_WRONG = {
+    "loss_error": ("forward", "the loss is wrong"),
+    "gradient_norm_error": ("backward", "the gradient norm is wrong"),
+    "parameter_error": ("step", "the updated parameters are wrong"),
+}
+
+
+def judge(pair: Pair) -> list[Finding]:
+    """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
+    record = pair.result.record
+    if record is None:
+        return []
+    worst: dict[str, tuple[float, int, Numerics]] = {}
+    for rank, name, distance in numerics(record):
+        size = distance if math.isfinite(distance) else math.inf
+        if size > 1 and size > worst.get(name, (0.0, 0, None))[0] and rank.numerics is not None:
+            worst[name] = (size, rank.rank, rank.numerics)
+    for entry in record.ranks:
+        if entry.numerics is not None and "loss_error" not in worst and _lost(entry.numerics):
+            worst["loss_error"] = (math.inf, entry.rank, entry.numerics)
+    return [_finding(pair, name, *worst[name]) for name in _WRONG if name in worst]
+
+
+def _lost(numbers: Numerics) -> bool:
+    """Whether a loss is no number where the truth has one (or where there is no truth to say that it should be)."""
+    for step, loss in enumerate(numbers.losses):
+        truth = numbers.true_losses[step] if step < len(numbers.true_losses) else 0.0
+        if not _finite(loss) and _finite(truth):
+            return True
+    return False
+
+
+def _finding(pair: Pair, name: str, size: float, rank: int, numbers: Numerics) -> Finding:
+    phase, words = _WRONG[name]
+    measured = size if math.isfinite(size) else "not a number"
+    distance = quantity(size, "tolerances") + " from plain PyTorch" if math.isfinite(size) else "not a number"
+    return pair.finding(
+        metric=name,
+        phase=phase,
+        kind="wrong",
+        value=measured,
+        baseline_value=_baseline_value(pair, name),
+        ratio=None,
+        unit="tolerances",
+        significant=True,
+        relevant=True,
+        message=f"{words}: {distance}, rank {rank}",
+        rank=rank,
+        evidence=_evidence(name, numbers),
+    )
+
+
+def _baseline_value(pair: Pair, name: str) -> float | None:
+    if pair.baseline is None or pair.baseline is pair.result or pair.baseline.record is None:
+        return None
+    distances = [value for _, metric, value in numerics(pair.baseline.record) if metric == name and _finite(value)]
+    return max(distances, default=None)
+
+
+def _evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
+    lines = []
+    if name == "loss_error":
+        lines = _beside("losses", numbers.losses, numbers.true_losses)
+    elif name == "gradient_norm_error":
+        lines = _beside("gradient norms", numbers.gradient_norms, numbers.true_gradient_norms)
+    if numbers.note:
+        lines.append(shortened(numbers.note))
+    return tuple(lines)
+
+
+def _beside(words: str, measured: list[float] | list[float | None], true: list[float]) -> list[str]:
+    if not measured:
+        return []
+    text = f"{words} {_numbers(measured)}"
+    return [f"{text}; plain PyTorch {_numbers(true)}" if true else text]
+
+
+def _numbers(values: list[float] | list[float | None]) -> str:
+    return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:5])
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)

@@ -1,0 +1,77 @@
+"""Cells that did not pass: a failure never vanishes, whatever the baseline did."""
+
+from __future__ import annotations
+
+from harness.compare.pairs import Pair, why_not
+from harness.compare.wording import outcome_text, shortened
+from harness.model import Failed, Finding, Outcome, OutOfMemory, Passed, TimedOut
+
+
+def judge(pair: Pair) -> Finding | None:
+    """The finding for a cell that failed, or that passes where the baseline fails."""
+    base = pair.baseline
+    passed = isinstance(pair.result.outcome, Passed)
+    base_passed = base is not None and isinstance(base.outcome, Passed)
+    if passed and (base is None or base_passed or not _broke(base.outcome) or why_not(pair)):
+        return None
+    own, text = pair.result.outcome, outcome_text(pair.result.outcome)
+    theirs = outcome_text(base.outcome) if base is not None else None
+    if passed:
+        kind, relevant, message = "improvement", True, f"passes; the baseline {theirs}"
+    elif base is pair.result:
+        kind, relevant, message = "failed", False, f"the baseline itself: {text}"
+    elif base is None or not _broke(base.outcome):
+        beside = "passed" if base_passed else "has no result for it"
+        kind, relevant, message = "failed", True, f"{text}; the baseline {beside}"
+    elif (stage(own), _signature(own)) == (stage(base.outcome), _signature(base.outcome)):
+        kind, relevant, message = "failed", False, f"{text}, as the baseline does"
+    else:
+        kind, relevant, message = "failed", False, f"{text}; the baseline fails as well: {theirs}"
+    return pair.finding(
+        metric="outcome",
+        phase=stage(own) if not passed else stage(base.outcome) if base else "",
+        kind=kind,
+        value=text,
+        baseline_value=theirs,
+        ratio=None,
+        unit="",
+        significant=True,
+        relevant=relevant,
+        message=message,
+        evidence=_evidence(own),
+    )
+
+
+def stage(outcome: Outcome) -> str:
+    """Where it ended; empty where it passed or was skipped."""
+    match outcome:
+        case Failed(stage=where) | TimedOut(stage=where) | OutOfMemory(phase=where):
+            return where
+    return ""
+
+
+def signature(outcome: Outcome) -> str:
+    """One short line that is the same for the same fault; empty where it passed or was skipped."""
+    return _signature(outcome)
+
+
+def _broke(outcome: Outcome) -> bool:
+    """Whether the stack, not the harness, ended it."""
+    return isinstance(outcome, (OutOfMemory, TimedOut)) or (isinstance(outcome, Failed) and outcome.stage != "harness")
+
+
+def _signature(outcome: Outcome) -> str:
+    match outcome:
+        case Failed(signature=text):
+            return text
+        case OutOfMemory():
+            return "out of memory"
+        case TimedOut(limit_s=limit_s):
+            return f"no sign of life for {limit_s:g} s"
+    return ""
+
+
+def _evidence(outcome: Outcome) -> tuple[str, ...]:
+    if isinstance(outcome, (Failed, OutOfMemory)) and outcome.detail.strip():
+        return (f"it said: {shortened(outcome.detail.strip().splitlines()[-1])}",)
+    return ()

@@ -1,0 +1,120 @@
+"""Which result is compared with which, and why some are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from harness.compare.comparison import NotCompared
+from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """One cell, and the baseline's result for the same workload. The baseline's own cell is paired with itself."""
+
+    stack: str
+    workload: str
+    result: Result
+    baseline: Result | None
+    baseline_again: Result | None = None  #: a second run of the baseline in the same session, where there is one
+
+    def finding(self, **fields: Any) -> Finding:
+        """A finding on this cell."""
+        cell = self.result.cell
+        return Finding(
+            cell=f"{self.stack}/{self.workload}",
+            stack=self.stack,
+            scenario=cell.scenario,
+            variant=cell.variant,
+            device=cell.device,
+            **fields,
+        )
+
+
+class Index:
+    """Results by workload and stack: the newest of each cell counts."""
+
+    def __init__(self, results: Iterable[Result], baseline: str) -> None:
+        self.baseline = baseline
+        self.stacks: dict[str, Stack] = {}
+        self.superseded = 0
+        self._baseline_runs: dict[str, list[Result]] = {}
+        self._newest: dict[str, dict[str, Result]] = {}
+        ids: dict[Any, str] = {}
+        for result in results:
+            cell = result.cell
+            pins = (cell.stack.python, *cell.stack.versions.items())
+            stack = ids.get(pins)
+            if stack is None:
+                stack = ids[pins] = cell.stack.id
+                self.stacks.setdefault(stack, cell.stack)
+            workload = cell.workload
+            by_stack = self._newest.setdefault(workload, {})
+            known = by_stack.get(stack)
+            if known is not None:
+                self.superseded += 1
+            if known is None or result.started_at > known.started_at:
+                by_stack[stack] = result
+            if stack == baseline:
+                self._baseline_runs.setdefault(workload, []).append(result)
+
+    def pairs(self) -> list[Pair]:
+        """Every newest result with the baseline's, workloads in the order they came."""
+        pairs = []
+        for workload, by_stack in self._newest.items():
+            base = by_stack.get(self.baseline)
+            again = self._again(workload, base)
+            pairs += [Pair(stack, workload, result, base, again) for stack, result in by_stack.items()]
+        return pairs
+
+    def _again(self, workload: str, base: Result | None) -> Result | None:
+        if base is None:
+            return None
+        runs = self._baseline_runs[workload]
+        return next((r for r in runs if r is not base and r.session == base.session), None)
+
+
+def why_not(pair: Pair) -> str:
+    """Why a cell that passed cannot be compared with the baseline's at all; empty where it can."""
+    base = pair.baseline
+    if base is None:
+        return "the baseline has no result for it"
+    if isinstance(base.outcome, Skipped):
+        return f"the baseline was skipped: {base.outcome.reason}"
+    mine, theirs = pair.result, base
+    if mine.cell.scenario_version != theirs.cell.scenario_version:
+        return (
+            f"different workloads: scenario version {mine.cell.scenario_version} against the baseline's "
+            f"{theirs.cell.scenario_version}; run the older one again"
+        )
+    if mine.cell.framework != theirs.cell.framework:
+        return f"different adapters: {mine.cell.framework} against the baseline's {theirs.cell.framework}"
+    if mine.cell.parameters != theirs.cell.parameters:
+        names = sorted(
+            name
+            for name in {**mine.cell.parameters, **theirs.cell.parameters}
+            if mine.cell.parameters.get(name) != theirs.cell.parameters.get(name)
+        )
+        return f"different workloads: the baseline ran with another {', '.join(names)}"
+    if mine.probe_sha256 != theirs.probe_sha256:
+        return "measured by different versions of the probe; run the older one again"
+    if mine.record is not None and theirs.record is not None:
+        if mine.record.world_size != theirs.record.world_size:
+            return f"{mine.record.world_size} ranks against the baseline's {theirs.record.world_size}"
+        if mine.cell.device == "cuda" and mine.hardware.gpus != theirs.hardware.gpus:
+            return "different GPUs: allocators round differently on them"
+    return ""
+
+
+def left_out(pair: Pair) -> NotCompared | None:
+    """The entry for a cell that has no measurement of its own: skipped, or ended by the harness itself."""
+    match pair.result.outcome:
+        case Skipped(reason=reason):
+            return NotCompared(pair.stack, pair.workload, "everything", f"skipped: {reason}")
+        case Failed(stage="harness", signature=signature):
+            return NotCompared(pair.stack, pair.workload, "everything", f"the harness failed: {signature}")
+        case Passed() if pair.result.record is None:
+            return NotCompared(pair.stack, pair.workload, "everything", "its measurements are missing")
+    return None

@@ -1,0 +1,51 @@
+"""From which size on a difference matters: the defaults, and why each is what it is.
+
+Read from ``[tool.dsregress.thresholds]``. A difference is *relevant* when it reaches both its floor (an absolute size,
+against differences that are large in percent of nearly nothing) and its share of the baseline's value. Thresholds never
+decide whether a difference is *real*: see ``docs/how-comparison-works.md``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Floors carry their unit in the name; shares are fractions of the baseline's value (0.03 is 3 %)."""
+
+    #: 64 KiB is more than a framework's bookkeeping tensors take, and less than one layer of the smallest model here.
+    memory_bytes: int = 64 * 1024
+    #: 3 % of an 80 GiB card is 2.4 GiB, about the headroom a tuned job is left with.
+    memory_share: float = 0.03
+    #: 5,000 calls cost a Python interpreter about a millisecond.
+    host_calls: int = 5_000
+    #: Releases differ by a few per cent in bookkeeping; a hook that runs once more per module shows as far more.
+    host_calls_share: float = 0.25
+    #: 100 launches cost about half a millisecond of host time on a GPU.
+    op_launches: int = 100
+    op_launches_share: float = 0.10
+    #: Recomputing one layer of the smallest model is more than this.
+    flops: int = 1_000_000
+    flops_share: float = 0.02
+    #: One call more per step is noise to a network, a handful is a change of algorithm in a small model.
+    collective_count: int = 4
+    collective_count_share: float = 0.05
+    collective_bytes: int = 64 * 1024
+    collective_bytes_share: float = 0.03
+    #: Below a millisecond a step is made of interpreter start and timer overhead.
+    time_s: float = 0.001
+    #: The same release differs from itself by up to 15 % between runs of a shared machine; paired rounds take most of
+    #: that away, and less than 10 % is what people put up with for a fix.
+    time_share: float = 0.10
+    #: With 6 pairs, chance alone puts all on one side once in 32 times; fewer cannot be told from chance at all.
+    rounds: int = 6
+    #: The chance that a report in which nothing differs calls any step time significant, over all its stacks.
+    time_false_alarm: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not value >= 0:
+                raise ValueError(f"{name} must not be negative (it is {value})")
+        if not 0 < self.time_false_alarm < 1:
+            raise ValueError(f"time_false_alarm must be between 0 and 1 (it is {self.time_false_alarm})")

@@ -1,0 +1,188 @@
+"""Step time: noisy, so a difference must first be told from chance, then from what the baseline differs from itself."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.compare import statistics
+from harness.compare.comparison import NotCompared, StepTime
+from harness.compare.metrics import BY_NAME
+from harness.compare.pairs import Pair
+from harness.compare.thresholds import Thresholds
+from harness.compare.wording import quantity
+from harness.model import Finding
+
+METRIC = BY_NAME["step_time_s"]
+
+#: A baseline's own rounds, split in two, must leave this many pairs to say anything about its noise.
+CONTROL_PAIRS = 3
+
+Rounds = Sequence[tuple[float, float]]  #: (candidate, baseline) seconds of one round
+
+
+def judge(
+    pairs: Sequence[Pair], thresholds: Thresholds
+) -> tuple[list[Finding], list[StepTime], list[StepTime], list[NotCompared]]:
+    """Findings, every step time with its verdict, the controls, and what could not be timed. ``pairs`` passed."""
+    controls = _controls([pair for pair in pairs if pair.baseline is pair.result])
+    timed: list[Pair] = []
+    rounds: list[Rounds] = []
+    silent: list[NotCompared] = []
+    for pair in pairs:
+        if pair.baseline is pair.result:
+            continue
+        usable, reason = _usable(pair, thresholds)
+        if reason:
+            silent.append(NotCompared(pair.stack, pair.workload, METRIC.name, reason))
+        elif usable:
+            timed.append(pair)
+            rounds.append(usable)
+    raw = _estimate(timed, rounds)
+    corrected = statistics.holm(np.array([time.p_value for time in raw])) if raw else np.empty(0)
+    findings, times = [], []
+    for pair, time, p_value in zip(timed, raw, corrected, strict=True):
+        control = controls.get(pair.workload)
+        judged, found = _verdict(pair, time, float(p_value), control, thresholds)
+        times.append(judged)
+        findings += found
+        if judged.verdict == "unknown":
+            silent.append(
+                NotCompared(
+                    pair.stack,
+                    pair.workload,
+                    METRIC.name,
+                    f"not enough data to say whether its step takes longer ({judged.pairs} rounds; ask for more "
+                    "with --rounds)",
+                )
+            )
+    return findings, times, list(controls.values()), silent
+
+
+def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
+    """The rounds that can be paired, or why they cannot be."""
+    base = pair.baseline
+    if base is None or base.record is None or pair.result.record is None:
+        return [], ""
+    mine, theirs = pair.result.record.round_s, base.record.round_s
+    if not mine or not theirs:
+        return [], "" if bool(mine) == bool(theirs) else "only one side was timed"
+    if pair.result.session != base.session:
+        return [], "timed in another session than the baseline; --fresh measures both together"
+    if pair.result.hardware != base.hardware:
+        return [], "timed on other hardware than the baseline"
+    usable = _finite(mine, theirs)
+    if len(usable) < thresholds.rounds:
+        return [], f"{len(usable)} rounds are too few to say anything about time (at least {thresholds.rounds})"
+    return usable, ""
+
+
+def _controls(baselines: Sequence[Pair]) -> dict[str, StepTime]:
+    """The baseline against itself, by workload: a second run where there is one, else its odd rounds against its even
+    ones, neighbours in pairs."""
+    kept, rounds = [], []
+    for pair in baselines:
+        if pair.result.record is None:
+            continue
+        own = pair.result.record.round_s
+        again = pair.baseline_again.record.round_s if pair.baseline_again and pair.baseline_again.record else []
+        usable = _finite(again, own) if again else _finite(own[1::2], own[0::2])
+        if len(usable) >= CONTROL_PAIRS:
+            kept.append(pair)
+            rounds.append(usable)
+    return {time.workload: time for time in _estimate(kept, rounds)}
+
+
+def _estimate(pairs: Sequence[Pair], rounds: Sequence[Rounds]) -> list[StepTime]:
+    """All ratios, computed together for each number of rounds, in the order given; p-values not yet corrected."""
+    by_count: dict[int, list[int]] = defaultdict(list)
+    for place, usable in enumerate(rounds):
+        by_count[len(usable)].append(place)
+    found: dict[int, StepTime] = {}
+    for count, places in by_count.items():
+        seconds = np.array([rounds[place] for place in places], dtype=np.float64)
+        logs = statistics.log_ratios(seconds[:, :, 0], seconds[:, :, 1])
+        ratio, (low, high) = statistics.median_ratio(logs), statistics.interval(logs)
+        p_value, medians = statistics.p_values(logs), np.median(seconds, axis=1)
+        for row, place in enumerate(places):
+            found[place] = StepTime(
+                stack=pairs[place].stack,
+                workload=pairs[place].workload,
+                ratio=float(ratio[row]),
+                low=float(low[row]),
+                high=float(high[row]),
+                pairs=count,
+                value_s=float(medians[row, 0]),
+                baseline_s=float(medians[row, 1]),
+                p_value=float(p_value[row]),
+                verdict="control",
+            )
+    return [found[place] for place in range(len(pairs))]
+
+
+def _verdict(
+    pair: Pair, time: StepTime, p_value: float, control: StepTime | None, thresholds: Thresholds
+) -> tuple[StepTime, list[Finding]]:
+    noise = abs(math.log(control.ratio)) if control else 0.0
+    significant = (
+        p_value < thresholds.time_false_alarm
+        and (time.low > 1 or time.high < 1)
+        and abs(math.log(time.ratio)) > noise
+    )
+    relevant = significant and METRIC.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
+    limit = 1 + thresholds.time_share
+    if relevant:
+        verdict = "slower" if time.ratio > 1 else "faster"
+    else:
+        verdict = "same" if time.low > 1 / limit and time.high < limit else "unknown"
+    judged = StepTime(
+        stack=time.stack,
+        workload=time.workload,
+        ratio=time.ratio,
+        low=time.low,
+        high=time.high,
+        pairs=time.pairs,
+        value_s=time.value_s,
+        baseline_s=time.baseline_s,
+        p_value=p_value,
+        verdict=verdict,
+    )
+    return judged, [_finding(pair, judged, control, relevant=relevant)] if significant else []
+
+
+def _finding(pair: Pair, time: StepTime, control: StepTime | None, *, relevant: bool) -> Finding:
+    slower = time.ratio > 1
+    evidence = [f"{time.pairs} interleaved rounds, p = {time.p_value:.2g} after correction for all comparisons"]
+    if control is not None:
+        evidence.append(f"the baseline against itself: {ratio_text(control)}")
+    return pair.finding(
+        metric=METRIC.name,
+        phase="",
+        kind="regression" if slower else "improvement",
+        value=time.value_s,
+        baseline_value=time.baseline_s,
+        ratio=time.ratio,
+        unit="s",
+        significant=True,
+        relevant=relevant,
+        message=f"a step takes {ratio_text(time)} times as long: "
+        f"{quantity(time.baseline_s, 's')} -> {quantity(time.value_s, 's')}",
+        interval=(time.low, time.high),
+        evidence=tuple(evidence),
+    )
+
+
+def ratio_text(time: StepTime) -> str:
+    """``1.31 [1.24, 1.40]``."""
+    return f"{time.ratio:.2f} [{time.low:.2f}, {time.high:.2f}]"
+
+
+def _finite(mine: Sequence[float], theirs: Sequence[float]) -> Rounds:
+    return [
+        (a, b)
+        for a, b in zip(mine, theirs, strict=False)
+        if a is not None and b is not None and 0 < a < math.inf and 0 < b < math.inf
+    ]

@@ -1,0 +1,187 @@
+"""The comparison: results in, findings out. Pure: reads no file but through ``detail_of``, and prints nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from harness.compare import changed, exact, oracles, outcomes, timing
+from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared
+from harness.compare.history import in_version_order, spans
+from harness.compare.metrics import BY_NAME, fingerprint, worst_values
+from harness.compare.notes import notes_on
+from harness.compare.pairs import Index, Pair, left_out, why_not
+from harness.compare.thresholds import Thresholds
+from harness.compare.wording import outcome_text, stack_names
+from harness.model import Finding, Passed, Result
+
+#: Differences below the thresholds are listed up to this many, and counted beyond.
+MOST_SMALL = 5_000
+
+#: The functions that grew are looked up for this many findings, worst first.
+MOST_EXPLAINED = 200
+
+_KINDS = ("failed", "wrong", "regression", "changed", "improvement")
+
+
+def compare(
+    results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf
+) -> Comparison:
+    """Judges every result against the baseline stack's (by its id) for the same workload, and against the oracles.
+
+    Of several results of one cell the newest counts. Raises nothing for missing or failed results: they are in the
+    comparison, with the reason.
+    """
+    index = Index(results, baseline)
+    pairs = index.pairs()
+    findings: list[Finding] = []
+    small: list[Finding] = []
+    silent: list[NotCompared] = []
+    comparable: list[Pair] = []
+    judged: dict[str, set[str]] = defaultdict(set)
+    baselines = _Baselines()
+    small_differences = 0
+    for pair in pairs:
+        if (reason := left_out(pair)) is not None:
+            silent.append(reason)
+            continue
+        if (outcome := outcomes.judge(pair)) is not None:
+            findings.append(outcome)
+        findings += oracles.judge(pair)
+        reason_text = _cannot(pair)
+        if reason_text:
+            silent.append(NotCompared(pair.stack, pair.workload, "everything", reason_text))
+            continue
+        comparable.append(pair)
+        judged[pair.workload].add(pair.stack)
+        if pair.result is not pair.baseline:
+            matter, minor = baselines.judge(pair, thresholds)
+            findings += matter
+            small_differences += len(minor)
+            small += minor[: max(0, MOST_SMALL - len(small))]
+    timed, step_times, control, untimed = timing.judge(comparable, thresholds)
+    told, notes = changed.judge(comparable, detail_of)
+    groups = _groups([*findings, *timed, *told])
+    groups = _explained(groups, {(pair.stack, pair.workload): pair for pair in comparable}, detail_of)
+    stacks = in_version_order(list(index.stacks.values()))
+    names = stack_names(stacks)
+    listed = [found for group in groups for found in (group.headline, *group.related)]
+    return Comparison(
+        baseline=baseline,
+        stacks=tuple(stacks),
+        names=names,
+        results=tuple(pair.result for pair in pairs),
+        groups=tuple(groups),
+        findings=tuple(sorted([*listed, *small], key=severity)),
+        small_differences=small_differences,
+        not_compared=(*silent, *untimed),
+        step_times=tuple(step_times),
+        control=tuple(control),
+        spans=tuple(spans(groups, stacks, names, baseline, judged)),
+        notes=(*notes_on(comparable, names, index.superseded), *notes),
+        passed=sum(isinstance(pair.result.outcome, Passed) for pair in pairs),
+        compared=sum(pair.stack != baseline for pair in comparable),
+        ran=len(pairs),
+    )
+
+
+def severity(found: Finding) -> tuple[bool, int, float]:
+    """Sorts worst first: what matters, then by kind, then by size relative to the baseline."""
+    return (not found.relevant, _KINDS.index(found.kind), -_size(found))
+
+
+class _Baselines:
+    """The exact comparison, with each baseline read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[list[object], dict[tuple[str, str], float]]] = {}
+
+    def judge(self, pair: Pair, thresholds: Thresholds) -> tuple[list[Finding], list[Finding]]:
+        mine, base = pair.result.record, pair.baseline.record if pair.baseline else None
+        assert mine is not None and base is not None
+        known = self._known.get(id(base))
+        if known is None:
+            known = self._known[id(base)] = (fingerprint(base), worst_values(base))
+        if fingerprint(mine) == known[0]:
+            return [], []
+        return exact.judge(pair, worst_values(mine), known[1], thresholds)
+
+
+def _cannot(pair: Pair) -> str:
+    """Why there is no comparison with the baseline; empty where there is one."""
+    base = pair.baseline
+    if base is not None and base is not pair.result and not isinstance(base.outcome, Passed):
+        return why_not(pair) or f"the baseline {_ended(base)}"
+    if not isinstance(pair.result.outcome, Passed):
+        return f"it {_ended(pair.result)}"
+    if base is not None and base.record is None:
+        return "the baseline's measurements are missing"
+    return "" if base is pair.result else why_not(pair)
+
+
+def _ended(result: Result) -> str:
+    """How a result that did not pass ended, as the end of a sentence."""
+    text = outcome_text(result.outcome)
+    return f"ran {text}" if text.startswith("out of memory") else f"gave {text}" if text.startswith("no sign") else text
+
+
+def _size(found: Finding) -> float:
+    """How much, relative to the baseline; floors keep what grew from next to nothing from outranking all else."""
+    if found.metric not in BY_NAME or not BY_NAME[found.metric].floor:
+        return float("inf") if found.kind in ("failed", "wrong") and not isinstance(found.value, float) else 0.0
+    floor = getattr(_DEFAULTS, BY_NAME[found.metric].floor)
+    size: float = abs(found.value - found.baseline_value) / (found.baseline_value + floor or 1)
+    return size
+
+
+_DEFAULTS = Thresholds()
+
+
+def _groups(findings: Sequence[Finding]) -> list[Group]:
+    """Findings of one cell, family and direction under their most telling one, worst group first."""
+    together: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
+    for found in findings:
+        family = BY_NAME[found.metric].family
+        own = str(len(together)) if found.kind == "changed" else ""  # each changed setting speaks for itself
+        together[found.cell, family, found.kind, own].append(found)
+    groups = []
+    for members in together.values():
+        if len(members) == 1:
+            groups.append(Group(members[0]))
+            continue
+        head = _headline(members)
+        groups.append(Group(head, tuple(sorted((m for m in members if m is not head), key=severity))))
+    return sorted(groups, key=lambda group: severity(group.headline))
+
+
+def _headline(members: Sequence[Finding]) -> Finding:
+    if BY_NAME[members[0].metric].family == "memory":
+        largest = max(abs(m.value - m.baseline_value) for m in members)
+        telling = [m for m in members if abs(m.value - m.baseline_value) >= largest / 2]
+        return min(telling, key=exact.headline_order)
+    return min(members, key=severity)
+
+
+def _explained(
+    groups: Sequence[Group], pairs: dict[tuple[str, str], Pair], detail_of: DetailOf
+) -> list[Group]:
+    """Names the functions that grew, for the findings on host work that matter most."""
+    left = MOST_EXPLAINED
+    explained = []
+    for group in groups:
+        head = group.headline
+        if left and head.relevant and BY_NAME[head.metric].family == "host work":
+            left -= 1
+            pair = pairs[head.stack, f"{head.scenario}/{head.variant}/{head.device}"]
+            detail, base = detail_of(pair.result), detail_of(pair.baseline) if pair.baseline else None
+            members = [
+                msgspec.structs.replace(m, evidence=(*m.evidence, *exact.grown_functions(m, detail, base)))
+                if m.metric == "host_calls"
+                else m
+                for m in (head, *group.related)
+            ]
+            group = Group(members[0], tuple(members[1:]))
+        explained.append(group)
+    return explained

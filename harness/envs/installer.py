@@ -1,0 +1,235 @@
+"""uv, or pip where there is no uv, run under the user's own pip configuration.
+
+All commands run in an empty working folder, as uv would otherwise obey the pyproject.toml of whatever project it is in.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Mapping, Sequence
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote, urljoin
+
+from harness.envs import signatures
+from harness.envs.pip_config import PipConfig
+from harness.envs.pip_config import read as read_pip_config
+from harness.errors import EnvironmentUnavailable, UsageError
+from harness.model import Failed
+
+#: Where PyTorch publishes its CPU builds; asked when the user's own indexes have none.
+PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/torch/"
+
+_INDEX_ANSWER_S = 5.0  # an index that does not answer a page in this time is taken as out of reach
+_COMMAND_S = 1800.0
+
+
+class Installer:
+    """Runs package commands. ``uv`` is the path of its program; empty for pip."""
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        pip: PipConfig | None = None,
+        uv: str | None = None,
+        offline: bool = False,
+    ) -> None:
+        self.environment = dict(environment)
+        self.pip = read_pip_config(environment=self.environment) if pip is None else pip
+        self.uv = _find_uv(self.environment) if uv is None else uv
+        self.offline = offline
+        # DeepSpeed's setup would otherwise compile operators that no scenario uses, or fail for want of a compiler.
+        self.environment.setdefault("DS_BUILD_OPS", "0")
+        if self.uv:
+            self.environment.update(self.pip.uv_environment(self.environment))
+            self.environment.setdefault("UV_NO_PROGRESS", "1")
+            self.environment.setdefault(
+                "UV_HTTP_CONNECT_TIMEOUT", "10"
+            )  # out of reach is known soon, slow is waited for
+            self.environment.setdefault("NO_COLOR", "1")
+
+    def compile(self, source: Path, output: Path, python: str) -> Failed | None:
+        """Resolve ``source`` for every Python from ``python`` on; pins that ``output`` holds are kept where they can be."""
+        if not self.uv:
+            hint = "install uv (pip install uv), or use a stack whose lock is committed"
+            raise EnvironmentUnavailable("resolving a new stack needs uv", where="versions", hint=hint)
+        options = ("--universal", "--python-version", python, "--no-header", "--no-annotate", "--quiet")
+        done = self._uv("pip", "compile", *options, str(source), "--output-file", str(output))
+        return None if done.returncode == 0 else signatures.classify(_output(done), "resolving a stack")
+
+    def published(self, package: str) -> tuple[str, ...]:
+        """All releases that the user's indexes have for this Python, pre-releases and builds (``+cpu``) as well.
+
+        Raises UsageError where the indexes do not know the package, EnvironmentUnavailable where none answers.
+        """
+        return _published(self, package)
+
+    def cpu_torch(self, version: str, python: str) -> str | None:
+        """The requirement that yields a CPU build of torch ``version``, None where none can be had."""
+        try:
+            if f"{version}+cpu" in self.published("torch"):
+                return f"torch=={version}+cpu"
+        except (UsageError, EnvironmentUnavailable):
+            pass
+        if self.offline or self.pip.no_index:
+            return None
+        url = _pytorch_wheel(version, python, self.pip.cert)
+        return f"torch @ {url}" if url else None
+
+    def create(self, folder: Path, python: str) -> Failed | None:
+        """An empty virtual environment of Python ``python`` ("3.11") in ``folder``."""
+        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if self.uv:
+            done = self._uv(
+                "venv", "--quiet", "--no-project", "--python", sys.executable if python == ours else python, str(folder)
+            )
+        else:
+            program = (
+                sys.executable if python == ours else shutil.which(f"python{python}", path=self.environment.get("PATH"))
+            )
+            if program is None:
+                hint = f"install Python {python}, or uv, which brings its own"
+                raise EnvironmentUnavailable(f"no python{python} can be found", where=str(folder), hint=hint)
+            done = self._run([program, "-m", "venv", str(folder)])
+            if done.returncode != 0:  # Debian's Python comes without ensurepip
+                done = self._run([sys.executable, "-m", "virtualenv", "--quiet", "--python", program, str(folder)])
+        return None if done.returncode == 0 else signatures.classify(_output(done), str(folder))
+
+    def install(self, python: Path, requirements: Sequence[str]) -> Failed | None:
+        """Make the environment of the interpreter ``python`` hold exactly ``requirements``, which are complete."""
+        failed, output = self._install(python, requirements)
+        package = signatures.failed_build(output)
+        if failed is None or not package:
+            return failed
+        # Some releases' setup imports torch, which an isolated build does not have: build it in the environment itself.
+        late = [line for line in requirements if re.match(rf"{re.escape(package)}\b(?!-)", line, re.IGNORECASE)]
+        rest, _ = self._install(python, [line for line in requirements if line not in late])
+        if rest is not None:
+            return rest
+        again, _ = self._install(python, late, "--no-build-isolation", sync=False)
+        return failed if again is not None else None
+
+    def _install(
+        self, python: Path, requirements: Sequence[str], *options: str, sync: bool = True
+    ) -> tuple[Failed | None, str]:
+        with tempfile.TemporaryDirectory(prefix="dsregress-install-") as folder:
+            file = Path(folder) / "requirements.txt"
+            file.write_text("\n".join(requirements) + "\n", encoding="utf-8")
+            if self.uv:
+                command = ("sync",) if sync else ("install", "--no-deps", "--requirements")
+                done = self._uv("pip", *command, str(file), "--python", str(python), *options)
+            else:
+                pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-input"]
+                done = self._run([*pip, *options, "--requirement", str(file)])
+        if done.returncode == 0:
+            return None, ""
+        output = _output(done)
+        return signatures.classify(output, f"installing into {python.parent.parent}"), output
+
+    def _uv(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        assert self.uv
+        options = self.pip.uv_options() if arguments[0] == "pip" else []
+        return self._run([self.uv, *arguments, *options, *(["--offline"] if self.offline else [])])
+
+    def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory(prefix="dsregress-cwd-") as folder:
+            try:
+                return subprocess.run(
+                    command, cwd=folder, env=self.environment, capture_output=True, text=True, errors="replace",
+                    stdin=subprocess.DEVNULL, timeout=_COMMAND_S, check=False,
+                )  # fmt: skip
+            except OSError as error:
+                where, hint = command[0], "install it again (pip install uv)"
+                raise EnvironmentUnavailable(f"cannot be started: {error.strerror}", where=where, hint=hint) from None
+            except subprocess.TimeoutExpired:
+                hint = "check the network and the index"
+                raise EnvironmentUnavailable(
+                    f"gave no end in {_COMMAND_S:.0f} s", where=command[0], hint=hint
+                ) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _published(installer: Installer, package: str) -> tuple[str, ...]:
+    if installer.offline:
+        hint = "run without DSREGRESS_OFFLINE"
+        raise EnvironmentUnavailable(f"offline: cannot look up releases of {package}", where="package index", hint=hint)
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", package, "--pre"]
+    command += ["--retries", "1", "--timeout", "15"]
+    done = installer._run([*command, "--json"])
+    if "no such option" in done.stderr:  # pip < 25.1 prints prose
+        done = installer._run(command)
+    if done.returncode == 0:
+        return _versions(done.stdout)
+    if re.search(r"No matching distribution", done.stderr) and not re.search(r"(?i)retrying|connection", done.stderr):
+        raise UsageError(
+            f"no index knows {package!r}", where="package index", hint="check the name and pip config list"
+        )
+    last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no output")
+    hint = (
+        "check the network and pip config list; releases that the harness knows need no index until they are installed"
+    )
+    raise EnvironmentUnavailable(f"no index answers for {package} ({last[:120]})", where="package index", hint=hint)
+
+
+def _versions(text: str) -> tuple[str, ...]:
+    """The releases in the output of ``pip index versions``, as JSON or as prose."""
+    if text.lstrip().startswith("{"):
+        return tuple(json.loads(text)["versions"])
+    found = re.search(r"^Available versions: (.*)$", text, re.MULTILINE)
+    return tuple(part.strip() for part in found[1].split(",")) if found else ()
+
+
+@functools.lru_cache(maxsize=1)
+def _pytorch_page(cert: str) -> str:
+    try:
+        context = ssl.create_default_context(cafile=cert or None)
+        with urllib.request.urlopen(PYTORCH_CPU_INDEX, timeout=_INDEX_ANSWER_S, context=context) as answer:
+            page: str = answer.read().decode("utf-8", "replace")
+            return page
+    except (OSError, ValueError):  # URLError, timeouts and certificate errors are OSErrors
+        return ""
+
+
+def _pytorch_wheel(version: str, python: str, cert: str) -> str | None:
+    """URL of PyTorch's own CPU wheel for this Python on x86-64 or Arm Linux."""
+    return find_wheel(_pytorch_page(cert), version, python)
+
+
+def find_wheel(page: str, version: str, python: str) -> str | None:
+    """The link in an index page to the CPU wheel of torch ``version`` for ``python`` ("3.11") on this machine's CPU."""
+    tag = f"cp{python.replace('.', '')}"
+    machine = platform.machine()
+    for link in re.findall(r'href="([^"]+)"', page):
+        url = unescape(link)
+        name = unquote(url.partition("#")[0].rpartition("/")[2])
+        if (
+            name.startswith(f"torch-{version}+cpu-{tag}-{tag}-")
+            and "linux" in name
+            and name.endswith(f"_{machine}.whl")
+        ):
+            return urljoin(PYTORCH_CPU_INDEX, url)
+    return None
+
+
+def _find_uv(environment: Mapping[str, str]) -> str:
+    """The uv that is installed beside us, else the one on PATH, else none."""
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv", path=environment.get("PATH")) or ""
+
+
+def _output(done: subprocess.CompletedProcess[str]) -> str:
+    return f"{done.stdout}\n{done.stderr}".strip()

@@ -1,0 +1,78 @@
+"""What the pipeline needs of whoever runs cells: on this machine (`local`), in containers, on a cluster, or pretended.
+
+An executor opens workers; a worker is one live environment that has its framework imported and runs one cell at a time.
+Several workers hold a cell open at once, so that timed rounds go round the stacks: A B C, A B C. Nothing that a measured
+process does may raise here: it becomes an `Ended` with its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.model import Cell, Environment, Outcome
+from harness.probe.wire import Detail, RunRecord
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How one cell is to be run."""
+
+    warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
+    rounds: int  #: timed rounds that count; 0 where nothing is timed
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """The cell has done all that is untimed and waits for its next timed round."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """The cell has ended, one way or another, and its processes are gone."""
+
+    outcome: Outcome
+    record: RunRecord | None = None  #: without its detail
+    detail: Detail | None = None
+    benchmark: Mapping[str, Any] | None = None  #: pytest-benchmark's own JSON
+    started_at: str = ""  #: UTC, ISO 8601
+    duration_s: float = 0.0  #: spent on this cell, without its waiting for others
+
+
+class Worker(Protocol):
+    """One environment, device mode and framework, kept alive over many cells."""
+
+    def open(self) -> None:
+        """Begin to import the framework; returns at once."""
+
+    def wait_until_open(self) -> None:
+        """Returns when the framework is imported, or when it is clear that it never will be."""
+
+    def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        """Run the untimed part of a cell. Opens the worker where it is not."""
+        ...
+
+    def round(self) -> Waiting | Ended:
+        """Run one timed round of the cell that waits."""
+        ...
+
+    def stop(self) -> Ended:
+        """End the cell that waits, now."""
+        ...
+
+    def close(self) -> None:
+        """End everything the worker started. May be called at any time, and twice."""
+
+
+class Executor(Protocol):
+    """A place to run cells."""
+
+    def worker(self, environment: Environment, device: str, framework: str) -> Worker:
+        """A worker, not open yet. The environment must have been built."""
+        ...
+
+    def probe_sha256(self) -> str:
+        """Hash of the code that measures, the scenarios included."""
+        ...
+
+    def close(self) -> None:
+        """Close every worker, from any thread."""

@@ -1,0 +1,90 @@
+"""An executor that runs nothing: each cell does what it is told to, and everything asked of it is written down.
+
+For tests of whoever schedules (what runs next to what, what is reused, what an interruption leaves), without processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.launch.contract import Ended, RunPlan, Waiting
+from harness.model import Cell, Environment, Passed
+from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
+
+#: What a cell does: the end that it comes to.
+Behaviour = Callable[[Cell], Ended]
+
+
+def passes(cell: Cell, step_s: float = 0.1, retained_bytes: int = 1000, rounds: int = 9) -> Ended:
+    """A cell that trains, on one rank."""
+    reading = PhaseReading(device_peak_bytes=2 * retained_bytes, device_retained_bytes=retained_bytes)
+    record = RunRecord(
+        outcome="passed",
+        world_size=1,
+        ranks=[RankRecord(rank=0, phases={"backward": reading})],
+        round_s=[] if cell.device == "sim" else [step_s] * rounds,
+    )
+    return Ended(outcome=Passed(), record=record, detail=Detail(), started_at="2026-01-01T00:00:00Z", duration_s=step_s)
+
+
+class FakeExecutor:
+    """See `harness.launch.contract.Executor`. ``log`` holds one line for each thing asked, in order."""
+
+    def __init__(self, behaviour: Behaviour = passes) -> None:
+        self.log: list[str] = []
+        self.behaviour = behaviour
+        self.closed = False
+
+    def probe_sha256(self) -> str:
+        return "fake"
+
+    def worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
+        return FakeWorker(self, f"{environment.stack.label or environment.stack.id}:{device}")
+
+    def close(self) -> None:
+        self.closed = True
+        self.log.append("close executor")
+
+
+class FakeWorker:
+    """See `harness.launch.contract.Worker`."""
+
+    def __init__(self, executor: FakeExecutor, name: str) -> None:
+        self._executor = executor
+        self._name = name
+        self._rounds_left = 0
+        self._cell: Cell | None = None
+
+    def open(self) -> None:
+        self._log("open")
+
+    def wait_until_open(self) -> None:
+        pass
+
+    def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        self._log(f"start {cell.scenario}/{cell.variant}")
+        self._cell, self._rounds_left = cell, plan.warmup_rounds + plan.rounds
+        return self._advance()
+
+    def round(self) -> Waiting | Ended:
+        self._log("round")
+        self._rounds_left -= 1
+        return self._advance()
+
+    def stop(self) -> Ended:
+        self._log("stop")
+        self._rounds_left = 0
+        ended = self._advance()
+        assert isinstance(ended, Ended)
+        return ended
+
+    def close(self) -> None:
+        self._log("close")
+
+    def _advance(self) -> Waiting | Ended:
+        assert self._cell is not None
+        ended = self._executor.behaviour(self._cell)
+        return Waiting() if self._rounds_left and isinstance(ended.outcome, Passed) else ended
+
+    def _log(self, what: str) -> None:
+        self._executor.log.append(f"{what} {self._name}")

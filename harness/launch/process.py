@@ -1,0 +1,141 @@
+"""A process of ours that talks JSON, one object a line, over its stdin and stdout, and never outlives its deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: A line longer than this is no message of ours: somebody writes into the pipe.
+_LONGEST_LINE_BYTES = 1 << 20
+
+#: How long a process may take to end by itself once its stdin is closed.
+_GRACE_S = 2.0
+
+
+class Gone(Exception):
+    """The process has ended, or can no longer be talked to. ``how`` is one short line, the same for the same fault."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        super().__init__(how)
+
+
+class Hung(Exception):
+    """Nothing was heard in time."""
+
+
+class Conversation:
+    """A child in a session (and so a process group) of its own."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, errors: str) -> None:
+        """Start it, in ``folder``, with what it prints on stderr appended to the file ``errors``. Raises OSError."""
+        with open(errors, "ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                cwd=folder,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        assert self._process.stdin and self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        os.set_blocking(self._stdout.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self._read = bytearray()
+        self._how = ""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Raises Gone."""
+        try:
+            self._stdin.write(json.dumps(message).encode() + b"\n")
+        except (OSError, ValueError):  # ValueError: closed already
+            raise Gone(self.kill(_GRACE_S)) from None
+
+    def receive(self, timeout_s: float) -> dict[str, Any]:
+        """The next message. What is no JSON object is not from us, and skipped. Raises Gone, Hung."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            message = self._next_message()
+            if message is not None:
+                return message
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Hung
+            if self._selector.select(left):
+                self._fill()
+
+    def interrupt(self) -> None:
+        """Kill the whole process group without waiting. For another thread: whoever listens here hears Gone."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def kill(self, grace_s: float = 0.0) -> str:
+        """Kill the whole process group, at once or when it has not ended after ``grace_s``, and say how it ended.
+
+        May be called twice.
+        """
+        if self._process.returncode is None:
+            with contextlib.suppress(OSError):
+                self._stdin.close()
+            by_itself = self._ends_within(grace_s)
+            self.interrupt()  # before it is reaped: until then nobody else can get its number
+            code = self._process.wait()
+            self._how = _how(code) if by_itself else "was killed by the harness"
+            self._selector.close()
+            self._stdout.close()
+        return self._how
+
+    def close(self) -> None:
+        """Let it end by itself, else kill it; its whole group is gone afterwards."""
+        self.kill(_GRACE_S)
+
+    def _ends_within(self, grace_s: float) -> bool:
+        """Whether it ends in that time. Does not reap it."""
+        deadline = time.monotonic() + grace_s
+        while True:
+            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+
+    def _fill(self) -> None:
+        more = self._stdout.read(65536)
+        if more is None:
+            return
+        if not more:
+            raise Gone(self.kill(_GRACE_S))
+        self._read += more
+        if len(self._read) > _LONGEST_LINE_BYTES and b"\n" not in self._read:
+            self.kill()
+            raise Gone("was killed for writing garbage")
+
+    def _next_message(self) -> dict[str, Any] | None:
+        while (end := self._read.find(b"\n")) >= 0:
+            line = bytes(self._read[:end])
+            del self._read[: end + 1]
+            with contextlib.suppress(ValueError, RecursionError):
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    return message
+        return None
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

@@ -1,0 +1,49 @@
+"""What a run left in its folder -> typed values. The folder was written by code under test: nothing in it is trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.launch.contract import Ended
+from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
+from harness.probe.wire import RunRecord
+
+_decoder = msgspec.json.Decoder(RunRecord, strict=True)
+
+
+def ended(folder: Path, timeout_s: float) -> Ended:
+    """The end that ``record.json`` tells. A record that is missing or garbage is a failure of the harness's own."""
+    try:
+        record = _decoder.decode((folder / "record.json").read_bytes())
+    except FileNotFoundError:
+        return Ended(outcome=Failed(stage="harness", signature="no record was left"))
+    except (OSError, msgspec.DecodeError) as error:
+        return Ended(outcome=Failed(stage="harness", signature="the record cannot be read", detail=str(error)))
+    outcome = _outcome(record, timeout_s)
+    detail, record.detail = record.detail, None
+    return Ended(outcome=outcome, record=record, detail=detail, benchmark=_benchmark(folder))
+
+
+def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
+    if record.outcome == "passed":
+        return Passed()
+    if record.outcome == "out_of_memory":
+        return OutOfMemory(phase=record.stage, detail=record.signature)
+    if record.outcome == "timed_out":
+        return TimedOut(stage=record.stage, limit_s=timeout_s)
+    if record.outcome == "failed":
+        return Failed(stage=record.stage, signature=record.signature, detail=record.detail_text)
+    return Failed(stage="harness", signature=f"the record tells an unknown outcome: {record.outcome[:40]!r}")
+
+
+def _benchmark(folder: Path) -> dict[str, Any] | None:
+    """pytest-benchmark's file, where the run got far enough to leave one."""
+    try:
+        found = json.loads((folder / "benchmark.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("benchmarks") else None

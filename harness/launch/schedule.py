@@ -1,0 +1,135 @@
+"""Who runs when: cells whose time is compared go side by side, the others one stack beside another.
+
+Workers are opened a few ahead, because importing a framework takes seconds and machines have more than one core.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from harness.launch.contract import Ended, RunPlan, Worker
+from harness.model import Cell
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A cell has begun."""
+
+    cell: Cell
+
+
+class Round(msgspec.Struct, frozen=True):
+    """A cell is about to run a timed round (the first has number 1)."""
+
+    cell: Cell
+    number: int
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A cell has ended."""
+
+    cell: Cell
+    ended: Ended
+
+
+Event = Started | Round | Finished
+
+
+def open_all(workers: Sequence[Worker], at_once: int) -> None:
+    """Open the workers, ``at_once`` of them importing at any time."""
+    for index, worker in enumerate(workers):
+        if index >= at_once:
+            workers[index - at_once].wait_until_open()
+        worker.open()
+    for worker in workers:
+        worker.wait_until_open()
+
+
+def side_by_side(members: Sequence[tuple[Cell, Worker]], plan: RunPlan) -> Iterator[Event]:
+    """All cells do their untimed part, one after another, then take turns: A B C, B C A, C A B.
+
+    Whatever slows the machine down for a while slows all of them, and no cell always runs after the same other one.
+    """
+    waiting: list[tuple[Cell, Worker]] = []
+    for cell, worker in members:
+        yield Started(cell)
+        state = worker.start(cell, plan)
+        if isinstance(state, Ended):
+            yield Finished(cell, state)
+        else:
+            waiting.append((cell, worker))
+    number = 0
+    while waiting:
+        first = number % len(waiting)
+        number += 1
+        for member in [*waiting[first:], *waiting[:first]]:
+            cell, worker = member
+            yield Round(cell, number)
+            state = worker.round()
+            if isinstance(state, Ended):
+                waiting.remove(member)
+                yield Finished(cell, state)
+
+
+def one_beside_another(
+    jobs: Sequence[tuple[Callable[[], Worker], Sequence[Cell]]], plan: RunPlan, at_once: int
+) -> Iterator[Event]:
+    """Each job runs its cells one after another on a worker of its own, ``at_once`` jobs at a time.
+
+    A worker is opened and closed in the thread that runs its job: its processes ask the kernel to die with that thread.
+    """
+    events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+    left = iter(jobs)
+    lock = threading.Lock()
+    stopped = threading.Event()
+
+    def work() -> None:
+        try:
+            while not stopped.is_set():
+                with lock:
+                    job = next(left, None)
+                if job is None:
+                    return
+                _run_job(*job, plan, events.put, stopped)
+        except BaseException as error:
+            events.put(error)
+        finally:
+            events.put(None)
+
+    threads = [threading.Thread(target=work, name=f"job-{n}", daemon=True) for n in range(min(at_once, len(jobs)))]
+    for thread in threads:
+        thread.start()
+    running = len(threads)
+    try:
+        while running:
+            event = events.get()
+            if event is None:
+                running -= 1
+            elif isinstance(event, BaseException):
+                raise event
+            else:
+                yield event
+    finally:
+        stopped.set()
+
+
+def _run_job(
+    make: Callable[[], Worker],
+    cells: Sequence[Cell],
+    plan: RunPlan,
+    tell: Callable[[Event], None],
+    stopped: threading.Event,
+) -> None:
+    worker = make()
+    try:
+        for cell in cells:
+            if stopped.is_set():
+                return
+            tell(Started(cell))
+            state = worker.start(cell, plan)
+            tell(Finished(cell, state if isinstance(state, Ended) else worker.stop()))
+    finally:
+        worker.close()

@@ -1,0 +1,62 @@
+"""Copies the probe and the scenarios into a folder named by their content.
+
+A measured process imports the copy, so that editing a file while a run goes on changes nothing in it, and the folder's
+hash says in every result which code measured. The folder holds ``harness/`` (the probe only) and ``scenarios/``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from harness.errors import EnvironmentUnavailable, UsageError
+
+_HARNESS = Path(__file__).resolve().parent.parent
+
+
+def probe_files(scenarios: Path) -> dict[str, bytes]:
+    """Path in the staged folder -> content, sorted by path. Raises UsageError when there are no scenarios."""
+    sources = {"harness/__init__.py": _HARNESS / "__init__.py"}
+    for file in (_HARNESS / "probe").rglob("*.py"):
+        sources[f"harness/{file.relative_to(_HARNESS).as_posix()}"] = file
+    if not scenarios.is_dir():
+        raise UsageError("no such folder", where=str(scenarios), hint="set [tool.dsregress] scenarios")
+    for file in scenarios.rglob("*.py"):
+        sources[f"scenarios/{file.relative_to(scenarios).as_posix()}"] = file
+    return {name: sources[name].read_bytes() for name in sorted(sources)}
+
+
+def probe_sha256(files: dict[str, bytes]) -> str:
+    """One hash over names and contents."""
+    total = hashlib.sha256()
+    for name, content in files.items():
+        total.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def stage(files: dict[str, bytes], parent: Path) -> Path:
+    """The folder with these files below ``parent``, made unless it is there. Raises EnvironmentUnavailable."""
+    folder = parent / probe_sha256(files)[:12]
+    if folder.is_dir():
+        return folder
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(dir=parent, prefix=".unfinished-"))
+        try:
+            for name, content in files.items():
+                file = unfinished / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            os.rename(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    except OSError as error:
+        if folder.is_dir():  # another run was faster
+            return folder
+        raise EnvironmentUnavailable(
+            f"cannot copy the probe: {error.strerror}", where=str(folder), hint="check its access and the space left"
+        ) from None
+    return folder

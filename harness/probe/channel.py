@@ -1,0 +1,61 @@
+"""One JSON object a line over a socket pair: how the cell's process and its ranks, and the server and the cell, talk."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+from typing import Any, Dict, Optional
+
+Message = Dict[str, Any]
+
+
+class Closed(Exception):
+    """The other side is gone."""
+
+
+class Channel:
+    """One end. Messages are small; what is large travels in files."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._read = b""
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    def close(self) -> None:
+        self._end.close()
+
+    def send(self, message: Message) -> None:
+        """Raises Closed."""
+        try:
+            self._end.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise Closed from error
+
+    def receive(self, timeout_s: Optional[float] = None) -> Optional[Message]:
+        """The next message; None when none came in time. Raises Closed."""
+        while b"\n" not in self._read:
+            if not select.select([self._end], [], [], timeout_s)[0]:
+                return None
+            try:
+                more = self._end.recv(65536)
+            except OSError as error:
+                raise Closed from error
+            if not more:
+                raise Closed
+            self._read += more
+        line, self._read = self._read.split(b"\n", 1)
+        message: Message = json.loads(line)
+        return message
+
+    @property
+    def pending(self) -> bool:
+        """Whether a whole message has been read from the socket already."""
+        return b"\n" in self._read
+
+
+def pair() -> "tuple[Channel, Channel]":
+    one, other = socket.socketpair()
+    return Channel(one), Channel(other)

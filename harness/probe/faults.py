@@ -1,0 +1,80 @@
+"""From an exception, a signal or a log to an outcome: which stage, and a signature that is the same for the same fault."""
+
+from __future__ import annotations
+
+import re
+import signal
+import traceback
+from typing import Optional
+
+#: Longest signature and detail that are kept.
+SIGNATURE_LENGTH = 160
+DETAIL_LENGTH = 1500
+
+_VOLATILE = (
+    (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
+    (re.compile(r"0x[0-9a-fA-F]+"), "0x..."),
+    (re.compile(r"/[^\s:'\",)]*/"), ".../"),
+    (re.compile(r"\bport \d+|:\d{4,5}\b"), ":PORT"),
+    (re.compile(r"\b(pid|process|thread)[ =]\d+", re.I), r"\1 N"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def signature_of(error: BaseException) -> str:
+    """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
+    and the innermost place outside of torch and the standard library."""
+    message = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {message[0] if message else ''}".rstrip(": ")
+    place = _place(error)
+    room = SIGNATURE_LENGTH - len(place) - 3
+    return f"{stable(text)[:room]} ({place})" if place else stable(text)
+
+
+def stable(text: str) -> str:
+    """A line without addresses, folders, ports and process ids."""
+    for pattern, replacement in _VOLATILE:
+        text = pattern.sub(replacement, text)
+    return text.strip()[:SIGNATURE_LENGTH]
+
+
+def detail_of(error: BaseException) -> str:
+    """The end of the traceback, for a person."""
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-DETAIL_LENGTH:]
+
+
+def signal_signature(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"killed by {name}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ended it: torch's own class, the host allocator's words, or Python's."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    text = str(error)
+    return "out of memory" in text.lower() or "can't allocate memory" in text or "not enough memory" in text
+
+
+def _place(error: BaseException) -> str:
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = frame.filename.replace("\\", "/")
+        if "/site-packages/" in path:
+            path = path.rsplit("/site-packages/", 1)[1]
+            if not path.startswith("torch/"):
+                return f"{path}:{frame.name}"
+    return ""
+
+
+def tail(path: str, length: int = DETAIL_LENGTH) -> Optional[str]:
+    """The end of a log, or None when there is none."""
+    try:
+        with open(path, "rb") as log:
+            log.seek(0, 2)
+            log.seek(max(0, log.tell() - length))
+            return log.read().decode("utf-8", "replace")
+    except OSError:
+        return None

@@ -1,0 +1,48 @@
+"""An effective configuration as dotted keys and JSON scalars, whatever objects a release keeps it in."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Dict, Mapping
+
+#: Keys that name this run or this machine and not a choice of the framework.
+_OWN = ("_param_dict", "global_rank", "mesh_device")
+
+
+def flatten(prefix: str, value: Any, depth: int = 5) -> Dict[str, Any]:
+    """``{"deepspeed.zero_config.stage": 3, ...}``; objects that are no configuration (modules, handles) are left out."""
+    found: Dict[str, Any] = {}
+    _flatten(prefix, value, depth, found)
+    return dict(sorted(found.items()))
+
+
+def _flatten(key: str, value: Any, depth: int, found: Dict[str, Any]) -> None:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or isinstance(value, (bool, int, float, str)):
+        found[key] = value
+        return
+    if depth == 0:
+        return
+    fields = _fields(value)
+    if fields is not None:
+        for name, inner in fields.items():
+            if name not in _OWN:
+                _flatten(f"{key}.{str(name).lstrip('_')}", inner, depth - 1, found)
+    elif isinstance(value, (list, tuple)) and all(isinstance(v, (bool, int, float, str)) for v in value):
+        found[key] = ", ".join(map(str, value))
+    elif type(value).__name__ == "dtype":
+        found[key] = str(value)
+
+
+def _fields(value: Any) -> "Mapping[Any, Any] | None":
+    if isinstance(value, Mapping):
+        return value
+    dump = getattr(type(value), "model_fields", None) or getattr(type(value), "__fields__", None)
+    if dump is not None:  # pydantic, either major version
+        return {name: getattr(value, name, None) for name in dump}
+    if type(value).__module__.startswith(("deepspeed", "transformers", "accelerate", "peft")) and hasattr(
+        value, "__dict__"
+    ):
+        return vars(value)
+    return None

@@ -1,0 +1,259 @@
+"""DeepSpeed's adapter: ZeRO training of transformers models."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional
+
+from harness.probe.flatten import flatten
+from harness.probe.framework import Meter
+from harness.probe.wire import Numerics
+
+
+@dataclasses.dataclass(frozen=True)
+class Sharding:
+    """The part of a scenario's parameters that is DeepSpeed's. None leaves the framework's default in force; "auto" is
+    resolved as transformers' and accelerate's integration does (`transformers.integrations.deepspeed`,
+    ``trainer_config_finalize``)."""
+
+    zero_stage: int = 3
+    zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
+    offload_optimizer: bool = False
+    offload_param: bool = False
+    gradient_accumulation_dtype: Optional[str] = None
+    reduce_bucket_size: Any = None  #: elements
+    prefetch_bucket_size: Any = None  #: elements
+    persistence_threshold: Any = None  #: elements
+    max_live_parameters: Optional[int] = None
+    max_reuse_distance: Optional[int] = None
+    sub_group_size: Optional[int] = None
+    overlap_comm: Optional[bool] = None
+    contiguous_gradients: Optional[bool] = None
+    hpz_partition_size: Optional[int] = None
+
+
+_AUTO: Dict[str, Callable[[int], int]] = {
+    "reduce_bucket_size": lambda hidden: hidden * hidden,
+    "prefetch_bucket_size": lambda hidden: int(0.9 * hidden * hidden),
+    "persistence_threshold": lambda hidden: 10 * hidden,
+}
+
+
+def preload(device: str) -> None:
+    os.environ["DS_ACCELERATOR"] = {"cpu": "cpu", "sim": "cpu", "cuda": "cuda"}[device]
+    import torch
+
+    torch.set_num_threads(1)
+    import deepspeed
+    from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
+    from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
+
+    # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    import transformers.integrations.deepspeed  # noqa: F401
+
+    import harness.probe.meter  # noqa: F401
+    import harness.probe.truth  # noqa: F401
+
+
+def world_size(parameters: Mapping[str, Any], device: str) -> int:
+    return 1 if device == "sim" else int(parameters["world_size"])
+
+
+def meter(parameters: Mapping[str, Any], device: str) -> Meter:
+    from harness.probe.meter import TorchMeter
+
+    return TorchMeter(device=device)
+
+
+def config(parameters: Mapping[str, Any], hidden_size: int) -> Dict[str, Any]:
+    """The dictionary that ``deepspeed.initialize`` gets."""
+    from harness.probe.workload import Workload, pick
+
+    work, shard = pick(Workload, parameters), pick(Sharding, parameters)
+
+    def resolved(name: str) -> Any:
+        value = getattr(shard, name)
+        return _AUTO[name](hidden_size) if value == "auto" else value
+
+    zero = {
+        "stage": shard.zero_stage,
+        "overlap_comm": shard.overlap_comm,
+        "contiguous_gradients": shard.contiguous_gradients,
+        "reduce_bucket_size": resolved("reduce_bucket_size"),
+        "sub_group_size": shard.sub_group_size,
+        "zero_hpz_partition_size": shard.hpz_partition_size,
+    }
+    if shard.zero_stage == 3:
+        zero["stage3_prefetch_bucket_size"] = resolved("prefetch_bucket_size")
+        zero["stage3_param_persistence_threshold"] = resolved("persistence_threshold")
+        zero["stage3_max_live_parameters"] = shard.max_live_parameters
+        zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
+    if shard.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if shard.offload_param:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
+    settings: Dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": work.micro_batch_size,
+        "gradient_accumulation_steps": work.gradient_accumulation_steps,
+        "zero_optimization": {name: value for name, value in zero.items() if value is not None},
+        "bf16": {"enabled": work.dtype == "bf16"},
+        "zero_allow_untested_optimizer": True,
+        # The optimizer that is passed in stays, also under offload: DeepSpeed's own is a C++ extension to be compiled.
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 2**31,
+    }
+    if work.dtype == "fp16":
+        settings["fp16"] = {"enabled": True, "initial_scale_power": 8}
+    if work.gradient_clipping is not None:
+        settings["gradient_clipping"] = work.gradient_clipping
+    if shard.gradient_accumulation_dtype is not None:
+        settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
+    return settings
+
+
+def start(
+    parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], measured: Callable[[], ContextManager[None]]
+) -> "DeepSpeedTraining":
+    import deepspeed
+    import torch
+
+    from harness.probe import workload
+
+    work = workload.pick(workload.Workload, parameters)
+    shard = workload.pick(Sharding, parameters)
+    deepspeed.init_distributed(
+        dist_backend="gloo",
+        init_method=os.environ["DSREGRESS_RENDEZVOUS"],
+        rank=int(os.environ["RANK"]),
+        world_size=work.world_size,
+        verbose=False,
+    )
+    model_config = workload.configuration(work, shape)
+    settings = config(parameters, model_config.hidden_size)
+    with measured():
+        with _zero_init(settings, shard):
+            model = workload.build(work, model_config, work.torch_dtype)
+        _fill(model)
+        groups = workload.parameter_groups(work, model)
+        optimizer = workload.optimizer(work, groups)
+        engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
+    torch.manual_seed(0)
+    return DeepSpeedTraining(work, engine, model_config)
+
+
+@contextlib.contextmanager
+def _zero_init(settings: Dict[str, Any], shard: Sharding) -> Any:
+    """While this is entered transformers builds models under zero.Init, as it does for everyone who trains with it."""
+    if not (shard.zero_stage == 3 and shard.zero_init):
+        yield
+        return
+    from transformers.integrations import deepspeed as integration
+
+    held = integration.HfDeepSpeedConfig({**settings, "zero_optimization": dict(settings["zero_optimization"])})
+    try:
+        yield held
+    finally:
+        integration.unset_hf_deepspeed_config()
+
+
+def _fill(model: Any) -> None:
+    """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
+    import deepspeed
+    import torch
+
+    from harness.probe.workload import weight
+
+    for name, parameter in model.named_parameters():
+        gathered = (
+            deepspeed.zero.GatheredParameters([parameter], modifier_rank=0)
+            if hasattr(parameter, "ds_id")
+            else contextlib.nullcontext()
+        )
+        with gathered, torch.no_grad():
+            if parameter.numel():
+                parameter.copy_(weight(name, tuple(parameter.shape)))
+
+
+class DeepSpeedTraining:
+    """See `harness.probe.framework.Training`."""
+
+    def __init__(self, work: Any, engine: Any, model_config: Any) -> None:
+        self.micro_batches = work.gradient_accumulation_steps
+        self._work, self._engine, self._model_config = work, engine, model_config
+        self._rank = int(os.environ["RANK"])
+        self._at_step = -1
+        self._batches: List[Any] = []
+        self._losses: List[Any] = []
+        self._loss: Any = None
+
+    def next_batch(self) -> None:
+        from harness.probe.workload import batch
+
+        self._at_step += 1
+        self._losses = []
+        self._batches = [
+            batch(self._work, self._model_config.vocab_size, self._at_step, self._rank, number)
+            for number in range(self.micro_batches)
+        ]
+
+    def forward(self, micro_batch: int) -> None:
+        ids = self._batches[micro_batch]
+        self._loss = self._engine(input_ids=ids, labels=ids).loss
+
+    def backward(self, micro_batch: int) -> None:
+        self._engine.backward(self._loss)
+        self._losses.append(self._loss.detach())
+        self._loss = None
+
+    def step(self, micro_batch: int) -> None:
+        self._engine.step()
+
+    def loss(self) -> Optional[float]:
+        import torch
+        import torch.distributed as dist
+
+        mean = torch.stack([loss.float() for loss in self._losses]).mean()
+        dist.all_reduce(mean)
+        return float(mean) / dist.get_world_size()
+
+    def gradient_norm(self) -> Optional[float]:
+        norm = self._engine.get_global_grad_norm()
+        return None if norm is None else float(norm)
+
+    def parameters(self) -> Optional[Mapping[str, Any]]:
+        from deepspeed.utils import safe_get_full_fp32_param
+
+        whole: Dict[str, Any] = {}
+        for name, parameter in self._engine.module.named_parameters():
+            values = safe_get_full_fp32_param(parameter)
+            if values is None:  # not sharded: the parameter itself is all there is
+                values = parameter.detach()
+            whole[name] = values.detach().float().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
+        return whole
+
+    def configuration(self) -> Dict[str, Any]:
+        return {
+            **flatten("deepspeed", vars(self._engine._config)),
+            **flatten("model", self._model_config.to_dict()),
+            "engine.optimizer": type(self._engine.optimizer).__name__,
+            "engine.model_dtype": str(next(self._engine.module.parameters()).dtype),
+            "model.attention": str(getattr(self._model_config, "_attn_implementation", None)),
+        }
+
+
+def judge(
+    parameters: Mapping[str, Any],
+    device: str,
+    shape: Mapping[str, Any],
+    steps: int,
+    trained: Mapping[str, Any],
+    numerics: Numerics,
+) -> None:
+    from harness.probe import truth
+    from harness.probe.workload import Workload, pick
+
+    if int(os.environ["RANK"]) == 0:
+        truth.judge(pick(Workload, parameters), shape, steps, trained, numerics)

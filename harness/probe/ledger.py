@@ -1,0 +1,112 @@
+"""Which storages are alive, in bytes, on the device and on the host. Standard library only.
+
+Each storage is registered when an operator first returns it and carries a weak reference from then on, so it leaves the
+books at the moment its last owner lets go, whoever that is: the interpreter, the autograd engine, a queue. Nothing is
+sampled and nothing is estimated, which is why the same program gives the same bytes every time.
+"""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
+
+#: The two memories, as indices of every pair of figures here.
+DEVICE, HOST = 0, 1
+
+#: What happened to memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
+Event = Tuple[int, int, int, int]
+
+
+class Entry(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference to a storage that knows what it weighs."""
+
+    __slots__ = ("key", "nbytes", "memory", "serial", "ghost")
+
+    key: int
+    nbytes: int
+    memory: int
+    serial: int
+    ghost: bool  #: has a size, but contents that nobody may read or write (see `harness.probe.sim.host`)
+
+
+class StorageLedger:
+    """The books of one process. A storage is anything with ``_cdata`` (its identity), ``nbytes()`` and weak references.
+
+    Frees are queued by the weak references' callback (``deque.append``: atomic, so a storage may die on any thread) and
+    booked before the next registration; a peak can only move when something is registered, so no peak is missed.
+    """
+
+    def __init__(self, *, trace: bool = False) -> None:
+        self.live: List[int] = [0, 0]
+        self.peak: List[int] = [0, 0]
+        self.entries: Dict[int, Entry] = {}
+        self.phase = 0
+        self.trace: Optional[List[Event]] = [] if trace else None
+        self._serial = 0
+        self._freed: Deque[Any] = collections.deque()
+
+    def add(self, storage: Any, memory: int, ghost: bool = False) -> None:
+        """Books a storage that an operator returned; one that is known already is checked for a changed size."""
+        if self._freed:
+            self.settle()
+        key = storage._cdata
+        nbytes = storage.nbytes()
+        known = self.entries.get(key)
+        if known is not None:
+            if known.nbytes != nbytes:
+                self._grow(known, nbytes - known.nbytes)
+            return
+        if not nbytes:
+            return  # an empty storage is booked once it is resized
+        entry = Entry(storage, self._freed.append)
+        entry.key, entry.nbytes, entry.memory, entry.ghost = key, 0, memory, ghost
+        self._serial += 1
+        entry.serial = self._serial
+        self.entries[key] = entry
+        self._grow(entry, nbytes)
+
+    def adopt(self, storages: Iterable[Tuple[Any, int]]) -> None:
+        """Books storages that were there before anybody looked."""
+        for storage, memory in storages:
+            self.add(storage, memory)
+
+    def resized(self, storage: Any, memory: int) -> None:
+        """Books the new size of a storage that was resized in place."""
+        self.add(storage, memory)
+
+    def workspace(self, nbytes: int, memory: int = DEVICE) -> None:
+        """Books memory that a kernel takes and gives back while it runs: it can only be seen in the peak."""
+        if self._freed:
+            self.settle()
+        self.peak[memory] = max(self.peak[memory], self.live[memory] + nbytes)
+        if self.trace is not None:
+            self._serial += 1
+            self.trace.append((self._serial, nbytes, memory, self.phase))
+            self.trace.append((self._serial, -nbytes, memory, self.phase))
+
+    def settle(self) -> None:
+        """Books the frees that are waiting."""
+        freed, entries, live = self._freed, self.entries, self.live
+        while freed:
+            entry = freed.popleft()
+            live[entry.memory] -= entry.nbytes
+            if entries.get(entry.key) is entry:
+                del entries[entry.key]
+            if self.trace is not None:
+                self.trace.append((entry.serial, -entry.nbytes, entry.memory, self.phase))
+
+    def reset_peak(self) -> None:
+        """Starts a phase: peaks count from what is live now."""
+        self.settle()
+        self.phase += 1
+        self.peak = list(self.live)
+
+    def _grow(self, entry: Entry, nbytes: int) -> None:
+        entry.nbytes += nbytes
+        memory = entry.memory
+        live = self.live[memory] = self.live[memory] + nbytes
+        if live > self.peak[memory]:
+            self.peak[memory] = live
+        if self.trace is not None:
+            self.trace.append((entry.serial, nbytes, memory, self.phase))

@@ -1,0 +1,115 @@
+"""What an operator does to the counts: launches a kernel or not, FLOPs, communication. Needs torch.
+
+Everything is read off the operator itself (its name and schema) or off torch's own registries, once per operator.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+
+import torch
+from torch.utils import flop_counter
+
+#: Operators of c10d -> (kind as the field calls it, which arguments hold the payload).
+#:
+#: The payload of a collective is the size that nccl-tests divides by time: the whole message as the largest side of it
+#: sees it, so the *output* of an all-gather, the *input* of a reduce-scatter, and the one buffer of the others
+#: (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+COLLECTIVES: Dict[str, Tuple[str, Tuple[int, ...]]] = {
+    "_allgather_base_": ("all_gather", (0,)),
+    "allgather_": ("all_gather", (0,)),
+    "allgather_coalesced_": ("all_gather", (0,)),
+    "allgather_into_tensor_coalesced_": ("all_gather", (0,)),
+    "_reduce_scatter_base_": ("reduce_scatter", (1,)),
+    "reduce_scatter_": ("reduce_scatter", (1,)),
+    "reduce_scatter_tensor_coalesced_": ("reduce_scatter", (1,)),
+    "allreduce_": ("all_reduce", (0,)),
+    "allreduce_coalesced_": ("all_reduce", (0,)),
+    "reduce_": ("reduce", (0,)),
+    "broadcast_": ("broadcast", (0,)),
+    "gather_": ("gather", (0,)),
+    "scatter_": ("scatter", (1,)),
+    "alltoall_": ("all_to_all", (1,)),
+    "alltoall_base_": ("all_to_all", (1,)),
+    "send": ("send", (0,)),
+    "recv_": ("recv", (0,)),
+    "recv_any_source_": ("recv", (0,)),
+    "barrier": ("barrier", ()),
+    "monitored_barrier_": ("barrier", ()),
+}
+
+#: Of these, the ones that a peer waits for in its own time: never waited for on its behalf.
+POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
+
+#: Operators that neither read nor write an element, so that no device launches a kernel for them.
+_NO_KERNEL = {
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "_unsafe_view",
+    "_reshape_alias", "resize_", "resize_as_", "set_", "lift", "lift_fresh", "detach_", "is_same_size", "is_pinned",
+    "record_stream", "is_nonzero", "unsafe_split", "unsafe_chunk", "stride", "size", "numel", "dim",
+}  # fmt: skip
+
+#: Operators whose result may be a storage nobody has seen, although their schema says that it is an argument's.
+_ADOPTS = {"lift_fresh", "set_", "resize_", "resize_as_", "data"}
+
+
+class Traits:
+    """What one operator does, looked up once."""
+
+    __slots__ = ("name", "kind", "payload", "launches", "flops", "returns_storage", "point_to_point")
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        namespace, _, self.name = schema.name.partition("::")
+        collective = COLLECTIVES.get(self.name) if namespace == "c10d" else None
+        #: The kind of collective, empty for anything else.
+        self.kind = collective[0] if collective else ("barrier" if namespace == "c10d" else "")
+        self.payload = collective[1] if collective else ()
+        self.point_to_point = self.name in POINT_TO_POINT
+        writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
+        aliases = [r.alias_info is not None for r in schema.returns]
+        is_view = bool(aliases) and all(aliases) and not writes
+        #: Kernels a device launches for it: one, or none for views and what only makes room.
+        self.launches = 0 if is_view or self.name in _NO_KERNEL or namespace == "prim" else 1
+        self.flops: Optional[Callable[..., int]] = _flop_formula(func)
+        #: Whether it can return memory that was not there before. An ``out=`` argument can be resized.
+        out_argument = any(getattr(a, "is_out", False) for a in schema.arguments)
+        self.returns_storage = not (is_view or (writes and all(aliases))) or out_argument or self.name in _ADOPTS
+
+
+_TRAITS: Dict[Any, Traits] = {}
+
+
+def traits(func: Any) -> Traits:
+    """What ``func`` does, remembered."""
+    known = _TRAITS.get(func)
+    if known is None:
+        known = _TRAITS[func] = Traits(func)
+    return known
+
+
+def payload_bytes(what: Traits, args: Tuple[Any, ...]) -> int:
+    """Bytes of one collective, by the convention of `COLLECTIVES`."""
+    return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
+
+
+def tensors_in(value: Any) -> Iterable[torch.Tensor]:
+    """The tensors of a nest of lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def _flop_formula(func: Any) -> Optional[Callable[..., int]]:
+    """torch's own formula for an operator, and the same formula for the attention kernels that torch counts on other
+    devices only."""
+    packet = func._overloadpacket
+    formula: Optional[Callable[..., int]] = flop_counter.flop_registry.get(packet)
+    name = func._schema.name.partition("::")[2]
+    if formula is None and name == "_scaled_dot_product_flash_attention_for_cpu":
+        return flop_counter.flop_registry.get(torch.ops.aten._scaled_dot_product_flash_attention)
+    if formula is None and name == "_scaled_dot_product_flash_attention_for_cpu_backward":
+        return flop_counter.flop_registry.get(torch.ops.aten._scaled_dot_product_flash_attention_backward)
+    return formula

@@ -1,0 +1,108 @@
+"""The three ways in which a step is walked: metered, profiled, timed. Never two at once, so that none disturbs another."""
+
+from __future__ import annotations
+
+import gc
+import time
+from contextlib import contextmanager
+from typing import Callable, ContextManager, Dict, Iterator
+
+from harness.probe.framework import Meter, Training
+from harness.probe.host_work import HostWork
+from harness.probe.wire import PhaseReading
+
+#: Entered by name around each phase of a step.
+Phase = Callable[[str], ContextManager[None]]
+
+
+def walk(training: Training, phase: Phase) -> None:
+    """One step: ``phase(name)`` is entered around each forward, backward and step."""
+    training.next_batch()
+    for micro_batch in range(training.micro_batches):
+        for name, work in (("forward", training.forward), ("backward", training.backward), ("step", training.step)):
+            with phase(name):
+                work(micro_batch)
+
+
+class Metered:
+    """Memory, operations and communication by phase."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.readings: Dict[str, PhaseReading] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.meter.begin()
+        yield
+        reading = self.meter.end()
+        self.readings[name] = fold(self.readings[name], reading) if name in self.readings else reading
+
+
+class Profiled:
+    """Calls by phase and function."""
+
+    def __init__(self) -> None:
+        self.work: Dict[str, HostWork] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        with without_collection(), self.work.setdefault(name, HostWork()):
+            yield
+
+
+class Timed:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: Dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:
+    """The same phases, each told to ``announce`` before it begins, so that a crash has a stage."""
+
+    @contextmanager
+    def told(name: str) -> Iterator[None]:
+        announce(name)
+        with phase(name):
+            yield
+
+    return told
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """No cyclic garbage collection inside: when it strikes depends on counters, and what is measured must repeat."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def fold(one: PhaseReading, other: PhaseReading) -> PhaseReading:
+    """Two runs of the same phase (micro-batches of one step) as one: see PhaseReading."""
+    reserved = [r for r in (one.reserved_peak_bytes, other.reserved_peak_bytes) if r is not None]
+    collectives = {kind: list(counted) for kind, counted in one.collectives.items()}
+    for kind, (count, size) in other.collectives.items():
+        before = collectives.setdefault(kind, [0, 0])
+        collectives[kind] = [before[0] + count, before[1] + size]
+    return PhaseReading(
+        device_peak_bytes=max(one.device_peak_bytes, other.device_peak_bytes),
+        device_retained_bytes=other.device_retained_bytes,
+        host_peak_bytes=max(one.host_peak_bytes, other.host_peak_bytes),
+        host_retained_bytes=other.host_retained_bytes,
+        reserved_peak_bytes=max(reserved) if reserved else None,
+        seconds=one.seconds + other.seconds,
+        host_calls=one.host_calls + other.host_calls,
+        op_launches=one.op_launches + other.op_launches,
+        flops=one.flops + other.flops,
+        collectives=collectives,
+    )

@@ -1,0 +1,125 @@
+"""What one rank does for one cell, from joining the others to its last timed round."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import time
+from dataclasses import asdict
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, Mapping, Optional
+
+from harness.probe import noise
+from harness.probe.channel import Channel
+from harness.probe.framework import Framework, Training
+from harness.probe.host_work import FUNCTIONS_KEPT
+from harness.probe.phases import Metered, Profiled, Timed, announced, walk
+from harness.probe.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
+
+#: Steps before the metered one. The first step of a framework allocates, compiles and traces; the second is the regular one.
+WARMUP_STEPS = 1
+#: Steps whose numerics are compared with plain PyTorch: the warm-up, the metered and the profiled one.
+TRUTH_STEPS = WARMUP_STEPS + 2
+
+
+def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
+    """Measure, tell the cell's process ``{"at": "measured"}``, then run a round for each ``{"do": "round"}``.
+
+    Leaves ``rank-N.json``. Whatever the framework raises passes through.
+    """
+    framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
+
+    def announce(stage: str) -> None:
+        channel.send({"at": "stage", "stage": stage})
+
+    with noise.heard() as warnings:
+        measured = _Measured(framework, request, shape, announce)
+        record, detail = measured.record(rank)
+        detail.warnings = dict(warnings)
+    _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None})
+    channel.send({"at": "measured"})
+    _timed_rounds(measured.training, channel)
+
+
+class _Measured:
+    """A live job whose exact figures have been taken."""
+
+    def __init__(self, framework: Framework, request: CellRequest, shape: Mapping[str, Any], announce: Any) -> None:
+        metered, profiled = Metered(framework.meter(request.parameters, request.device)), Profiled()
+        announce("init")
+        start = time.perf_counter()
+        with metered.meter:
+
+            @contextmanager
+            def init() -> Iterator[None]:
+                with metered("init"):
+                    yield
+
+            self.training: Training = framework.start(request.parameters, request.device, shape, init)
+            self.init_s = time.perf_counter() - start
+            self.configuration = self.training.configuration()
+            self.numerics = Numerics()
+            init_reading = metered.readings["init"]
+            for _ in range(WARMUP_STEPS + 1):  # the last one counts
+                metered.readings = {}
+                self._step(announced(metered, announce))
+        self._step(announced(profiled, announce))
+        announce("measure")
+        _truth(framework, request, shape, self.training, self.numerics)
+        self.readings: Dict[str, PhaseReading] = {"init": init_reading, **metered.readings}
+        self.functions: Dict[str, Dict[str, int]] = {}
+        for phase, work in profiled.work.items():
+            functions = work.functions()
+            self.readings[phase].host_calls = sum(functions.values())
+            self.functions[phase] = dict(list(functions.items())[:FUNCTIONS_KEPT])
+
+    def _step(self, phase: Any) -> None:
+        walk(self.training, phase)
+        loss = self.training.loss()
+        if loss is not None:
+            self.numerics.losses.append(loss)
+            self.numerics.gradient_norms.append(self.training.gradient_norm())
+
+    def record(self, rank: int) -> "tuple[RankRecord, Detail]":
+        return (
+            RankRecord(rank=rank, phases=self.readings, init_s=self.init_s, numerics=self.numerics if rank == 0 else None),
+            Detail(host_functions=self.functions, configuration=self.configuration),
+        )
+
+
+def _truth(
+    framework: Framework, request: CellRequest, shape: Mapping[str, Any], training: Training, numerics: Numerics
+) -> None:
+    """Fills in how far the first steps are from the same training without the framework."""
+    parameters = training.parameters()  # a collective operation: every rank takes part
+    if parameters is not None:
+        framework.judge(request.parameters, request.device, shape, TRUTH_STEPS, parameters, numerics)
+
+
+def _timed_rounds(training: Training, channel: Channel) -> None:
+    gc.collect()
+    gc.freeze()
+    while True:
+        command = channel.receive()
+        if command is None or command["do"] != "round":
+            return
+        timed = Timed()
+        walk(training, timed)
+        channel.send({"at": "round", "seconds": timed.seconds})
+
+
+def _write(path: Path, content: Dict[str, Any]) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(content))
+    unfinished.rename(path)
+
+
+def read_record(path: Path) -> "tuple[RankRecord, Optional[Detail]]":
+    """The reverse of what `run` leaves."""
+    content = json.loads(path.read_text())
+    record = content["record"]
+    record["phases"] = {name: PhaseReading(**reading) for name, reading in record["phases"].items()}
+    record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
+    return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None

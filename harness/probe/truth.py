@@ -1,0 +1,136 @@
+"""The truth about numerics: the same weights, batches and optimizer through plain PyTorch, without any framework.
+
+Trained twice in one process that sees all ranks' batches: in fp32, which is the truth, and in the dtype of the scenario
+with fp32 master weights, which is the yardstick: how far honest rounding alone strays from the truth. A framework is
+wrong where it strays several times as far. Mixed precision with master weights is that of Micikevicius et al., "Mixed
+Precision Training", 2018 (arXiv:1710.03740).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping
+
+import torch
+
+from harness.probe import workload
+from harness.probe.wire import Numerics
+from harness.probe.workload import Workload
+
+#: How many times the yardstick's own distance from the truth is still rounding.
+ROUNDING_FACTOR = 4.0
+#: The least relative distance that counts as wrong, in units of the dtype's machine epsilon: the yardstick can be
+#: accidentally exact.
+FLOOR_EPSILONS = 4.0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a few steps of training gave. Parameters are fp32 and whole."""
+
+    losses: List[float]
+    gradient_norms: List[float]
+    start: Dict[str, torch.Tensor]
+    parameters: Dict[str, torch.Tensor]
+
+
+def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dtype) -> Trained:
+    """Plain PyTorch: compute in ``dtype``, gradients averaged over all ranks' micro-batches in fp32, AdamW on fp32."""
+    config = workload.configuration(work, shape)
+    model = workload.build(work, config, dtype)
+    names = [name for name, _ in model.named_parameters()]
+    computing = dict(model.named_parameters())
+    masters: Dict[str, torch.Tensor] = {}
+    with torch.no_grad():
+        for name in names:
+            # Every run starts from the weights that the scenario's dtype can hold, also the fp32 one.
+            values = workload.weight(name, tuple(computing[name].shape)).to(work.torch_dtype).float()
+            computing[name].copy_(values)
+            masters[name] = values.clone().requires_grad_(True)
+    groups = workload.parameter_groups(work, model)
+    to_master = {id(computing[name]): masters[name] for name in names}
+    for group in groups:
+        group["params"] = [to_master[id(p)] for p in group["params"]]
+    adam = workload.optimizer(work, groups)
+    start = {name: values.detach().clone() for name, values in masters.items()}
+    losses, norms = [], []
+    for step in range(steps):
+        batches = list(workload.all_batches(work, config.vocab_size, step))
+        sums = {name: torch.zeros_like(values) for name, values in masters.items()}
+        total = 0.0
+        for ids in batches:
+            model.zero_grad(set_to_none=True)
+            loss = workload.loss(model, ids)
+            loss.backward()
+            total += float(loss.detach())
+            for name in names:
+                gradient = computing[name].grad
+                if gradient is not None:
+                    sums[name] += gradient.float()
+        norm = 0.0
+        for name in names:
+            sums[name] /= len(batches)
+            norm += float(sums[name].double().pow(2).sum())
+        norm = math.sqrt(norm)
+        clip = work.gradient_clipping
+        scale = clip / (norm + 1e-6) if clip and norm > clip else 1.0
+        for name in names:
+            masters[name].grad = sums[name] * scale
+        adam.step()
+        with torch.no_grad():
+            for name in names:
+                computing[name].copy_(masters[name])
+        losses.append(total / len(batches))
+        norms.append(norm)
+    return Trained(losses, norms, start, {name: values.detach() for name, values in masters.items()})
+
+
+def judge(
+    work: Workload, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
+) -> None:
+    """Fills in the truth and the distances, each divided by its tolerance: above 1 is wrong. ``trained`` holds whole
+    parameters in fp32 after ``steps`` steps."""
+    numerics.parameter_digest = digest(trained)
+    true = train(work, shape, steps, torch.float32)
+    yardstick = train(work, shape, steps, work.torch_dtype)
+    numerics.true_losses, numerics.true_gradient_norms = true.losses, true.gradient_norms
+    epsilon = torch.finfo(work.torch_dtype).eps
+    numerics.loss_error = _worst_error(numerics.losses, true.losses, yardstick.losses, epsilon)
+    measured_norms = [math.nan if norm is None else norm for norm in numerics.gradient_norms]
+    if all(norm is not None for norm in numerics.gradient_norms):
+        numerics.gradient_norm_error = _worst_error(
+            measured_norms, true.gradient_norms, yardstick.gradient_norms, epsilon
+        )
+    worst, at = 0.0, ""
+    for name, start in true.start.items():
+        if name not in trained:
+            worst, at = math.inf, f"{name} is missing"
+            break
+        moved = (true.parameters[name] - start).norm().item()
+        distance = (trained[name].float() - true.parameters[name]).norm().item()
+        rounding = (yardstick.parameters[name] - true.parameters[name]).norm().item()
+        tolerance = max(ROUNDING_FACTOR * rounding, FLOOR_EPSILONS * epsilon * moved, 1e-12)
+        error = distance / tolerance if math.isfinite(distance) else math.inf
+        if error > worst:
+            worst, at = error, f"furthest from the truth: {name}"
+    numerics.parameter_error, numerics.note = worst, at
+
+
+def digest(parameters: Mapping[str, torch.Tensor]) -> str:
+    """A hash of all parameters, in the order of their names."""
+    sha = hashlib.sha256()
+    for name in sorted(parameters):
+        sha.update(name.encode())
+        sha.update(parameters[name].contiguous().float().numpy().tobytes())
+    return sha.hexdigest()[:16]
+
+
+def _worst_error(measured: List[float], true: List[float], yardstick: List[float], epsilon: float) -> float:
+    worst = 0.0
+    for value, truth, rounded in zip(measured, true, yardstick):
+        tolerance = max(ROUNDING_FACTOR * abs(rounded - truth), FLOOR_EPSILONS * epsilon * abs(truth), 1e-12)
+        error = abs(value - truth) / tolerance
+        worst = max(worst, error) if math.isfinite(error) else math.inf
+    return worst

@@ -1,0 +1,130 @@
+"""The fixed work: real transformers models with weights that are a function of their names, and data of a seed.
+
+Used by the adapters and by the truth alike, so that every framework, release, ZeRO stage and world size trains the same
+thing from the same point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import torch
+
+#: Scale of the random weights, that of Llama's and Qwen's own `initializer_range`.
+WEIGHT_SCALE = 0.02
+_SEED = 20150
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The part of a scenario's parameters that says what is computed, whatever the framework."""
+
+    model: str = "llama-tiny"
+    sequence_length: int = 64  #: tokens
+    micro_batch_size: int = 1  #: sequences per rank and micro-batch
+    gradient_accumulation_steps: int = 1
+    identical_micro_batches: bool = False  #: the gradient of several identical ones must be that of one
+    world_size: int = 2
+    dtype: str = "bf16"  #: fp32, bf16 or fp16
+    attention: str = "sdpa"  #: transformers' attn_implementation
+    gradient_checkpointing: str = "none"  #: none, reentrant or non_reentrant
+    gradient_clipping: Optional[float] = None
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.1
+    decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
+
+
+def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
+    """The fields of a dataclass out of a scenario's parameters."""
+    return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
+
+
+def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
+    """The model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
+    from transformers import AutoConfig
+
+    fields = dict(shape)
+    # The attention is set here and not as an argument of from_config: releases differ in which of the two they obey.
+    return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
+
+
+def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+    """A causal language model in training mode, its weights as transformers leaves them; see `fill`."""
+    from transformers import AutoModelForCausalLM
+
+    before = torch.get_default_dtype()
+    config.torch_dtype = dtype
+    try:
+        model: torch.nn.Module = AutoModelForCausalLM.from_config(config, torch_dtype=dtype)
+    finally:
+        torch.set_default_dtype(before)
+    model.train()
+    if work.gradient_checkpointing != "none":
+        reentrant = work.gradient_checkpointing == "reentrant"
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    return model
+
+
+def weight(name: str, shape: Tuple[int, ...]) -> torch.Tensor:
+    """The weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some noise, so
+    that no two rows train alike and a value lost on the way shows."""
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    values = torch.randn(shape, generator=generator) * WEIGHT_SCALE
+    return values + 1 if len(shape) == 1 and name.endswith("norm.weight") else values
+
+
+def parameter_groups(work: Workload, model: torch.nn.Module) -> List[Dict[str, Any]]:
+    """Optimizer groups; empty ones are left out, which torch >= 2.10 does not survive."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if not work.decay_groups:
+        return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
+    # By name, not by dimension: a partitioned parameter has lost its own shape.
+    plain = [p for name, p in named if name.endswith("bias") or "norm" in name]
+    ids = {id(p) for p in plain}
+    groups = [
+        {"params": [p for _, p in named if id(p) not in ids], "weight_decay": work.weight_decay},
+        {"params": plain, "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def optimizer(work: Workload, groups: List[Dict[str, Any]]) -> torch.optim.Optimizer:
+    """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
+    of torch, which is not what is compared."""
+    return torch.optim.AdamW(groups, lr=work.learning_rate, betas=(0.9, 0.95), eps=ADAM_EPSILON, foreach=False)
+
+
+#: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a gradient
+#: near zero into a full step of either sign, and no tolerance could tell a wrong gradient from that.
+ADAM_EPSILON = 1e-3
+
+
+def batch(
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: "torch.device | str" = "cpu"
+) -> torch.Tensor:
+    """Token ids, shape (micro_batch_size, sequence_length), of one micro-batch of one rank."""
+    if work.identical_micro_batches:
+        micro_batch = 0
+    seed = ((_SEED + step) * 4099 + rank) * 257 + micro_batch
+    generator = torch.Generator().manual_seed(seed)
+    shape = (work.micro_batch_size, work.sequence_length)
+    return torch.randint(0, vocabulary, shape, generator=generator).to(device)
+
+
+def all_batches(work: Workload, vocabulary: int, step: int) -> Iterator[torch.Tensor]:
+    """What all ranks together see in one step."""
+    for rank in range(work.world_size):
+        for micro_batch in range(work.gradient_accumulation_steps):
+            yield batch(work, vocabulary, step, rank, micro_batch)
+
+
+def loss(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """The model's own next-token loss, a scalar."""
+    result: torch.Tensor = model(input_ids=ids, labels=ids).loss
+    return result

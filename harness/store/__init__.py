@@ -1,0 +1,15 @@
+"""Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
+
+from harness.store.folder import Loaded, Store, newest, write_atomically
+from harness.store.schema import SCHEMA, content_key, detail_hashes, key_of
+
+__all__ = [
+    "SCHEMA",
+    "Loaded",
+    "Store",
+    "content_key",
+    "detail_hashes",
+    "key_of",
+    "newest",
+    "write_atomically",
+]

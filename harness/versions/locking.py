@@ -1,0 +1,158 @@
+"""A stack -> the same stack with every package pinned.
+
+Stacks that are compared must differ in the version under test alone. So a stack is resolved with the committed base lock
+as preferences: whatever the base has stays, unless the stack's own requirements forbid it; `drift` tells what they forbade.
+Locks are universal: one lock serves every Python from 3.10 on and both kinds of machine. They hold neither index URLs nor
+builds of a version (``+cpu``): which build is installed is the machine's business (``harness.envs.recipe``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from harness.errors import EnvironmentUnavailable
+from harness.model import Failed, LockedStack, Stack
+
+FOLDER = Path(__file__).with_name("locks")
+BASE = FOLDER / "base.txt"
+
+#: The oldest Python that a lock serves.
+OLDEST_PYTHON = "3.10"
+
+#: What each environment holds besides the stack. The probe needs pytest and pytest-benchmark; old DeepSpeed and torch's
+#: extension builder need setuptools with pkg_resources (removed in 82, deprecated from 81), which uv environments lack.
+TOOLS = ("pytest>=8", "pytest-benchmark>=5", "setuptools<81", "wheel", "ninja", "numpy", "packaging")
+
+#: What some DeepSpeed releases require and others do not. All stacks get all of it, so that they differ in DeepSpeed alone.
+SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
+
+#: Resolves a file of requirements for a Python into an output file that may hold preferences; None means that it did.
+Compile = Callable[[Path, Path, str], Failed | None]
+
+
+def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
+    """The requirements that a stack's lock is resolved from.
+
+    torch is pinned with ``===``, as ``==2.13.0`` also takes ``2.13.0+cpu``, whose dependencies are not those of others.
+    """
+    pins = (f"{name}{'===' if name == 'torch' else '=='}{version}" for name, version in stack.versions.items())
+    extras = SOMETIMES_REQUIRED if "deepspeed" in stack.versions else ()
+    return tuple(sorted((*pins, *tools, *extras)))
+
+
+def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | Failed:
+    """The stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
+
+    Failed where no set of releases satisfies the stack's requirements: that is a result of the stack.
+    """
+    requirements = wanted(stack, tools)
+    base = BASE.read_text(encoding="utf-8") if BASE.exists() else ""
+    key = hashlib.sha256("\n".join((*requirements, OLDEST_PYTHON, base)).encode()).hexdigest()[:12]
+    cached = cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
+    for file in (FOLDER / file_name(stack), cached):
+        pins = read(file, requirements)
+        if pins is not None:
+            return _locked(stack, pins)
+    resolved = resolve(requirements, base=base, compile=compile, python=stack.python)
+    if isinstance(resolved, Failed):
+        return resolved
+    try:
+        write(cached, requirements, resolved)
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"cannot write a lock: {error.strerror}", where=str(cached), hint="free space or set DSREGRESS_ENVIRONMENTS"
+        ) from None
+    return _locked(stack, resolved)
+
+
+def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python: str) -> tuple[str, ...] | Failed:
+    """Pins for ``requirements``, as near to the pins in ``base`` as they allow.
+
+    First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
+    ones; and last with builds of torch allowed, for a person whose only torch is such a build.
+    """
+    builds = tuple(line.replace("===", "==") for line in requirements)
+    failure: Failed | None = None
+    for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
+        with tempfile.TemporaryDirectory(prefix="dsregress-lock-") as folder:
+            source, output = Path(folder) / "stack.in", Path(folder) / "stack.txt"
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            output.write_text(base, encoding="utf-8")
+            failed = compile(source, output, oldest)
+            if failed is None:
+                return _pins(output.read_text(encoding="utf-8"))
+        failure = failure or failed
+    assert failure is not None
+    return failure
+
+
+def drift(a: LockedStack, b: LockedStack, axes: Collection[str]) -> tuple[str, ...]:
+    """What differs between two locks besides ``axes``, on this kind of machine: ``tokenizers 0.21.4 -> 0.22.2``.
+
+    The CUDA packages that torch requires in exact versions are torch's own parts, and not named where torch is an axis.
+    """
+    before, after = _effective(a), _effective(b)
+    ignored = {canonicalize_name(axis) for axis in axes}
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        part_of_torch = "torch" in ignored and re.match(r"nvidia-|cuda-|triton$", name)
+        if name not in ignored and not part_of_torch and before.get(name) != after.get(name):
+            lines.append(f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}")
+    return tuple(lines)
+
+
+def file_name(stack: Stack) -> str:
+    """Name of the stack's lock: its id without the Python, as one lock serves them all."""
+    return f"{stack.id.removeprefix(f'py{stack.python}-')}.txt"
+
+
+def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
+    """The pins in a lock file; None where it is missing or was resolved from other requirements than these."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return _pins(text) if text.startswith(_header(requirements)) else None
+
+
+def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
+    """Write a lock file, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    temporary.write_text(_header(requirements) + "\n".join(pins) + "\n", encoding="utf-8")
+    temporary.replace(file)
+
+
+def _header(requirements: Sequence[str]) -> str:
+    return f"# resolved from: {' '.join(requirements)}\n"
+
+
+def _pins(text: str) -> tuple[str, ...]:
+    lines = {line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("#", "-", " "))}
+    return tuple(sorted({re.sub(r"^(torch==[^+;\s]+)\+[^;\s]+", r"\1", line) for line in lines}))
+
+
+def _locked(stack: Stack, pins: tuple[str, ...]) -> LockedStack:
+    return LockedStack(stack=stack, requirements=pins, sha256=hashlib.sha256("\n".join(pins).encode()).hexdigest())
+
+
+def _effective(locked: LockedStack) -> dict[str, str]:
+    """Package -> version as this machine with the stack's Python would install it."""
+    environment = {"python_version": locked.stack.python, "python_full_version": f"{locked.stack.python}.0"}
+    found: dict[str, str] = {}
+    for line in locked.requirements:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is None or requirement.marker.evaluate(dict(environment)):
+            found[canonicalize_name(requirement.name)] = str(requirement.specifier).removeprefix("==")
+    return found

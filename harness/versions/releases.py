@@ -1,0 +1,54 @@
+"""The releases that are known without asking anybody: committed data, refreshed by ``nox -s update_pins``."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+FILE = Path(__file__).with_name("releases.json")
+
+#: The oldest release of each package that is kept in the data.
+OLDEST = {"deepspeed": "0.14.0", "torch": "2.4.0", "transformers": "4.42.0", "accelerate": "0.30.0", "peft": "0.11.0"}
+
+
+@functools.cache
+def _data() -> dict[str, list[str]]:
+    data: dict[str, list[str]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return data
+
+
+def known(package: str) -> tuple[str, ...]:
+    """The committed releases of a package, oldest first; empty for a package that is not in the data."""
+    return tuple(_data().get(package, ()))
+
+
+def in_order(versions: Iterable[str]) -> tuple[str, ...]:
+    """The versions, oldest first, each once, without what is no version and without builds of one (``2.13.0+cpu``)."""
+    parsed: dict[Version, str] = {}
+    for text in versions:
+        try:
+            version = Version(text)
+        except InvalidVersion:
+            continue
+        if version.local is None:
+            parsed.setdefault(version, text)
+    return tuple(parsed[version] for version in sorted(parsed))
+
+
+def write(found: dict[str, tuple[str, ...]]) -> None:
+    """Replace the data: final releases from `OLDEST` on."""
+    data = {
+        package: [
+            text
+            for text in in_order(versions)
+            if not Version(text).is_prerelease and Version(text) >= Version(OLDEST.get(package, "0"))
+        ]
+        for package, versions in sorted(found.items())
+    }
+    lines = ",\n".join(f"  {json.dumps(package)}: {json.dumps(versions)}" for package, versions in data.items())
+    FILE.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    _data.cache_clear()

@@ -1,0 +1,101 @@
+"""What a person writes for versions -> releases that exist.
+
+A spec is a list of items between commas: an exact version (``0.16.4``, ``==0.16.4``), a series (``0.16.*``), ``latest``
+(the newest final release), or a comparison (``>=0.16``, ``<0.17``, ``!=0.16.3``, ``~=0.16.2``). PEP 440 uses commas for
+"and" and a list uses them for "or". Here:
+
+- a comparison narrows the range to its left: ``>=0.16,<0.17`` is one range, ``0.16.*,!=0.16.3`` is the series but one;
+- an exact version, a series or ``latest`` begins a new item: ``0.15.0,>=0.16,<0.17,latest`` has three;
+- a comparison to the right of an exact version or ``latest`` begins a new range, as those cannot be narrowed.
+
+Releases of one range come in version order, items in the order given; each release once. Pre-releases are found only
+where the item itself names one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from harness.errors import UsageError
+
+_COMPARISONS = ("~=", "!=", "<=", ">=", "<", ">")
+_EXAMPLES = "write e.g. 0.16.4 or 0.16.* or '>=0.16,<0.17' or latest"
+
+
+class UnknownVersion(UsageError):
+    """No known release fits: the spec may be right and the data old, so that an index is worth asking."""
+
+
+def expand(package: str, spec: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The releases among ``known`` that ``spec`` means (see the module for the grammar).
+
+    Raises UsageError where the spec cannot be read, UnknownVersion where an item fits no known release.
+    """
+    found: dict[str, None] = {}
+    for item in _items(package, spec):
+        found.update(dict.fromkeys(_match(package, item, known)))
+    return tuple(found)
+
+
+def _items(package: str, spec: str) -> list[str]:
+    """The spec cut at those commas that mean "or"."""
+    items: list[str] = []
+    for token in (part.strip() for part in spec.split(",")):
+        if not token:
+            raise UsageError(f"{spec!r} has an empty item", where=package, hint=_EXAMPLES)
+        can_be_narrowed = bool(items) and (items[-1].endswith(".*") or items[-1].startswith(_COMPARISONS))
+        if token.startswith(_COMPARISONS) and can_be_narrowed:
+            items[-1] = f"{items[-1]},{token}"
+        else:
+            items.append(token)
+    return items
+
+
+def _match(package: str, item: str, known: Sequence[str]) -> tuple[str, ...]:
+    ordered = sorted(known, key=Version)
+    if item == "latest":
+        final = [text for text in ordered if not Version(text).is_prerelease]
+        if not final:
+            raise UnknownVersion("no release is known", where=package, hint=_refresh())
+        return (final[-1],)
+    if not item.startswith(("==", *_COMPARISONS)) and (item.endswith(".*") or ".*," in item):
+        item = f"=={item}"
+    if item.startswith(_COMPARISONS) or "*" in item:
+        return _range(package, item, ordered)
+    try:
+        version = Version(item.removeprefix("===").removeprefix("==").strip())
+    except InvalidVersion:
+        raise UsageError(f"{item!r} is not a version", where=package, hint=_EXAMPLES) from None
+    same = [text for text in ordered if Version(text) == version]
+    if not same:
+        raise UnknownVersion(
+            f"release {version} is not known", where=package, hint=f"{_near(version, ordered)}{_refresh()}"
+        )
+    return (same[0],)
+
+
+def _range(package: str, item: str, ordered: Sequence[str]) -> tuple[str, ...]:
+    try:
+        specifiers = SpecifierSet(item)
+    except InvalidSpecifier:
+        raise UsageError(f"{item!r} is not a range of versions", where=package, hint=_EXAMPLES) from None
+    prereleases = bool(specifiers.prereleases)
+    fitting = tuple(text for text in ordered if specifiers.contains(text, prereleases=prereleases))
+    if not fitting:
+        span = f"known are {ordered[0]} to {ordered[-1]}; " if ordered else ""
+        raise UnknownVersion(f"no known release fits {item!r}", where=package, hint=f"{span}{_refresh()}")
+    return fitting
+
+
+def _near(version: Version, ordered: Sequence[str]) -> str:
+    """The known neighbours of a version that is not known."""
+    below = [text for text in ordered if Version(text) < version][-2:]
+    above = [text for text in ordered if Version(text) > version][:2]
+    return f"nearest are {', '.join([*below, *above])}; " if below or above else ""
+
+
+def _refresh() -> str:
+    return "if it is newer than this harness, run nox -s update_pins"

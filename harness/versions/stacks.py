@@ -1,0 +1,133 @@
+"""Defaults, named stacks and varied axes -> the stacks to compare, baseline first.
+
+The *primary* package is the one that the configured stack gives a list of versions for (DeepSpeed); the configured
+baseline is a version of it.
+
+- Nothing overridden: the primary package is the axis, its configured list the versions.
+- Primary package overridden (``--deepspeed 0.16.*``): those versions, and the baseline in front of them.
+- Other packages overridden (``--torch 2.4.*,2.5.*``): each is an axis, and several make the product. The primary package
+  stands at the newest of its configured list: what a person who upgrades torch would have installed. The baseline is the
+  first version given (of a range: the oldest); where only one is given, the configured version of that package is the
+  baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
+- A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
+  inside that same stack.
+- An explicit baseline (``--baseline``) is a version of the primary package if that is varied, else of the first axis.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.model import AXES, Stack
+from harness.versions import releases
+from harness.versions.specs import UnknownVersion, expand
+
+Spec = str | tuple[str, ...]
+Published = Callable[[str], tuple[str, ...]]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared with what."""
+
+    stacks: tuple[Stack, ...]  #: baseline first
+    baseline: Stack
+    axes: tuple[str, ...]  #: the packages whose versions differ
+
+
+def plan(
+    *,
+    table: Mapping[str, Spec],
+    baseline: str,
+    python: str,
+    named: Mapping[str, Mapping[str, str]] | None = None,
+    name: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    chosen: str | None = None,
+    published: Published | None = None,
+) -> Plan:
+    """The stacks to compare.
+
+    ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
+    explicit baseline. ``published`` is asked for a package's releases when the committed ones do not hold what is meant.
+
+    Raises UsageError for an unknown stack, package or version.
+    """
+    overrides = dict(overrides or {})
+    primary = next((package for package, spec in table.items() if not isinstance(spec, str)), AXES[-1])
+    configured: dict[str, Spec] = {**table, **_named(name, named or {})}
+    for package in overrides:
+        if package not in configured and package not in AXES:
+            hint = f"it must be one of {', '.join(configured)}"
+            raise UsageError(f"{package!r} is not part of the stack", where="stack", hint=hint)
+
+    def versions(package: str, spec: Spec) -> tuple[str, ...]:
+        specs = (spec,) if isinstance(spec, str) else spec
+        return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
+
+    if overrides:
+        varied = {package: versions(package, spec) for package, spec in overrides.items()}
+    else:
+        expanded = {package: versions(package, spec) for package, spec in configured.items()}
+        varied = {package: found for package, found in expanded.items() if len(found) > 1 or package == primary}
+    fixed = {
+        package: releases.in_order(versions(package, spec))[-1]
+        for package, spec in configured.items()
+        if package not in varied
+    }
+    led_by = primary if primary in varied else next(iter(varied))
+    for package, found in varied.items():
+        first = found[0]
+        if package == led_by and chosen:
+            first = _one(package, chosen, published)
+        elif package == primary and baseline:
+            first = _one(package, baseline, published)
+        elif len(found) == 1 and package in configured:
+            first = versions(package, configured[package])[0]
+        varied[package] = tuple(dict.fromkeys((first, *found)))
+    stacks = tuple(
+        Stack(python=python, versions={**fixed, **dict(zip(varied, point))}, label=_label(name, varied, point))
+        for point in itertools.product(*varied.values())
+    )
+    return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+
+
+def resolve(package: str, spec: str, published: Published | None) -> tuple[str, ...]:
+    """As `expand` among the committed releases, and among the published ones where those do not suffice."""
+    known = releases.known(package)
+    try:
+        return expand(package, spec, known)
+    except UnknownVersion:
+        if published is None:
+            raise
+        return expand(package, spec, releases.in_order((*known, *published(package))))
+
+
+def _one(package: str, version: str, published: Published | None) -> str:
+    found = resolve(package, version, published)
+    if len(found) != 1:
+        raise UsageError(f"baseline {version!r} means {len(found)} releases", where=package, hint="name exactly one")
+    return found[0]
+
+
+def _named(name: str | None, named: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    if name is None:
+        return {}
+    if name not in named:
+        near = difflib.get_close_matches(name, named, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(named) or 'none'}"
+        raise UsageError(f"no stack is named {name!r}", where="[tool.dsregress.stacks]", hint=hint)
+    return named[name]
+
+
+def _label(name: str | None, varied: Mapping[str, tuple[str, ...]], point: tuple[str, ...]) -> str:
+    moving = [(package, version) for (package, found), version in zip(varied.items(), point) if len(found) > 1]
+    if len(moving) == 1:
+        text = moving[0][1]
+    else:
+        text = ", ".join(f"{package} {version}" for package, version in moving or zip(varied, point))
+    return f"{name}: {text}" if name else text
