@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.compare.thresholds import Thresholds
 from harness.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -35,21 +36,6 @@ DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
     "peft": "0.21.2",
     "deepspeed": ("0.15.0", "0.16.4", "0.16.8", "latest"),
 }
-
-
-class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How large a difference must be to matter (relevance); whether it could be noise is judged apart from this.
-
-    Ratios are value / baseline: 1.02 means that growth below 2 % is not worth a finding.
-    """
-
-    memory_ratio: float = 1.02
-    memory_floor_bytes: int = 65536  #: smaller differences are never relevant, whatever their ratio
-    time_ratio: float = 1.05
-    host_calls_ratio: float = 1.05
-    communication_ratio: float = 1.01
-    flops_ratio: float = 1.01
-    op_launches_ratio: float = 1.05
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,11 +157,6 @@ def _check_ranges(settings: Settings, file: str) -> None:
             raise UsageError(f"{name} is below {least}", where=file, hint=f"give {name} a value of {least} or more")
     if not settings.timeout_s > 0:
         raise UsageError("timeout_s is not above 0", where=file, hint="give seconds, e.g. 180")
-    for field in msgspec.structs.fields(Thresholds):
-        value = getattr(settings.thresholds, field.name)
-        if value < (1 if field.name.endswith("_ratio") else 0):
-            hint = "ratios are value / baseline, e.g. 1.02 for 2 %"
-            raise UsageError(f"thresholds.{field.name} = {value} is too small", where=file, hint=hint)
 
 
 #: What a measured process may see of the caller's environment. Everything else is a variance that nobody would notice.

@@ -14,7 +14,9 @@ MIB = 1 << 20
 
 
 def stack(deepspeed: str, **versions: str) -> Stack:
-    return Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "4.57.6", **versions, "deepspeed": deepspeed})
+    return Stack(
+        python="3.11", versions={"torch": "2.13.0", "transformers": "4.57.6", **versions, "deepspeed": deepspeed}
+    )
 
 
 def record(*, ranks: int = 2, rounds: int = 9, step_s: float = 0.5, rng: random.Random | None = None) -> RunRecord:

@@ -36,7 +36,7 @@ def judge(pairs: Iterable[Pair], detail_of: DetailOf) -> tuple[list[Finding], li
     first: dict[str, Pair] = {}
     for pair in pairs:
         base = pair.baseline
-        if base is None or base is pair.result:
+        if base is None or pair.is_baseline:
             continue
         config = diffs.of("configuration", pair.result, base, _configuration)
         if config.changed or config.added or config.removed:
@@ -123,7 +123,11 @@ def _key(where: Sequence[Pair], stack: str, key: str, value: str, baseline: str)
 
 def _moved(pair: Pair, added: Iterable[str], removed: Iterable[str]) -> Finding:
     new, gone = sorted(added), sorted(removed)
-    parts = [f"{plural(len(names), 'setting')} {word}: {listing(names)}" for names, word in ((new, "new"), (gone, "gone")) if names]
+    parts = [
+        f"{plural(len(names), 'setting')} {word}: {listing(names)}"
+        for names, word in ((new, "new"), (gone, "gone"))
+        if names
+    ]
     return pair.finding(
         metric="configuration",
         phase="init",

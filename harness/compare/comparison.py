@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from harness.compare.measured import Measured
 from harness.model import Finding, Result, Stack
 from harness.probe.wire import Detail
 
@@ -64,7 +65,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str
     stacks: tuple[Stack, ...]  #: in version order
     names: dict[str, str]  #: stack id -> short name
-    results: tuple[Result, ...]  #: the ones that were judged: one per cell
+    cells: tuple[Measured, ...]  #: what was judged: the newest result of each cell
     groups: tuple[Group, ...]
     findings: tuple[Finding, ...]
     small_differences: int  #: exact differences below the thresholds that were counted, not listed

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import msgspec
 
-from harness.compare.metrics import BY_NAME, PHASES, Metric, Reading, collectives_by_kind, read
+from harness.compare.metrics import BY_NAME, Exact, Metric, Reading, collectives_by_kind, differing, read
 from harness.compare.pairs import Pair
 from harness.compare.thresholds import Thresholds
 from harness.compare.wording import quantity, share
 from harness.model import Finding
-from harness.probe.wire import Detail, RunRecord
+from harness.probe.wire import PHASES, Detail
 
 #: How each metric's growth reads: what the phase does, and the words for more and for less of it.
 _SENTENCES = {
@@ -26,57 +26,64 @@ _SENTENCES = {
 }
 
 
-def judge(
-    pair: Pair, columns: Iterable[tuple[str, str]], thresholds: Thresholds
-) -> tuple[list[Finding], list[Finding]]:
-    """The findings that matter, and those that do not, of the ``(phase, metric)`` that differ on any rank."""
-    record, base = pair.result.record, pair.baseline.record if pair.baseline else None
-    assert record is not None and base is not None
-    matter: list[Finding] = []
-    small: list[Finding] = []
-    for phase, name in columns:
-        mine, theirs = read(record, name, phase), read(base, name, phase)
+class Difference(msgspec.Struct, frozen=True):
+    """One metric in which two measurements differ, judged and worded. Belongs to the measurements, not to a cell: most
+    cells of a release share theirs with others."""
+
+    metric: str
+    phase: str
+    unit: str
+    value: float
+    baseline: float
+    rank: int
+    relevant: bool
+    message: str
+    evidence: tuple[str, ...]
+
+
+def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Difference]:
+    """All in which the worst ranks differ."""
+    found = []
+    for phase, name in differing(own, base):
+        mine, theirs = read(own, name, phase), read(base, name, phase)
         if mine is None or theirs is None or mine.value == theirs.value:
             continue
         metric = BY_NAME[name]
-        if metric.relevant(mine.value, theirs.value, thresholds):
-            evidence = _evidence(metric, phase, mine, theirs, record, base)
-            matter.append(_finding(pair, phase, metric, mine, theirs.value, relevant=True, evidence=evidence))
-        else:
-            small.append(_finding(pair, phase, metric, mine, theirs.value, relevant=False, evidence=()))
-    return matter, small
+        relevant = metric.relevant(mine.value, theirs.value, thresholds)
+        evidence = _evidence(metric, phase, mine, theirs, own, base) if relevant else ()
+        message = _message(metric, phase, mine, theirs.value)
+        found.append(
+            Difference(name, phase, metric.unit, mine.value, theirs.value, mine.rank, relevant, message, evidence)
+        )
+    return found
 
 
-def _finding(
-    pair: Pair,
-    phase: str,
-    metric: Metric,
-    mine: Reading,
-    baseline: float,
-    *,
-    relevant: bool,
-    evidence: tuple[str, ...],
-) -> Finding:
-    value = mine.value
-    unit = "" if metric.unit in ("calls", "launches", "collectives") else metric.unit
-    sentence, more, less = _SENTENCES[metric.name]
-    direction = more if value > baseline else less
-    change = sentence.format(quantity(abs(value - baseline), unit), direction)
+def finding(pair: Pair, difference: Difference) -> Finding:
+    """A difference as a finding on one cell."""
+    value, baseline = difference.value, difference.baseline
     return pair.finding(
-        metric=metric.name,
-        phase=phase,
+        metric=difference.metric,
+        phase=difference.phase,
         kind="regression" if value > baseline else "improvement",
         value=value,
         baseline_value=baseline,
         ratio=value / baseline if baseline else None,
-        unit=metric.unit,
+        unit=difference.unit,
         significant=True,
-        relevant=relevant,
-        message=f"{phase} {change} ({share(value, baseline)}): "
-        f"{quantity(baseline, unit)} -> {quantity(value, unit)}, rank {mine.rank}",
-        rank=mine.rank,
-        evidence=evidence,
+        relevant=difference.relevant,
+        message=difference.message,
+        rank=difference.rank,
+        evidence=difference.evidence,
     )
+
+
+def _message(metric: Metric, phase: str, mine: Reading, baseline: float) -> str:
+    value = mine.value
+    unit = "" if metric.unit in ("calls", "launches", "collectives") else metric.unit
+    sentence, more, less = _SENTENCES[metric.name]
+    change = sentence.format(quantity(abs(value - baseline), unit), more if value > baseline else less)
+    sizes = f"{quantity(baseline, unit)} -> {quantity(value, unit)}"
+    return f"{phase} {change} ({share(value, baseline)}): {sizes}, rank {mine.rank}"
 
 
 def headline_order(found: Finding) -> tuple[int, float]:
@@ -114,7 +121,7 @@ def grown_functions(found: Finding, detail: Detail | None, baseline: Detail | No
 
 
 def _evidence(
-    metric: Metric, phase: str, mine: Reading, theirs: Reading, record: RunRecord, base: RunRecord
+    metric: Metric, phase: str, mine: Reading, theirs: Reading, record: Exact, base: Exact
 ) -> tuple[str, ...]:
     lines = []
     if len(mine.by_rank) > 1:

@@ -37,7 +37,11 @@ def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
 
 
 def spans(
-    groups: Sequence[Group], stacks: Sequence[Stack], names: Mapping[str, str], baseline: str, judged: Mapping[str, set[str]]
+    groups: Sequence[Group],
+    stacks: Sequence[Stack],
+    names: Mapping[str, str],
+    baseline: str,
+    judged: Mapping[str, set[str]],
 ) -> list[Span]:
     """The regressions over the stacks, worst first as ``groups`` are.
 
@@ -91,7 +95,7 @@ def _sentence(
     axes = varied_axes(stacks)
     prefix = f"{axes[0]} " if len(axes) == 1 else ""
     who = _ranges(present, stacks, names)
-    text = f"{prefix}{who} {_what(found, many=len(present) > 1)} than {names.get(baseline, baseline)}"
+    text = f"{prefix}{who} {_what(found, many=len(present) > 1)} {names.get(baseline, baseline)}"
     text += f". Not in {_ranges(free, stacks, names)}" if free else ". No measured stack is free of it"
     if unknown:
         text += f"; no verdict for {_ranges(unknown, stacks, names)}"
@@ -104,7 +108,7 @@ def _what(found: Sequence[Finding], *, many: bool) -> str:
     if first.metric == "step_time_s":
         ratios = sorted(f.ratio for f in found if f.ratio is not None)
         low, high = f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"
-        return f"take{'' if many else 's'} {low if low == high else f'{low} to {high}'} times as long for a step"
+        return f"take{'' if many else 's'} {low if low == high else f'{low} to {high}'} times as long per step as"
     unit = BY_NAME[first.metric].unit
     unit = "" if unit in ("calls", "launches", "collectives") else unit
     changes = sorted(found, key=lambda f: float(abs(f.value - f.baseline_value)))
@@ -118,7 +122,7 @@ def _what(found: Sequence[Finding], *, many: bool) -> str:
     worst = changes[-1]
     rank = f", rank {worst.rank}" if worst.rank is not None else ""
     upto = "up to " if low != high else ""
-    return f"{words} ({upto}{share(worst.value, worst.baseline_value)}{rank})"
+    return f"{words} ({upto}{share(worst.value, worst.baseline_value)}{rank}) than"
 
 
 def _ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:

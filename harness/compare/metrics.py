@@ -6,7 +6,7 @@ Ranks are never summed: a reading is that of the worst rank, with the skew (larg
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Any
@@ -14,9 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.thresholds import Thresholds
-from harness.probe.wire import PHASES, PhaseReading, RankRecord, RunRecord
-
-__all__ = ["BY_NAME", "METRICS", "PHASES", "Direction", "Metric", "Reading", "collectives_by_kind", "fingerprint"]
+from harness.probe.wire import RankRecord, RunRecord
 
 
 class Direction(Enum):
@@ -89,9 +87,7 @@ def _error(name: str, title: str) -> Metric:
 
 
 def _told(name: str, title: str, unit: str = "", *, exact: bool = True, family: str = "") -> Metric:
-    return Metric(
-        name=name, title=title, unit=unit, direction=Direction.NEUTRAL, family=family or name, exact=exact
-    )
+    return Metric(name=name, title=title, unit=unit, direction=Direction.NEUTRAL, family=family or name, exact=exact)
 
 
 METRICS = (
@@ -133,7 +129,12 @@ PHASE_METRICS = tuple(metric for metric in METRICS if metric.per_phase)
 
 _PLAIN_FIELDS = tuple(m.name for m in PHASE_METRICS if not m.name.startswith("collective_"))
 _COLUMNS = (*_PLAIN_FIELDS, "collectives")
-_read_exact = attrgetter(*_COLUMNS)
+_PLACE = {name: at for at, name in enumerate(_COLUMNS)}
+_COLLECTIVES = _PLACE["collectives"]
+_read_columns = attrgetter(*_COLUMNS)
+
+#: (rank, phase, values in the order of ``_COLUMNS``)
+Exact = list[tuple[int, str, tuple[Any, ...]]]
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -145,18 +146,14 @@ class Reading(msgspec.Struct, frozen=True):
     by_rank: tuple[tuple[int, float], ...]
 
 
-#: (rank, phase, the exact values in the order of ``_PLAIN_FIELDS``, collectives last)
-Fingerprint = list[tuple[int, str, tuple[Any, ...]]]
-
-
-def fingerprint(record: RunRecord) -> Fingerprint:
-    """All exact values of a run. Equal fingerprints mean equal measurements, found without reading them one by one."""
+def exact_values(record: RunRecord) -> Exact:
+    """All exact values of a run. Where they are equal, so are the measurements, found without reading them one by one."""
     return [
-        (rank.rank, phase, _read_exact(reading)) for rank in record.ranks for phase, reading in rank.phases.items()
+        (rank.rank, phase, _read_columns(reading)) for rank in record.ranks for phase, reading in rank.phases.items()
     ]
 
 
-def differing(mine: Fingerprint, base: Fingerprint) -> list[tuple[str, str]]:
+def differing(mine: Exact, base: Exact) -> list[tuple[str, str]]:
     """``(phase, metric)`` of all that any rank measured differently."""
     columns: dict[tuple[str, str], None] = {}
     others = {(rank, phase): values for rank, phase, values in base}
@@ -174,45 +171,41 @@ def differing(mine: Fingerprint, base: Fingerprint) -> list[tuple[str, str]]:
     ]
 
 
-def read(record: RunRecord, metric: str, phase: str) -> Reading | None:
+def read(exact: Exact, metric: str, phase: str) -> Reading | None:
     """A per-phase metric of a run; None where it was not measured."""
     values = []
-    for rank in record.ranks:
-        if phase in rank.phases and (value := _value(rank.phases[phase], metric)) is not None:
-            values.append((value, -rank.rank))
+    for rank, at, columns in exact:
+        if at == phase and (value := _value(columns, metric)) is not None:
+            values.append((value, -rank))
     if not values:
         return None
     worst, smallest = max(values), min(values)
-    by_rank = tuple((-rank, value) for value, rank in values)
-    return Reading(worst[0], -worst[1], worst[0] - smallest[0], by_rank)
+    return Reading(worst[0], -worst[1], worst[0] - smallest[0], tuple((-negative, value) for value, negative in values))
 
 
-def worst_values(record: RunRecord) -> dict[tuple[str, str], float]:
+def worst_values(exact: Exact) -> dict[tuple[str, str], float]:
     """``(phase, metric) -> value`` of the worst rank, for every per-phase metric that was measured."""
     worst: dict[tuple[str, str], float] = {}
-    for rank in record.ranks:
-        for phase, reading in rank.phases.items():
-            for name, value in zip(_PLAIN_FIELDS, _read_exact(reading), strict=False):
-                if value is not None and value > worst.get((phase, name), -1):
-                    worst[phase, name] = value
-            for name in ("collective_count", "collective_bytes"):
-                total = _value(reading, name) or 0
-                if total > worst.get((phase, name), -1):
-                    worst[phase, name] = total
+    for _, phase, columns in exact:
+        for metric in PHASE_METRICS:
+            value = _value(columns, metric.name)
+            if value is not None and value > worst.get((phase, metric.name), -1):
+                worst[phase, metric.name] = value
     return worst
 
 
-def collectives_by_kind(record: RunRecord, phase: str, rank: int) -> dict[str, list[int]]:
+def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[int]]:
     """``kind -> [count, bytes]`` of one rank."""
-    for entry in record.ranks:
-        if entry.rank == rank and phase in entry.phases:
-            return entry.phases[phase].collectives
+    for other, at, columns in exact:
+        if other == rank and at == phase:
+            kinds: dict[str, list[int]] = columns[_COLLECTIVES]
+            return kinds
     return {}
 
 
-def step_time_s(record: RunRecord) -> float | None:
-    """Median of the timed rounds; None where nothing was timed."""
-    return statistics.median(record.round_s) if record.round_s else None
+def median(round_s: Sequence[float]) -> float:
+    """Of the timed rounds: what a step took."""
+    return statistics.median(round_s)
 
 
 def init_s(record: RunRecord) -> float | None:
@@ -230,23 +223,12 @@ def numerics(record: RunRecord) -> Iterator[tuple[RankRecord, str, float]]:
                     yield rank, name, distance
 
 
-def flat(record: RunRecord) -> dict[str, float]:
-    """Every metric of a run under its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
-    values: dict[str, float] = {f"{phase}.{name}": value for (phase, name), value in worst_values(record).items()}
-    if (median := step_time_s(record)) is not None:
-        values["step_time_s"] = median
-    if (slowest := init_s(record)) is not None:
-        values["init_s"] = slowest
-    values["import_s"] = record.import_s
-    for _, name, distance in numerics(record):
-        values[name] = max(distance, values.get(name, distance))
-    return values
-
-
-def _value(reading: PhaseReading, metric: str) -> float | None:
+def _value(columns: Sequence[Any], metric: str) -> float | None:
+    value: float | None
     if metric == "collective_count":
-        return sum(pair[0] for pair in reading.collectives.values())
-    if metric == "collective_bytes":
-        return sum(pair[1] for pair in reading.collectives.values())
-    value: float | None = getattr(reading, metric)
+        value = sum(pair[0] for pair in columns[_COLLECTIVES].values())
+    elif metric == "collective_bytes":
+        value = sum(pair[1] for pair in columns[_COLLECTIVES].values())
+    else:
+        value = columns[_PLACE[metric]]
     return value

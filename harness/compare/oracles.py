@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from harness.compare.metrics import numerics
 from harness.compare.pairs import Pair
 from harness.compare.wording import quantity, shortened
 from harness.model import Finding
@@ -19,17 +18,17 @@ _WRONG = {
 
 def judge(pair: Pair) -> list[Finding]:
     """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
-    record = pair.result.record
-    if record is None:
+    if not pair.own.suspects:
         return []
     worst: dict[str, tuple[float, int, Numerics]] = {}
-    for rank, name, distance in numerics(record):
-        size = distance if math.isfinite(distance) else math.inf
-        if size > 1 and size > worst.get(name, (0.0, 0, None))[0] and rank.numerics is not None:
-            worst[name] = (size, rank.rank, rank.numerics)
-    for entry in record.ranks:
-        if entry.numerics is not None and "loss_error" not in worst and _lost(entry.numerics):
-            worst["loss_error"] = (math.inf, entry.rank, entry.numerics)
+    for rank, numbers in pair.own.suspects:
+        for name in _WRONG:
+            distance = getattr(numbers, name)
+            size = 0.0 if distance is None else distance if math.isfinite(distance) else math.inf
+            if size > 1 and size > (worst[name][0] if name in worst else 0.0):
+                worst[name] = (size, rank, numbers)
+        if "loss_error" not in worst and _lost(numbers):
+            worst["loss_error"] = (math.inf, rank, numbers)
     return [_finding(pair, name, *worst[name]) for name in _WRONG if name in worst]
 
 
@@ -63,10 +62,10 @@ def _finding(pair: Pair, name: str, size: float, rank: int, numbers: Numerics) -
 
 
 def _baseline_value(pair: Pair, name: str) -> float | None:
-    if pair.baseline is None or pair.baseline is pair.result or pair.baseline.record is None:
+    if pair.base is None or pair.is_baseline:
         return None
-    distances = [value for _, metric, value in numerics(pair.baseline.record) if metric == name and _finite(value)]
-    return max(distances, default=None)
+    distance = dict(pair.base.errors).get(name)
+    return distance if _finite(distance) else None
 
 
 def _evidence(name: str, numbers: Numerics) -> tuple[str, ...]:

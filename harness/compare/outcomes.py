@@ -18,7 +18,7 @@ def judge(pair: Pair) -> Finding | None:
     theirs = outcome_text(base.outcome) if base is not None else None
     if passed:
         kind, relevant, message = "improvement", True, f"passes; the baseline {theirs}"
-    elif base is pair.result:
+    elif pair.is_baseline:
         kind, relevant, message = "failed", False, f"the baseline itself: {text}"
     elif base is None or not _broke(base.outcome):
         beside = "passed" if base_passed else "has no result for it"

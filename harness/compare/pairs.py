@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.comparison import NotCompared
+from harness.compare.measured import Intake, Measured
 from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
 
 
@@ -16,9 +17,21 @@ class Pair(msgspec.Struct, frozen=True):
 
     stack: str
     workload: str
-    result: Result
-    baseline: Result | None
-    baseline_again: Result | None = None  #: a second run of the baseline in the same session, where there is one
+    own: Measured
+    base: Measured | None
+    base_again: Measured | None = None  #: a second run of the baseline in the same session, where there is one
+
+    @property
+    def result(self) -> Result:
+        return self.own.result
+
+    @property
+    def baseline(self) -> Result | None:
+        return self.base.result if self.base is not None else None
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.own is self.base
 
     def finding(self, **fields: Any) -> Finding:
         """A finding on this cell."""
@@ -40,9 +53,11 @@ class Index:
         self.baseline = baseline
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
-        self._baseline_runs: dict[str, list[Result]] = {}
-        self._newest: dict[str, dict[str, Result]] = {}
+        self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
+        self._baseline_runs: dict[str, list[Measured]] = {}
+        self._newest: dict[str, dict[str, Measured]] = {}
         ids: dict[Any, str] = {}
+        intake = Intake()
         for result in results:
             cell = result.cell
             pins = (cell.stack.python, *cell.stack.versions.items())
@@ -55,10 +70,13 @@ class Index:
             known = by_stack.get(stack)
             if known is not None:
                 self.superseded += 1
-            if known is None or result.started_at > known.started_at:
-                by_stack[stack] = result
+            if result.installed:
+                self.installed.setdefault(stack, result.installed)
+            measured = intake.take(result)
+            if known is None or result.started_at > known.result.started_at:
+                by_stack[stack] = measured
             if stack == baseline:
-                self._baseline_runs.setdefault(workload, []).append(result)
+                self._baseline_runs.setdefault(workload, []).append(measured)
 
     def pairs(self) -> list[Pair]:
         """Every newest result with the baseline's, workloads in the order they came."""
@@ -66,14 +84,14 @@ class Index:
         for workload, by_stack in self._newest.items():
             base = by_stack.get(self.baseline)
             again = self._again(workload, base)
-            pairs += [Pair(stack, workload, result, base, again) for stack, result in by_stack.items()]
+            pairs += [Pair(stack, workload, own, base, again) for stack, own in by_stack.items()]
         return pairs
 
-    def _again(self, workload: str, base: Result | None) -> Result | None:
+    def _again(self, workload: str, base: Measured | None) -> Measured | None:
         if base is None:
             return None
         runs = self._baseline_runs[workload]
-        return next((r for r in runs if r is not base and r.session == base.session), None)
+        return next((r for r in runs if r is not base and r.result.session == base.result.session), None)
 
 
 def why_not(pair: Pair) -> str:
@@ -100,9 +118,9 @@ def why_not(pair: Pair) -> str:
         return f"different workloads: the baseline ran with another {', '.join(names)}"
     if mine.probe_sha256 != theirs.probe_sha256:
         return "measured by different versions of the probe; run the older one again"
-    if mine.record is not None and theirs.record is not None:
-        if mine.record.world_size != theirs.record.world_size:
-            return f"{mine.record.world_size} ranks against the baseline's {theirs.record.world_size}"
+    if pair.base is not None and pair.own.recorded and pair.base.recorded:
+        if pair.own.world_size != pair.base.world_size:
+            return f"{pair.own.world_size} ranks against the baseline's {pair.base.world_size}"
         if mine.cell.device == "cuda" and mine.hardware.gpus != theirs.hardware.gpus:
             return "different GPUs: allocators round differently on them"
     return ""
@@ -115,6 +133,6 @@ def left_out(pair: Pair) -> NotCompared | None:
             return NotCompared(pair.stack, pair.workload, "everything", f"skipped: {reason}")
         case Failed(stage="harness", signature=signature):
             return NotCompared(pair.stack, pair.workload, "everything", f"the harness failed: {signature}")
-        case Passed() if pair.result.record is None:
+        case Passed() if not pair.own.recorded:
             return NotCompared(pair.stack, pair.workload, "everything", "its measurements are missing")
     return None

@@ -28,12 +28,12 @@ def judge(
     pairs: Sequence[Pair], thresholds: Thresholds
 ) -> tuple[list[Finding], list[StepTime], list[StepTime], list[NotCompared]]:
     """Findings, every step time with its verdict, the controls, and what could not be timed. ``pairs`` passed."""
-    controls = _controls([pair for pair in pairs if pair.baseline is pair.result])
+    controls = _controls([pair for pair in pairs if pair.is_baseline])
     timed: list[Pair] = []
     rounds: list[Rounds] = []
     silent: list[NotCompared] = []
     for pair in pairs:
-        if pair.baseline is pair.result:
+        if pair.is_baseline:
             continue
         usable, reason = _usable(pair, thresholds)
         if reason:
@@ -65,9 +65,9 @@ def judge(
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
     """The rounds that can be paired, or why they cannot be."""
     base = pair.baseline
-    if base is None or base.record is None or pair.result.record is None:
+    if base is None or pair.base is None:
         return [], ""
-    mine, theirs = pair.result.record.round_s, base.record.round_s
+    mine, theirs = pair.own.round_s, pair.base.round_s
     if not mine or not theirs:
         return [], "" if bool(mine) == bool(theirs) else "only one side was timed"
     if pair.result.session != base.session:
@@ -85,10 +85,8 @@ def _controls(baselines: Sequence[Pair]) -> dict[str, StepTime]:
     ones, neighbours in pairs."""
     kept, rounds = [], []
     for pair in baselines:
-        if pair.result.record is None:
-            continue
-        own = pair.result.record.round_s
-        again = pair.baseline_again.record.round_s if pair.baseline_again and pair.baseline_again.record else []
+        own = pair.own.round_s
+        again = pair.base_again.round_s if pair.base_again else ()
         usable = _finite(again, own) if again else _finite(own[1::2], own[0::2])
         if len(usable) >= CONTROL_PAIRS:
             kept.append(pair)
@@ -128,9 +126,7 @@ def _verdict(
 ) -> tuple[StepTime, list[Finding]]:
     noise = abs(math.log(control.ratio)) if control else 0.0
     significant = (
-        p_value < thresholds.time_false_alarm
-        and (time.low > 1 or time.high < 1)
-        and abs(math.log(time.ratio)) > noise
+        p_value < thresholds.time_false_alarm and (time.low > 1 or time.high < 1) and abs(math.log(time.ratio)) > noise
     )
     relevant = significant and METRIC.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
     limit = 1 + thresholds.time_share

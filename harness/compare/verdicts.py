@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from harness.compare import changed, exact, oracles, outcomes, timing
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared
 from harness.compare.history import in_version_order, spans
-from harness.compare.metrics import BY_NAME, fingerprint, worst_values
+from harness.compare.metrics import BY_NAME, Exact
 from harness.compare.notes import notes_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
 from harness.compare.thresholds import Thresholds
@@ -26,14 +28,17 @@ MOST_EXPLAINED = 200
 _KINDS = ("failed", "wrong", "regression", "changed", "improvement")
 
 
-def compare(
-    results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf
-) -> Comparison:
+def compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
     """Judges every result against the baseline stack's (by its id) for the same workload, and against the oracles.
 
     Of several results of one cell the newest counts. Raises nothing for missing or failed results: they are in the
     comparison, with the reason.
     """
+    with _collector_paused():
+        return _compare(results, baseline, thresholds, detail_of)
+
+
+def _compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
     index = Index(results, baseline)
     pairs = index.pairs()
     findings: list[Finding] = []
@@ -41,7 +46,7 @@ def compare(
     silent: list[NotCompared] = []
     comparable: list[Pair] = []
     judged: dict[str, set[str]] = defaultdict(set)
-    baselines = _Baselines()
+    differences = _Differences(thresholds)
     small_differences = 0
     for pair in pairs:
         if (reason := left_out(pair)) is not None:
@@ -52,15 +57,20 @@ def compare(
         findings += oracles.judge(pair)
         reason_text = _cannot(pair)
         if reason_text:
+            if outcome is not None and outcome.kind == "failed":
+                continue  # the finding tells why
             silent.append(NotCompared(pair.stack, pair.workload, "everything", reason_text))
             continue
         comparable.append(pair)
         judged[pair.workload].add(pair.stack)
-        if pair.result is not pair.baseline:
-            matter, minor = baselines.judge(pair, thresholds)
-            findings += matter
-            small_differences += len(minor)
-            small += minor[: max(0, MOST_SMALL - len(small))]
+        if not pair.is_baseline:
+            for difference in differences.of(pair):
+                if difference.relevant:
+                    findings.append(exact.finding(pair, difference))
+                else:
+                    small_differences += 1
+                    if small_differences <= MOST_SMALL:
+                        small.append(exact.finding(pair, difference))
     timed, step_times, control, untimed = timing.judge(comparable, thresholds)
     told, notes = changed.judge(comparable, detail_of)
     groups = _groups([*findings, *timed, *told])
@@ -72,7 +82,7 @@ def compare(
         baseline=baseline,
         stacks=tuple(stacks),
         names=names,
-        results=tuple(pair.result for pair in pairs),
+        cells=tuple(pair.own for pair in pairs),
         groups=tuple(groups),
         findings=tuple(sorted([*listed, *small], key=severity)),
         small_differences=small_differences,
@@ -80,11 +90,23 @@ def compare(
         step_times=tuple(step_times),
         control=tuple(control),
         spans=tuple(spans(groups, stacks, names, baseline, judged)),
-        notes=(*notes_on(comparable, names, index.superseded), *notes),
+        notes=(*notes_on(comparable, names, index.installed, index.superseded), *notes),
         passed=sum(isinstance(pair.result.outcome, Passed) for pair in pairs),
         compared=sum(pair.stack != baseline for pair in comparable),
         ran=len(pairs),
     )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """All values here are trees, so Python's cycle collector would only walk millions of them, again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def severity(found: Finding) -> tuple[bool, int, float]:
@@ -92,33 +114,37 @@ def severity(found: Finding) -> tuple[bool, int, float]:
     return (not found.relevant, _KINDS.index(found.kind), -_size(found))
 
 
-class _Baselines:
-    """The exact comparison, with each baseline read once."""
+class _Differences:
+    """The exact comparison, made once for each two measurements, however many cells share them."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[list[object], dict[tuple[str, str], float]]] = {}
+    def __init__(self, thresholds: Thresholds) -> None:
+        self.thresholds = thresholds
+        self._known: dict[tuple[bytes, bytes], list[exact.Difference]] = {}
+        self._baseline: tuple[bytes, Exact] = (b"", [])
 
-    def judge(self, pair: Pair, thresholds: Thresholds) -> tuple[list[Finding], list[Finding]]:
-        mine, base = pair.result.record, pair.baseline.record if pair.baseline else None
-        assert mine is not None and base is not None
-        known = self._known.get(id(base))
+    def of(self, pair: Pair) -> list[exact.Difference]:
+        """In which exact values a cell differs from the baseline's."""
+        if pair.base is None or pair.own.packed == pair.base.packed:
+            return []
+        key = (pair.own.packed, pair.base.packed)
+        known = self._known.get(key)
         if known is None:
-            known = self._known[id(base)] = (fingerprint(base), worst_values(base))
-        if fingerprint(mine) == known[0]:
-            return [], []
-        return exact.judge(pair, worst_values(mine), known[1], thresholds)
+            if self._baseline[0] is not pair.base.packed:  # the cells of one workload come together
+                self._baseline = (pair.base.packed, pair.base.exact())
+            known = self._known[key] = exact.differences(pair.own.exact(), self._baseline[1], self.thresholds)
+        return known
 
 
 def _cannot(pair: Pair) -> str:
     """Why there is no comparison with the baseline; empty where there is one."""
     base = pair.baseline
-    if base is not None and base is not pair.result and not isinstance(base.outcome, Passed):
+    if base is not None and not pair.is_baseline and not isinstance(base.outcome, Passed):
         return why_not(pair) or f"the baseline {_ended(base)}"
     if not isinstance(pair.result.outcome, Passed):
         return f"it {_ended(pair.result)}"
-    if base is not None and base.record is None:
+    if pair.base is not None and not pair.base.recorded:
         return "the baseline's measurements are missing"
-    return "" if base is pair.result else why_not(pair)
+    return "" if pair.is_baseline else why_not(pair)
 
 
 def _ended(result: Result) -> str:
@@ -164,9 +190,7 @@ def _headline(members: Sequence[Finding]) -> Finding:
     return min(members, key=severity)
 
 
-def _explained(
-    groups: Sequence[Group], pairs: dict[tuple[str, str], Pair], detail_of: DetailOf
-) -> list[Group]:
+def _explained(groups: Sequence[Group], pairs: dict[tuple[str, str], Pair], detail_of: DetailOf) -> list[Group]:
     """Names the functions that grew, for the findings on host work that matter most."""
     left = MOST_EXPLAINED
     explained = []

@@ -82,7 +82,9 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
         if len(axes) == 1:
             names[stack.id] = given or version(stack, axes[0]) or f"no {axes[0]}"
         else:
-            names[stack.id] = given or " ".join(f"{a} {version(stack, a)}" for a in axes if version(stack, a)) or stack.id
+            names[stack.id] = (
+                given or " ".join(f"{a} {version(stack, a)}" for a in axes if version(stack, a)) or stack.id
+            )
     taken = list(names.values())
     return {key: name if taken.count(name) == 1 else key for key, name in names.items()}
 

@@ -45,18 +45,22 @@ class Installer:
         offline: bool = False,
     ) -> None:
         self.environment = dict(environment)
-        self.pip = read_pip_config(environment=self.environment) if pip is None else pip
+        self._pip = pip
         self.uv = _find_uv(self.environment) if uv is None else uv
         self.offline = offline
         # DeepSpeed's setup would otherwise compile operators that no scenario uses, or fail for want of a compiler.
         self.environment.setdefault("DS_BUILD_OPS", "0")
         if self.uv:
-            self.environment.update(self.pip.uv_environment(self.environment))
             self.environment.setdefault("UV_NO_PROGRESS", "1")
             self.environment.setdefault(
                 "UV_HTTP_CONNECT_TIMEOUT", "10"
             )  # out of reach is known soon, slow is waited for
             self.environment.setdefault("NO_COLOR", "1")
+
+    @functools.cached_property
+    def pip(self) -> PipConfig:
+        """The user's pip configuration; read (half a second) when the first command needs it."""
+        return read_pip_config(environment=self.environment) if self._pip is None else self._pip
 
     def compile(self, source: Path, output: Path, python: str) -> Failed | None:
         """Resolve ``source`` for every Python from ``python`` on; pins that ``output`` holds are kept where they can be."""
@@ -65,19 +69,21 @@ class Installer:
             raise EnvironmentUnavailable("resolving a new stack needs uv", where="versions", hint=hint)
         options = ("--universal", "--python-version", python, "--no-header", "--no-annotate", "--quiet")
         done = self._uv("pip", "compile", *options, str(source), "--output-file", str(output))
-        return None if done.returncode == 0 else signatures.classify(_output(done), "resolving a stack")
+        return None if done.returncode == 0 else self._classify(done, "resolving a stack")
 
-    def published(self, package: str) -> tuple[str, ...]:
-        """All releases that the user's indexes have for this Python, pre-releases and builds (``+cpu``) as well.
+    def published(self, package: str, python: str = "") -> tuple[str, ...]:
+        """All releases that the user's indexes have, pre-releases and builds (``+cpu``) as well.
+
+        For the running Python, or for ``python`` ("3.12").
 
         Raises UsageError where the indexes do not know the package, EnvironmentUnavailable where none answers.
         """
-        return _published(self, package)
+        return _published(self, package, python)
 
     def cpu_torch(self, version: str, python: str) -> str | None:
         """The requirement that yields a CPU build of torch ``version``, None where none can be had."""
         try:
-            if f"{version}+cpu" in self.published("torch"):
+            if f"{version}+cpu" in self.published("torch", python):
                 return f"torch=={version}+cpu"
         except (UsageError, EnvironmentUnavailable):
             pass
@@ -103,7 +109,7 @@ class Installer:
             done = self._run([program, "-m", "venv", str(folder)])
             if done.returncode != 0:  # Debian's Python comes without ensurepip
                 done = self._run([sys.executable, "-m", "virtualenv", "--quiet", "--python", program, str(folder)])
-        return None if done.returncode == 0 else signatures.classify(_output(done), str(folder))
+        return None if done.returncode == 0 else self._classify(done, str(folder))
 
     def install(self, python: Path, requirements: Sequence[str]) -> Failed | None:
         """Make the environment of the interpreter ``python`` hold exactly ``requirements``, which are complete."""
@@ -133,19 +139,28 @@ class Installer:
                 done = self._run([*pip, *options, "--requirement", str(file)])
         if done.returncode == 0:
             return None, ""
+        return self._classify(done, f"installing into {python.parent.parent}"), _output(done)
+
+    def _classify(self, done: subprocess.CompletedProcess[str], where: str) -> Failed:
         output = _output(done)
-        return signatures.classify(output, f"installing into {python.parent.parent}"), output
+        if self.offline and "No solution found" in output:  # says nothing of the stack: nobody was asked
+            hint = "run once without DSREGRESS_OFFLINE"
+            raise EnvironmentUnavailable("offline, and not all packages are in uv's cache", where=where, hint=hint)
+        return signatures.classify(output, where)
 
     def _uv(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         assert self.uv
         options = self.pip.uv_options() if arguments[0] == "pip" else []
-        return self._run([self.uv, *arguments, *options, *(["--offline"] if self.offline else [])])
+        variables = {**self.environment, **self.pip.uv_environment(self.environment)}
+        return self._run([self.uv, *arguments, *options, *(["--offline"] if self.offline else [])], variables)
 
-    def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, command: Sequence[str], variables: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory(prefix="dsregress-cwd-") as folder:
             try:
                 return subprocess.run(
-                    command, cwd=folder, env=self.environment, capture_output=True, text=True, errors="replace",
+                    command, cwd=folder, env=self.environment if variables is None else variables, capture_output=True, text=True, errors="replace",
                     stdin=subprocess.DEVNULL, timeout=_COMMAND_S, check=False,
                 )  # fmt: skip
             except OSError as error:
@@ -159,12 +174,12 @@ class Installer:
 
 
 @functools.lru_cache(maxsize=64)
-def _published(installer: Installer, package: str) -> tuple[str, ...]:
+def _published(installer: Installer, package: str, python: str) -> tuple[str, ...]:
     if installer.offline:
         hint = "run without DSREGRESS_OFFLINE"
         raise EnvironmentUnavailable(f"offline: cannot look up releases of {package}", where="package index", hint=hint)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", package, "--pre"]
-    command += ["--retries", "1", "--timeout", "15"]
+    command += ["--retries", "1", "--timeout", "15", *(["--python-version", python] if python else [])]
     done = installer._run([*command, "--json"])
     if "no such option" in done.stderr:  # pip < 25.1 prints prose
         done = installer._run(command)
@@ -174,11 +189,8 @@ def _published(installer: Installer, package: str) -> tuple[str, ...]:
         raise UsageError(
             f"no index knows {package!r}", where="package index", hint="check the name and pip config list"
         )
-    last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no output")
-    hint = (
-        "check the network and pip config list; releases that the harness knows need no index until they are installed"
-    )
-    raise EnvironmentUnavailable(f"no index answers for {package} ({last[:120]})", where="package index", hint=hint)
+    hint = "check the network and pip config list; what the harness knows already needs no index"
+    raise EnvironmentUnavailable(f"no index answers for {package}", where="package index", hint=hint)
 
 
 def _versions(text: str) -> tuple[str, ...]:

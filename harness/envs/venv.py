@@ -29,7 +29,7 @@ from harness.model import Environment, Failed, LockedStack
 
 _MARKER = "dsregress.json"
 
-#: Environments built at once. uv's downloads and unpacking are parallel by themselves; see `build_all`.
+#: Environments built at once. Ten stacks on two cores with a warm cache: one at a time 19 s, two 13 s, three 28 s.
 _AT_ONCE = 2
 
 

@@ -22,6 +22,7 @@ from harness.launch import reading, staging
 from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.process import Conversation, Gone, Hung
 from harness.model import Cell, Environment, Failed, Outcome, TimedOut
+from harness.probe.surroundings import ENVIRONMENT
 from harness.probe.wire import CellRequest
 
 #: How much longer than the cell's own timeout we wait for its server to act on it.
@@ -53,6 +54,7 @@ class LocalExecutor:
         caches = self._folder / "caches" / f"{environment.stack.id}-{environment.lock_sha256[:12]}"
         variables = {
             **self._variables,
+            **ENVIRONMENT,
             "PYTHONPATH": str(self._probe),
             "PYTHONDONTWRITEBYTECODE": "1",  # the copy is named by its content: nothing is to appear in it
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version

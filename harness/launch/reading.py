@@ -36,7 +36,7 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
     if record.outcome == "timed_out":
         return TimedOut(stage=record.stage, limit_s=timeout_s)
     if record.outcome == "failed":
-        return Failed(stage=record.stage, signature=record.signature, detail=record.detail_text)
+        return Failed(stage=record.stage, signature=record.signature, detail=record.log_tail)
     return Failed(stage="harness", signature=f"the record tells an unknown outcome: {record.outcome[:40]!r}")
 
 

@@ -94,7 +94,7 @@ def one_beside_another(
                 if job is None:
                     return
                 _run_job(*job, plan, events.put, stopped)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (raised again where the events are read)
             events.put(error)
         finally:
             events.put(None)

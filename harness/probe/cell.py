@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Optional
 
 import pytest
 
@@ -22,6 +22,7 @@ from harness.probe.faults import detail_of, signature_of
 from harness.probe.framework import Framework
 from harness.probe.rank import read_record, run
 from harness.probe.ranks import CellEnded, Ranks
+from harness.probe.surroundings import ENVIRONMENT
 from harness.probe.wire import CellRequest, Detail, RankRecord, RunRecord
 
 #: Rounds of a cell that a person runs with plain pytest.
@@ -36,6 +37,9 @@ class Gate:
 
     def beat(self, stage: str) -> None:
         """A sign of life."""
+
+    def learned(self, modules: List[str]) -> None:
+        """Modules that a rank imported lazily: worth importing before the next fork."""
 
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
@@ -55,7 +59,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
             request.timeout_s,
             gate.beat,
         ) as ranks:
-            ranks.measured()
+            gate.learned(ranks.measured())
             if request.rounds:
                 benchmark.pedantic(
                     lambda: rounds.append(ranks.round()),
@@ -143,20 +147,3 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
         for error in ("loss_error", "gradient_norm_error", "parameter_error"):
             distance = getattr(numerics, error)
             assert distance is None or distance <= 1, f"{error}: {distance:g} tolerances from plain PyTorch"
-
-
-#: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
-#: fixed hashing, no look at the network.
-ENVIRONMENT: Mapping[str, str] = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0",
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "GLOO_SOCKET_IFNAME": "lo",
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29500",
-}
-

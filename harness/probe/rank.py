@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import sys
 import time
 from dataclasses import asdict
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
 
     Leaves ``rank-N.json``. Whatever the framework raises passes through.
     """
+    imported = set(sys.modules)
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
 
     def announce(stage: str) -> None:
@@ -39,7 +41,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         record, detail = measured.record(rank)
         detail.warnings = dict(warnings)
     _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None})
-    channel.send({"at": "measured"})
+    # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
+    channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
     _timed_rounds(measured.training, channel)
 
 

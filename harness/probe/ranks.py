@@ -67,9 +67,11 @@ class Ranks:
     def __exit__(self, *exc: object) -> None:
         self.kill()
 
-    def measured(self) -> None:
-        """Returns when every rank has measured all that is untimed. Raises CellEnded."""
-        self._gather("measured")
+    def measured(self) -> List[str]:
+        """Returns when every rank has measured all that is untimed: the modules that they had to import. Raises
+        CellEnded."""
+        imported: List[str] = self._gather("measured")[0]["imported"]
+        return imported
 
     def round(self) -> Dict[str, float]:
         """One timed round on all ranks; seconds by phase of the slowest rank. Raises CellEnded."""

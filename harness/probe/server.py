@@ -118,7 +118,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
         finally:
             os._exit(code)
     theirs.close()
-    stage, alive = "init", True
+    stage, alive, imported = "init", True, []
     while True:
         ready = select.select([host, ours], [], [])[0]
         if ours in ready or ours.pending:
@@ -128,7 +128,10 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
                 break
             assert message is not None
             stage = message.get("stage", stage)
-            host.tell(message)
+            if "imported" in message:
+                imported = message["imported"]
+            else:
+                host.tell(message)
         elif host in ready:
             command = host.command()
             if command is None or command["do"] == "stop":
@@ -141,7 +144,20 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     ours.close()
     _complete(folder, import_s, stage, status)
     host.tell({"event": "ended"})
+    _import_all(imported)
     return alive
+
+
+def _import_all(modules: List[str]) -> None:
+    """Import here what a rank imported lazily, so that the forks to come need not."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception:  # importable only in a rank: then each rank goes on importing it
+            pass
+    if modules:
+        gc.collect()
+        gc.freeze()
 
 
 def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
@@ -206,6 +222,9 @@ class _Session:
 
     def beat(self, stage: str) -> None:
         self._server.send({"event": "beat", "stage": stage})
+
+    def learned(self, modules: List[str]) -> None:
+        self._server.send({"event": "beat", "imported": modules})
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class RunRecord:
     outcome: str  #: ``passed``, ``failed``, ``out_of_memory`` or ``timed_out``
     stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
     signature: str = ""  #: one short line that is the same for the same fault
-    detail_text: str = ""  #: the end of the traceback or log, for a person
+    log_tail: str = ""  #: the end of the traceback or log, for a person
     import_s: float = 0.0
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
     ranks: List[RankRecord] = dataclasses.field(default_factory=list)

@@ -56,14 +56,11 @@ def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
 
 def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     """A causal language model in training mode, its weights as transformers leaves them; see `fill`."""
-    from transformers import AutoModelForCausalLM
+    import transformers
 
-    before = torch.get_default_dtype()
-    config.torch_dtype = dtype
-    try:
-        model: torch.nn.Module = AutoModelForCausalLM.from_config(config, torch_dtype=dtype)
-    finally:
-        torch.set_default_dtype(before)
+    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    keyword = "dtype" if release >= (4, 56) else "torch_dtype"
+    model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **{keyword: dtype})
     model.train()
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"

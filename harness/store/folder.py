@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,25 +76,26 @@ class Store:
         stem = self._stem(cell, key)
         folder, name = os.path.split(stem)
         files = [file for file in _result_files(folder) if os.path.basename(file).startswith(name)]
-        loaded = self.read(files)
+        loaded = self._read(files)
         results = sorted(loaded.results, key=lambda result: (result.started_at, result.session))
         return Loaded(results=tuple(results), problems=loaded.problems)
 
+    def last_run(self, cell: Cell) -> Result | None:
+        """The newest run of this stack, scenario, variant and device, whatever else has changed since."""
+        folder, name = os.path.split(self._stem(cell, ""))
+        files = [file for file in _result_files(folder) if os.path.basename(file).startswith(name)]
+        return newest(self._read(files).results).get(cell.id)
+
     def load(self, stacks: Iterable[str] | None = None) -> Loaded:
         """Every result there is (of the stacks with these ids), without details. No folder: no results."""
-        folders = [self.folder] if stacks is None else [os.path.join(self.folder, _checked(s, "stack")) for s in stacks]
-        return self.read(file for folder in folders for file in _result_files(folder))
+        problems: list[str] = []
+        results = tuple(self.stream(problems.append, stacks))
+        return Loaded(results=results, problems=tuple(problems))
 
-    def workloads(self) -> dict[tuple[str, str, str], list[str]]:
-        """The files by (scenario, variant, device), from their names alone: to go through more results than fit into
-        memory. Read a group with `read`."""
-        grouped: dict[tuple[str, str, str], list[str]] = {}
-        for file in _result_files(self.folder):
-            parts = file[len(self.folder) + 1 :].split(os.sep)
-            if len(parts) == 4:
-                device = parts[3].partition("-")[0]
-                grouped.setdefault((parts[1], parts[2], device), []).append(file)
-        return grouped
+    def stream(self, problem: Callable[[str], None], stacks: Iterable[str] | None = None) -> Iterator[Result]:
+        """As `load`, one after another, for more results than fit into memory. ``problem`` is told what is left out."""
+        folders = [self.folder] if stacks is None else [os.path.join(self.folder, _checked(s, "stack")) for s in stacks]
+        return self._stream((file for folder in folders for file in _result_files(folder)), problem)
 
     def stack_ids(self) -> list[str]:
         """The stacks that have results, sorted."""
@@ -107,27 +107,30 @@ class Store:
         except OSError as error:
             raise _cannot(error, self.folder) from None
 
-    def read(self, files: Iterable[str]) -> Loaded:
-        """These files, in order. What cannot be read becomes a problem, never an error."""
-        results: list[Result] = []
+    def _read(self, files: Iterable[str]) -> Loaded:
         problems: list[str] = []
-        with _no_cycle_collection():
-            for file in files:
-                try:
-                    results.append(schema.decode(_read_head(file)))
-                except schema.NotAResult as error:
-                    problems.append(f"{self._shown(file)}: {error}")
-                except OSError as error:
-                    problems.append(f"{self._shown(file)}: {error.strerror}")
-        return Loaded(results=tuple(results), problems=tuple(problems))
+        results = tuple(self._stream(files, problems.append))
+        return Loaded(results=results, problems=tuple(problems))
 
-    def detail(self, result: Result) -> Detail:
-        """What `load` left out of a result; empty where its file is gone or damaged."""
+    def _stream(self, files: Iterable[str], problem: Callable[[str], None]) -> Iterator[Result]:
+        """These files, in order. What cannot be read becomes a problem, never an error."""
+        for file in files:
+            try:
+                result = schema.decode(_read_head(file))
+            except schema.NotAResult as error:
+                problem(f"{self._shown(file)}: {error}")
+            except OSError as error:
+                problem(f"{self._shown(file)}: {error.strerror}")
+            else:
+                yield result
+
+    def detail(self, result: Result) -> Detail | None:
+        """What `load` left out of a result; None where its file is gone or damaged."""
         stem = self._stem(result.cell, schema.key_of(result))
         for file in (f"{stem}-{result.session}.json", f"{stem}.json"):
             with contextlib.suppress(OSError, schema.NotAResult):
                 return schema.decode_detail(Path(file).read_bytes())
-        return Detail()
+        return None
 
     def _stem(self, cell: Cell, key: str) -> str:
         parts = [_checked(cell.stack.id, "stack"), _checked(cell.scenario, "scenario")]
@@ -203,19 +206,6 @@ def _read_head(file: str) -> bytes:
         return data
     finally:
         os.close(handle)
-
-
-@contextlib.contextmanager
-def _no_cycle_collection() -> Iterator[None]:
-    """Decoded values hold no cycles: looking for some among millions of them, now or later, would double the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if enabled:
-            gc.enable()
 
 
 def _checked(part: str, what: str) -> str:

@@ -8,10 +8,12 @@ builds of a version (``+cpu``): which build is installed is the machine's busine
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -27,9 +29,12 @@ BASE = FOLDER / "base.txt"
 #: The oldest Python that a lock serves.
 OLDEST_PYTHON = "3.10"
 
-#: What each environment holds besides the stack. The probe needs pytest and pytest-benchmark; old DeepSpeed and torch's
-#: extension builder need setuptools with pkg_resources (removed in 82, deprecated from 81), which uv environments lack.
-TOOLS = ("pytest>=8", "pytest-benchmark>=5", "setuptools<81", "wheel", "ninja", "numpy", "packaging")
+#: What each environment holds besides the stack: the probe times rounds with pytest-benchmark.
+TOOLS = ("pytest>=8", "pytest-benchmark>=5")
+
+#: What old DeepSpeed and torch's extension builder use without always requiring it: setuptools with pkg_resources (gone
+#: in 82, deprecated from 81), which uv environments lack, and a compiler driver.
+TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
 
 #: What some DeepSpeed releases require and others do not. All stacks get all of it, so that they differ in DeepSpeed alone.
 SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
@@ -44,7 +49,10 @@ def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
     torch is pinned with ``===``, as ``==2.13.0`` also takes ``2.13.0+cpu``, whose dependencies are not those of others.
     """
     pins = (f"{name}{'===' if name == 'torch' else '=='}{version}" for name, version in stack.versions.items())
-    extras = SOMETIMES_REQUIRED if "deepspeed" in stack.versions else ()
+    extras = (
+        *(TORCH_TOOLS if "torch" in stack.versions else ()),
+        *(SOMETIMES_REQUIRED if "deepspeed" in stack.versions else ()),
+    )
     return tuple(sorted((*pins, *tools, *extras)))
 
 
@@ -71,6 +79,14 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
             f"cannot write a lock: {error.strerror}", where=str(cached), hint="free space or set DSREGRESS_ENVIRONMENTS"
         ) from None
     return _locked(stack, resolved)
+
+
+def lock_all(
+    stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
+) -> tuple[LockedStack | Failed, ...]:
+    """`lock` for each, in the order given. A resolution waits for the network nearly all of its time, so four run at once."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
+        return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
 
 
 def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python: str) -> tuple[str, ...] | Failed:
@@ -126,7 +142,7 @@ def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
 def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
     """Write a lock file, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    temporary = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.write_text(_header(requirements) + "\n".join(pins) + "\n", encoding="utf-8")
     temporary.replace(file)
 

@@ -1,0 +1,106 @@
+"""The command line. One file per command; here is what they share: the group, and the one place that catches errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_USAGE, HarnessError
+
+#: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
+COMMANDS = {
+    "regress": "Measure stacks against a baseline and report what differs. The main command.",
+    "compare": "Compare the stored results of two stacks or versions.",
+    "report": "Report stored results, without measuring anything.",
+    "show": "Print stored measurements of cells.",
+    "scenarios": "List scenarios and their variants.",
+    "stacks": "List the stacks of the configuration, and those that have results.",
+    "env": "Build one stack's environment and print its interpreter.",
+    "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
+}
+
+#: What a shell reports for a process that a signal ended: 128 + its number.
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"harness.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dsregress", message="%(package)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Find out whether a release of DeepSpeed, torch or transformers is worse than another for your kind of training.
+
+    \b
+    Examples:
+      python -m harness regress                                  the configured releases, the configured scenarios
+      python -m harness regress --deepspeed '0.16.*'             a series against the baseline
+      python -m harness regress --scenario 'qwen*' --dry-run     what would be run, and how long it takes
+      python -m harness compare 0.15.0 0.16.4                    what is stored, again
+
+    \b
+    Exit codes: 0 nothing worse, 1 a regression, 2 wrong usage or configuration, 3 the harness or an environment
+    failed, 4 nothing was measured.
+    """
+    ctx.obj = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0")
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code = cli.main(args=given, prog_name="dsregress", standalone_mode=False)
+    except click.exceptions.Abort:
+        _say("interrupted; what was measured is stored, and the same command goes on from there")
+        code = EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_USAGE
+    except HarnessError as error:
+        if debug:
+            traceback.print_exc()
+        _say(f"error: {error}")
+        code = error.exit_code
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_OK
+    except Exception as error:  # noqa: BLE001  (a person gets one line, and --debug the rest)
+        if debug:
+            traceback.print_exc()
+        _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
+        code = EXIT_HARNESS
+    sys.exit(code or EXIT_OK)
+
+
+def _say(line: str) -> None:
+    click.echo(f"dsregress: {line}", err=True)
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    """A CI system's cancel: unwinds like Ctrl-C, so that every process started is reaped."""
+    sys.exit(128 + number)

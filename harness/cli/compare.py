@@ -1,0 +1,43 @@
+"""``compare A B``: the stored results of two stacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import pipeline
+from harness.cli import options
+from harness.cli.output import note_problems, write_reports
+from harness.cli.stored import stack_id
+from harness.errors import UsageError
+from harness.store import Store
+
+
+@click.command("compare")
+@click.argument("a")
+@click.argument("b", nargs=-1, required=True)
+@options.results_option
+@options.report_options
+def command(a: str, b: tuple[str, ...], **given: Any) -> int:
+    """Compare the stored results of stack A (the baseline) with those of B, and of more.
+
+    A and B are versions of the package under test, or stack ids as `stacks` prints them. Nothing is measured.
+
+    \b
+    Examples:
+      compare 0.15.0 0.16.4
+      compare 0.15.0 0.16.4 0.16.8 --markdown -
+    """
+    settings = options.load_settings(results=given["results"], fail_on=given["fail_on"])
+    store = Store(settings.results)
+    package = pipeline.varied_package(settings)
+    known = store.stack_ids()
+    baseline = stack_id(a, package, known)
+    others = [stack_id(text, package, known, like=baseline) for text in b]
+    if baseline in others:
+        raise UsageError(f"{a} is on both sides", where="compare", hint="name two different stacks")
+    loaded = store.load(dict.fromkeys([baseline, *others]))
+    note_problems(loaded.problems)
+    comparison = pipeline.compare_results(loaded.results, baseline, settings, store)
+    return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])

@@ -1,0 +1,45 @@
+"""``env STACK``: one stack's environment, for looking around in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import pipeline
+from harness.cli import options
+from harness.cli.progress import Progress, outcome_text
+from harness.errors import EnvironmentUnavailable, UsageError
+
+
+@click.command("env")
+@click.argument("version", required=False)
+@options.stack_options
+def command(version: str | None, **given: Any) -> None:
+    """Build one stack's environment unless it is there, and print the path of its interpreter.
+
+    VERSION is one of the package under test.
+
+    \b
+    Examples:
+      env 0.16.4
+      $(python -m harness env 0.16.4) -c 'import deepspeed'
+      env --stack open-reasoner-zero-24
+    """
+    settings = options.load_settings()
+    versions = options.versions_of(given)
+    if version:
+        versions[pipeline.varied_package(settings)] = version
+    choice = pipeline.Choice(versions=versions, stack=given["stack"], baseline=given["baseline"] or version)
+    installer = pipeline.new_installer(settings)
+    planned = pipeline.plan_stacks(settings, choice, installer)
+    wanted = planned.stacks if len(planned.stacks) == 1 else planned.stacks[-1:] if given["stack"] else ()
+    if not wanted:
+        raise UsageError(
+            f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
+        )
+    with Progress() as progress:
+        (environment,) = pipeline.build_environments(wanted, settings, installer, progress)
+    if environment.failure is not None:
+        raise EnvironmentUnavailable(outcome_text(environment.failure), where=wanted[0].id)
+    click.echo(environment.python)

@@ -1,0 +1,82 @@
+"""Options that several commands have, and what they make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from harness import config
+from harness.config import Settings
+from harness.matrix import Selection
+from harness.model import AXES
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def stack_options(function: Function) -> Function:
+    """``--deepspeed SPEC`` and its like, ``--stack``, ``--baseline``."""
+    for package in AXES:
+        function = click.option(
+            f"--{package}",
+            metavar="SPEC",
+            help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
+        )(function)
+    function = click.option("--stack", metavar="NAME", help="A named stack of the configuration.")(function)
+    return click.option("--baseline", metavar="VERSION", help="What the others are compared with.")(function)
+
+
+def selection_options(function: Function) -> Function:
+    """``--scenario``, ``--variant``, ``--device``."""
+    function = click.option(
+        "--device", "devices", multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run it; may be repeated."
+    )(function)
+    function = click.option(
+        "--variant",
+        "variants",
+        multiple=True,
+        metavar="GLOB",
+        help="Variants, by glob or spelled out: 'zero_stage=2,dtype=fp32'. May be repeated.",
+    )(function)
+    return click.option(
+        "--scenario", "scenarios", multiple=True, metavar="GLOB", help="Scenarios, by glob. May be repeated."
+    )(function)
+
+
+def results_option(function: Function) -> Function:
+    """``--results``."""
+    return click.option("--results", metavar="DIR", help="Folder of the results.")(function)
+
+
+def report_options(function: Function) -> Function:
+    """``--json``, ``--markdown``, ``--fail-on``."""
+    function = click.option(
+        "--fail-on",
+        metavar="WORDS",
+        help="What makes the exit code 1, of memory,time,numerics,crash; or none.",
+    )(function)
+    function = click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")(
+        function
+    )
+    return click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")(function)
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings with flags applied; None means not given. Raises UsageError."""
+    fail_on = overrides.pop("fail_on", None)
+    if fail_on is not None:
+        overrides["fail_on"] = [] if fail_on == "none" else [word.strip() for word in fail_on.split(",")]
+    return config.load(overrides)
+
+
+def versions_of(given: dict[str, Any]) -> dict[str, str]:
+    """The specs among a command's options."""
+    return {package: given[package] for package in AXES if given.get(package)}
+
+
+def selection_of(given: dict[str, Any]) -> Selection:
+    """The globs among a command's options."""
+    return Selection(
+        scenarios=tuple(given["scenarios"]), variants=tuple(given["variants"]), devices=tuple(given["devices"])
+    )

@@ -1,0 +1,53 @@
+"""A comparison on the terminal and in files, and the exit code that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from harness import compare
+from harness.compare import Comparison
+from harness.config import Settings
+from harness.errors import ResultsError
+from harness.report import json_report, markdown, terminal
+from harness.store import write_atomically
+
+_MOST_PROBLEMS = 20
+
+
+def write_reports(
+    comparison: Comparison, settings: Settings, *, json_file: str | None, markdown_file: str | None
+) -> int:
+    """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError."""
+    code = compare.exit_code(comparison, settings.fail_on)
+    if json_file == "-":
+        for chunk in json_report.chunks(comparison, code):
+            click.echo(chunk, nl=False)
+    elif json_file:
+        json_report.write(comparison, Path(json_file), code)
+    if markdown_file == "-":
+        click.echo(markdown.render(comparison))
+    elif markdown_file:
+        _write(markdown_file, markdown.render(comparison))
+    if "-" not in (json_file, markdown_file):  # stdout belongs to whoever reads it
+        terminal.show(comparison, Console(highlight=False))
+    return code
+
+
+def note_problems(problems: Iterable[str]) -> None:
+    """Files that could not be read, one line each."""
+    lines = list(problems)
+    for line in lines[:_MOST_PROBLEMS]:
+        click.echo(f"dsregress: left out: {line}", err=True)
+    if len(lines) > _MOST_PROBLEMS:
+        click.echo(f"dsregress: left out: {len(lines) - _MOST_PROBLEMS} more files", err=True)
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        write_atomically(file, text.encode())
+    except OSError as error:
+        raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="name a writable file") from None

@@ -1,0 +1,165 @@
+"""What a person sees while a run goes on: a live display on a terminal, a line per event in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import final
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from harness.launch.schedule import Event, Finished, Round, Started
+from harness.model import Cell, Environment, Failed, Outcome, OutOfMemory, Passed, Skipped, Stack, TimedOut
+
+
+class Estimate:
+    """How long the rest will take. Seconds that are known from earlier runs count; the others take the mean so far."""
+
+    def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
+        self._open = {cell.id: expected_s.get(cell.workload) for cell in cells}
+        self._expected_of_done_s = 0.0
+        self._done = 0
+        self._began = time.monotonic()
+
+    def finished(self, cell: Cell) -> None:
+        self._expected_of_done_s += self._open.pop(cell.id, None) or 0.0
+        self._done += 1
+
+    def left_s(self, elapsed_s: float | None = None) -> float | None:
+        """Seconds to go; None while nothing is known."""
+        elapsed = time.monotonic() - self._began if elapsed_s is None else elapsed_s
+        known = [seconds for seconds in self._open.values() if seconds is not None]
+        unknown = len(self._open) - len(known)
+        if self._done:
+            # What was expected of the cells done, against what they took, corrects what is expected of the rest.
+            pace = elapsed / self._expected_of_done_s if self._expected_of_done_s else 1.0
+            return sum(known) * pace + unknown * elapsed / self._done
+        return sum(known) if not unknown else None
+
+
+@final
+class Progress:
+    """See `harness.measuring.Watch`. Enter it around a run."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._is_live = self._console.is_terminal
+        self._building: dict[str, float] = {}
+        self._running: dict[str, tuple[Cell, str, float]] = {}
+        self._total = self._done = 0
+        self._estimate = Estimate((), {})
+        self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._is_live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._is_live:
+            self._live.stop()
+
+    def building(self, stack: Stack, state: str, environment: Environment | None) -> None:
+        name = stack.label or stack.id
+        if environment is None:
+            self._building[name] = time.monotonic()
+            if state == "waiting":
+                self.note(f"environment {name}: another run is building it")
+            return
+        took = time.monotonic() - self._building.pop(name, time.monotonic())
+        if environment.failure is not None:
+            self.note(f"environment {name}: {outcome_text(environment.failure)}")
+        elif took > 1:
+            self.note(f"environment {name}: built in {took:.0f} s")
+
+    def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
+        self._total = len(cells)
+        self._estimate = Estimate(cells, expected_s)
+        left = self._estimate.left_s()
+        about = f", about {duration_text(left)}" if left else ""
+        self.note(f"{len(cells)} cells to run{about}; {reused} are stored already" if cells else f"all {reused} stored")
+
+    def event(self, event: Event) -> None:
+        cell = event.cell
+        if isinstance(event, Started):
+            self._running[cell.id] = (cell, "untimed part", time.monotonic())
+        elif isinstance(event, Round):
+            self._running[cell.id] = (cell, f"round {event.number}", self._running[cell.id][2])
+        elif isinstance(event, Finished):
+            self._running.pop(cell.id, None)
+            self._done += 1
+            self._estimate.finished(cell)
+            passed = isinstance(event.ended.outcome, Passed)
+            if not self._is_live or not passed:
+                left = self._estimate.left_s()
+                about = f", {duration_text(left)} left" if left else ""
+                text = outcome_text(event.ended.outcome)
+                self.note(f"[{self._done}/{self._total}{about}] {_name(cell)}: {text}")
+
+    def note(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+    def _render(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        now = time.monotonic()
+        for name, began in list(self._building.items()):
+            table.add_row("building", name, f"{now - began:.0f} s")
+        rounds = [(cell, what) for cell, what, _ in list(self._running.values())]
+        if rounds:
+            cell, what = rounds[-1]
+            beside = f" (and {len(rounds) - 1} open beside it)" if len(rounds) > 1 else ""
+            table.add_row("running", _name(cell), what + beside)
+        if self._total:
+            left = self._estimate.left_s()
+            about = f"{duration_text(left)} left" if left is not None else "time left not known yet"
+            table.add_row("done", f"{self._done} of {self._total} cells", about)
+        return table
+
+
+class Silent:
+    """A watch that tells nobody."""
+
+    def building(self, stack: Stack, state: str, environment: Environment | None) -> None: ...
+
+    def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None: ...
+
+    def event(self, event: Event) -> None: ...
+
+    def note(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """One line: ``failed in import: ImportError: ...``."""
+    match outcome:
+        case Passed():
+            return "passed"
+        case Failed(stage=stage, signature=signature):
+            return f"failed in {stage}: {signature}"
+        case OutOfMemory(phase=phase):
+            return f"out of memory in {phase}"
+        case TimedOut(stage=stage, limit_s=limit_s):
+            return f"no sign of life for {limit_s:g} s in {stage}"
+        case Skipped(reason=reason):
+            return f"skipped: {reason}"
+
+
+def duration_text(seconds: float) -> str:
+    """``40 s``, ``3 min 20 s``, ``1 h 5 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.stack.label or cell.stack.id}  {cell.workload}"

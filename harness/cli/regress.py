@@ -1,0 +1,89 @@
+"""``regress``: measure stacks against a baseline and report what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import pipeline
+from harness.cli import options
+from harness.cli.output import write_reports
+from harness.cli.progress import Progress, duration_text
+from harness.config import Settings
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
+from harness.measuring import expected_s
+from harness.store import Store
+
+
+@click.command("regress")
+@options.stack_options
+@options.selection_options
+@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each cell; 0 for no timing.")
+@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="Longest silence of a cell.")
+@click.option("--fresh", is_flag=True, help="Measure everything again, whatever is stored.")
+@click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
+@click.option("--executor", metavar="local", help="Where cells run.")
+@options.results_option
+@options.report_options
+def command(**given: Any) -> int:
+    """Measure stacks against a baseline and report what differs.
+
+    Builds an isolated environment per stack, trains the selected scenarios in it for real, stores each run under the
+    results folder, and compares. What is stored already is not measured again. Without options: the stacks and
+    scenarios of [tool.dsregress] in pyproject.toml.
+
+    \b
+    Examples:
+      regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases, against the configured baseline
+      regress --deepspeed '>=0.16,<0.17'              a range of releases that exist
+      regress --transformers '4.49.*,latest'          another package as the axis, DeepSpeed fixed
+      regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
+      regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
+      regress --json out.json --fail-on memory,crash  for CI: exit code 1 for these alone
+    """
+    settings = options.load_settings(
+        rounds=given["rounds"],
+        timeout_s=given["timeout_s"],
+        results=given["results"],
+        executor=given["executor"],
+        fail_on=given["fail_on"],
+    )
+    choice = pipeline.Choice(
+        versions=options.versions_of(given),
+        stack=given["stack"],
+        baseline=given["baseline"],
+        selection=options.selection_of(given),
+        fresh=given["fresh"],
+    )
+    installer = pipeline.new_installer(settings)
+    planned = pipeline.plan(settings, choice, installer)
+    if given["dry_run"]:
+        _print_plan(planned, settings)
+        return EXIT_OK
+    executor = pipeline.local_executor(settings)
+    with Progress() as progress:
+        for skipped in planned.matrix.skipped:
+            progress.note(f"skipped: {skipped.workload}: {skipped.reason}")
+        if not planned.matrix.cells:
+            progress.note("nothing was measured: every selected workload is skipped here")
+            return EXIT_NOTHING_MEASURED
+        comparison = pipeline.regress(settings, choice, planned, installer, executor, progress)
+    return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
+
+
+def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
+    cells = planned.matrix.cells
+    known = expected_s(cells, Store(settings.results))
+    for cell in cells:
+        click.echo(cell.id)
+    for skipped in planned.matrix.skipped:
+        click.echo(f"skipped: {skipped.workload}: {skipped.reason}")
+    unknown = sum(cell.workload not in known for cell in cells)
+    total = sum(known.get(cell.workload, 0.0) for cell in cells)
+    text = f"{len(cells)} cells on {len(planned.stacks.stacks)} stacks"
+    if known:
+        text += f", about {duration_text(total)} if none is reused"
+    if unknown:
+        text += f" ({unknown} of them were never run here, so their time is not known)" if cells else ""
+    click.echo(text)

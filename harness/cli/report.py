@@ -1,0 +1,60 @@
+"""``report``: stored results, again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from typing import Any
+
+import click
+
+from harness import pipeline
+from harness.cli import options
+from harness.cli.output import note_problems, write_reports
+from harness.cli.stored import stack_id
+from harness.errors import NothingMeasured
+from harness.model import Result
+from harness.probe.wire import Detail
+from harness.store import Store
+
+
+@click.command("report")
+@click.argument("folders", nargs=-1, type=click.Path(exists=True, file_okay=False))
+@click.option("--baseline", metavar="VERSION|STACK", help="What the others are compared with.")
+@options.report_options
+def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int:
+    """Report what is stored, without measuring anything.
+
+    FOLDERS are folders of results (default: the configured one); several are merged, which is how the jobs of a CI
+    matrix become one report.
+
+    \b
+    Examples:
+      report --markdown report.md
+      report artifacts/0.15.0 artifacts/0.16.4 --baseline 0.15.0 --json -
+    """
+    settings = options.load_settings(fail_on=given["fail_on"])
+    stores = [Store(folder) for folder in folders or (settings.results,)]
+    known = sorted({name for store in stores for name in store.stack_ids()})
+    if not known:
+        places = ", ".join(store.folder for store in stores)
+        raise NothingMeasured("no results", where=places, hint="`regress` measures some")
+    package = pipeline.varied_package(settings)
+    chosen = stack_id(baseline or settings.baseline, package, known, like=_most_common(known, package))
+    problems: list[str] = []
+    results = chain.from_iterable(store.stream(problems.append) for store in stores)
+
+    def detail_of(result: Result) -> Detail | None:
+        found = (store.detail(result) for store in stores)
+        return next((detail for detail in found if detail is not None), None)
+
+    comparison = pipeline.judge(results, chosen, settings, detail_of)
+    note_problems(problems)
+    return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
+
+
+def _most_common(known: list[str], package: str) -> str:
+    """The stack whose other packages most stored stacks share: the series that a report is about."""
+    rests = Counter(tuple(p for p in name.split("-") if not p.startswith(package)) for name in known)
+    rest = rests.most_common(1)[0][0]
+    return next(name for name in known if tuple(p for p in name.split("-") if not p.startswith(package)) == rest)

@@ -1,0 +1,33 @@
+"""``scenarios``: what can be run."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import click
+
+from harness import pipeline
+from harness.cli import options
+from harness.errors import UsageError
+
+
+@click.command("scenarios")
+@click.argument("pattern", default="*")
+def command(pattern: str) -> None:
+    """List scenarios and their variants. PATTERN is a glob over their names.
+
+    Any other combination of a scenario's parameters can be spelled out as a variant: --variant zero_stage=2,dtype=fp32
+    """
+    settings = options.load_settings()
+    found = pipeline.load_scenarios(settings)
+    names = fnmatch.filter(found, pattern)
+    if not names:
+        raise UsageError(
+            f"no such scenario: {pattern}", where=settings.scenarios, hint=f"there are: {', '.join(found)}"
+        )
+    for name in names:
+        scenario = found[name]
+        click.echo(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
+        click.echo(f"    {scenario.summary}")
+        for variant in scenario.variant_ids:
+            click.echo(f"    {variant}")

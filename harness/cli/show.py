@@ -1,0 +1,65 @@
+"""``show``: stored measurements as they are."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.cli import options
+from harness.cli.output import note_problems
+from harness.cli.progress import outcome_text
+from harness.errors import NothingMeasured
+from harness.model import Result
+from harness.probe.wire import PHASES
+from harness.store import Store, newest
+
+_MIB = 1 << 20
+
+
+@click.command("show")
+@click.argument("pattern", default="*")
+@options.results_option
+def command(pattern: str, **given: Any) -> None:
+    """Print the newest stored measurements of cells. PATTERN is a glob over cell ids: stack/scenario/variant/device.
+
+    \b
+    Examples:
+      show '*deepspeed0.16.4/llama*'
+      show '*/gradient_checkpointing=non_reentrant/cpu'
+    """
+    settings = options.load_settings(results=given["results"])
+    store = Store(settings.results)
+    loaded = store.load()
+    note_problems(loaded.problems)
+    found = {name: result for name, result in newest(loaded.results).items() if fnmatch.fnmatchcase(name, pattern)}
+    if not found:
+        raise NothingMeasured(f"no stored cell matches {pattern}", where=settings.results, hint="`stacks` lists stacks")
+    console = Console(highlight=False)
+    for name, result in sorted(found.items()):
+        console.print(f"[bold]{name}[/bold]  {outcome_text(result.outcome)}", soft_wrap=True)
+        console.print(f"  measured {result.started_at} in {result.duration_s:.1f} s, session {result.session}")
+        if result.record is not None and result.record.ranks:
+            console.print(_table(result))
+
+
+def _table(result: Result) -> Table:
+    """Worst rank by phase, in MiB, seconds and counts."""
+    assert result.record is not None
+    table = Table("phase", "device peak MiB", "held MiB", "host peak MiB", "held MiB", "s", "host calls", "collectives")
+    for phase in PHASES:
+        readings = [rank.phases[phase] for rank in result.record.ranks if phase in rank.phases]
+        if not readings:
+            continue
+        memory = ("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes")
+        table.add_row(
+            phase,
+            *(f"{max(getattr(reading, name) for reading in readings) / _MIB:,.3f}" for name in memory),
+            f"{max(reading.seconds for reading in readings):.4f}",
+            f"{max(reading.host_calls for reading in readings):,}",
+            f"{max(sum(count for count, _ in reading.collectives.values()) for reading in readings):,}",
+        )
+    return table

@@ -1,0 +1,40 @@
+"""``stacks``: what is configured, and what has results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import pipeline
+from harness.cli import options
+from harness.store import Store
+
+
+@click.command("stacks")
+@options.stack_options
+@options.results_option
+def command(**given: Any) -> None:
+    """List the stacks that a `regress` with the same options would compare, the named ones, and those with results.
+
+    \b
+    Examples:
+      stacks
+      stacks --deepspeed '0.16.*'
+    """
+    settings = options.load_settings(results=given["results"])
+    choice = pipeline.Choice(versions=options.versions_of(given), stack=given["stack"], baseline=given["baseline"])
+    planned = pipeline.plan_stacks(settings, choice, pipeline.new_installer(settings))
+    stored = Store(settings.results).stack_ids()
+    click.echo("Compared (baseline first):")
+    for stack in planned.stacks:
+        click.echo(f"    {stack.id}{'  has results' if stack.id in stored else ''}")
+    if settings.stacks:
+        click.echo("Named (--stack NAME):")
+        for name, versions in settings.stacks.items():
+            click.echo(f"    {name}: {', '.join(f'{package} {version}' for package, version in versions.items())}")
+    others = [name for name in stored if name not in {stack.id for stack in planned.stacks}]
+    if others:
+        click.echo("With results:")
+        for name in others:
+            click.echo(f"    {name}")

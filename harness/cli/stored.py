@@ -1,0 +1,33 @@
+"""From what a person writes to what is stored."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from harness.errors import UsageError
+
+
+def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:
+    """The stored stack that ``text``, an id or a version of ``package``, means.
+
+    Of several with that version, the one that otherwise is the stack ``like`` is meant. Raises UsageError.
+    """
+    if text in known:
+        return text
+    suffix = f"-{package}{text}"
+    found = [name for name in known if name.endswith(suffix) or f"{suffix}-" in name]
+    if len(found) > 1 and like:
+        rest = _without(like, package)
+        found = [name for name in found if _without(name, package) == rest] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{text} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}")
+    near = difflib.get_close_matches(text, [name.rpartition(f"-{package}")[2] for name in known], n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "`stacks` lists what is stored; `regress` measures more"
+    raise UsageError(f"no results for {text}", where="results", hint=hint)
+
+
+def _without(name: str, package: str) -> list[str]:
+    return [part for part in name.split("-") if not part.startswith(package)]

@@ -1,0 +1,121 @@
+"""What a comparison keeps of each result: little, so that 100,000 of them fit in memory while they stream by.
+
+The exact values of a run are packed into bytes, and equal bytes are shared: most releases measure the same on most
+workloads, and whether two runs do is then one comparison of bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import msgspec
+
+from harness.compare.metrics import Exact, exact_values, init_s, numerics, worst_values
+from harness.compare.metrics import median as median_of
+from harness.model import Result
+from harness.probe.wire import Numerics
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Exact).decode
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """One result without its bulk."""
+
+    result: Result  #: without record and list of installed packages
+    packed: bytes = b""  #: the exact values; empty where nothing was recorded
+    recorded: bool = False
+    world_size: int = 0
+    round_s: tuple[float, ...] = ()
+    init_s: float | None = None
+    import_s: float = 0.0
+    digest: str = ""  #: of the trained parameters
+    errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
+    suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is no number
+
+    def exact(self) -> Exact:
+        """The exact values, unpacked."""
+        return _decode(self.packed) if self.packed else []
+
+    def flat(self) -> dict[str, float]:
+        """Every metric under its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
+        if not self.recorded:
+            return {}
+        values = {f"{phase}.{name}": value for (phase, name), value in worst_values(self.exact()).items()}
+        if self.round_s:
+            values["step_time_s"] = median_of(self.round_s)
+        if self.init_s is not None:
+            values["init_s"] = self.init_s
+        return {**values, "import_s": self.import_s, **dict(self.errors)}
+
+
+class Intake:
+    """Turns results into `Measured`, sharing what is equal among them."""
+
+    def __init__(self) -> None:
+        self._packed: dict[bytes, bytes] = {}
+        self._parameters: dict[bytes, dict[str, Any]] = {}
+
+    def take(self, result: Result) -> Measured:
+        """The result's own record is not kept."""
+        slim = self._slim(result)
+        record = result.record
+        if record is None:
+            return Measured(result=slim)
+        packed = _encode(exact_values(record))
+        errors: dict[str, float] = {}
+        for _, name, distance in numerics(record):
+            size = distance if math.isfinite(distance) else math.inf
+            errors[name] = max(size, errors.get(name, 0.0))
+        suspects, digest = [], ""
+        for rank in record.ranks:
+            if rank.numerics is not None:
+                digest = digest or rank.numerics.parameter_digest
+                if suspicious(rank.numerics):
+                    suspects.append((rank.rank, rank.numerics))
+        return Measured(
+            result=slim,
+            packed=self._packed.setdefault(packed, packed),
+            recorded=True,
+            world_size=record.world_size,
+            round_s=tuple(record.round_s),
+            init_s=init_s(record),
+            import_s=record.import_s,
+            digest=sys.intern(digest),
+            errors=tuple(errors.items()),
+            suspects=tuple(suspects),
+        )
+
+    def _slim(self, result: Result) -> Result:
+        cell = result.cell
+        key = _encode(cell.parameters)
+        cell = msgspec.structs.replace(
+            cell,
+            parameters=self._parameters.setdefault(key, cell.parameters),
+            variant=sys.intern(cell.variant),
+            scenario=sys.intern(cell.scenario),
+            framework=sys.intern(cell.framework),
+        )
+        return msgspec.structs.replace(
+            result,
+            cell=cell,
+            record=None,
+            installed=_NOTHING,
+            lock_sha256=sys.intern(result.lock_sha256),
+            code_sha256=sys.intern(result.code_sha256),
+            probe_sha256=sys.intern(result.probe_sha256),
+            session=sys.intern(result.session),
+        )
+
+
+_NOTHING: dict[str, str] = {}
+
+
+def suspicious(numbers: Numerics) -> bool:
+    """Whether the oracle has to look closer."""
+    for distance in (numbers.loss_error, numbers.gradient_norm_error, numbers.parameter_error):
+        if distance is not None and not distance <= 1:
+            return True
+    return any(loss is None or not math.isfinite(loss) for loss in numbers.losses)

@@ -1,0 +1,185 @@
+"""The one place that joins the stations.
+
+    version specs -> stacks -> locks -> environments -> cells -> runs -> results on disk -> comparison
+
+`plan` goes as far as can be gone without starting anything, `regress` goes the whole way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness import compare, matrix
+from harness.config import Settings, child_environment, installer_environment
+from harness.envs import hardware, venv
+from harness.envs.installer import Installer
+from harness.errors import UsageError
+from harness.launch.contract import Executor
+from harness.launch.local import LocalExecutor
+from harness.measuring import Watch, measure, only_run
+from harness.model import (
+    AXES,
+    Environment,
+    Hardware,
+    LockedStack,
+    Result,
+    Stack,
+)
+from harness.probe import scenario
+from harness.probe.scenario import Scenario, ScenarioError
+from harness.store import Store
+from harness.versions import locking, stacks
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call asks for, beyond the settings."""
+
+    versions: dict[str, str] = {}  #: package -> spec; empty: the configured stacks
+    stack: str | None = None  #: a named stack
+    baseline: str | None = None
+    selection: matrix.Selection = matrix.Selection()
+    fresh: bool = False
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be run."""
+
+    stacks: stacks.Plan
+    matrix: matrix.Matrix
+    hardware: Hardware
+
+
+def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
+    """Stacks and cells of a call. Asks an index only for a release that is not known. Raises UsageError."""
+    planned = plan_stacks(settings, choice, installer)
+    here = hardware.detect()
+    cells = matrix.build(
+        planned.stacks,
+        load_scenarios(settings),
+        choice.selection,
+        settings.select,
+        here,
+    )
+    return Planned(stacks=planned, matrix=cells, hardware=here)
+
+
+def regress(
+    settings: Settings,
+    choice: Choice,
+    planned: Planned,
+    installer: Installer,
+    executor: Executor,
+    watch: Watch,
+) -> compare.Comparison:
+    """Measure what is missing, and compare everything that was asked for.
+
+    Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
+    """
+    store = Store(settings.results)
+    store.check_writable()
+    with only_run(Path(settings.environments)):
+        environments = build_environments(planned.stacks.stacks, settings, installer, watch)
+        results = measure(
+            planned.matrix,
+            environments,
+            planned.stacks.baseline,
+            planned.hardware,
+            settings=settings,
+            executor=executor,
+            store=store,
+            watch=watch,
+            fresh=choice.fresh,
+        )
+    return compare_results(results, planned.stacks.baseline.id, settings, store)
+
+
+def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
+    """The stacks of a call, baseline first. Raises UsageError."""
+    return stacks.plan(
+        table=settings.stack,
+        baseline=settings.baseline,
+        python=settings.python,
+        named=settings.stacks,
+        name=choice.stack,
+        overrides=choice.versions,
+        chosen=choice.baseline,
+        published=installer.published,
+    )
+
+
+def load_scenarios(settings: Settings) -> dict[str, Scenario]:
+    """The project's scenarios by name. Raises UsageError naming the file that does not declare one."""
+    try:
+        return {name: scenario.load(file) for name, file in scenario.find(Path(settings.scenarios)).items()}
+    except ScenarioError as error:
+        raise UsageError(str(error), hint="docs/add-a-scenario.md shows one that works") from None
+
+
+def build_environments(
+    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch
+) -> tuple[Environment, ...]:
+    """An environment for each stack, in order; one that cannot be had says why.
+
+    Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+    """
+    cache = Path(settings.environments) / "locks"
+    locks = [locking.lock(stack, cache=cache, compile=installer.compile) for stack in wanted]
+    locked = [lock for lock in locks if isinstance(lock, LockedStack)]
+    built = iter(
+        venv.build_all(
+            locked,
+            folder=Path(settings.environments),
+            installer=installer,
+            gpu=hardware.has_gpu(),
+            framework=varied_package(settings),
+            progress=lambda index, state, made: watch.building(locked[index].stack, state, made),
+        )
+    )
+    return tuple(
+        next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
+        for stack, lock in zip(wanted, locks, strict=True)
+    )
+
+
+def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:
+    """Judge results of one store against the stack with the id ``baseline``."""
+    return judge(results, baseline, settings, store.detail)
+
+
+def judge(
+    results: Iterable[Result], baseline: str, settings: Settings, detail_of: compare.DetailOf
+) -> compare.Comparison:
+    """Judge results from anywhere against the stack with the id ``baseline``."""
+    return compare.compare(results, baseline, settings.thresholds, detail_of)
+
+
+def local_executor(settings: Settings) -> LocalExecutor:
+    """Runs cells on this machine. Raises UsageError for an executor that is not there."""
+    if settings.executor != "local":
+        raise UsageError(
+            f"no such executor: {settings.executor}",
+            where="--executor",
+            hint="use local",
+        )
+    return LocalExecutor(
+        folder=settings.environments,
+        scenarios=settings.scenarios,
+        variables=child_environment(),
+        timeout_s=settings.timeout_s,
+    )
+
+
+def varied_package(settings: Settings) -> str:
+    """The package under test: the one that the configured stack gives a list of versions for."""
+    return next(
+        (name for name, spec in settings.stack.items() if not isinstance(spec, str)),
+        AXES[-1],
+    )
+
+
+def new_installer(settings: Settings) -> Installer:
+    """Installs under the user's own configuration of pip."""
+    return Installer(environment=installer_environment(), offline=settings.offline)

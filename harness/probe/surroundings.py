@@ -1,0 +1,20 @@
+"""What every measured process finds in its environment, whoever starts it. Standard library only: the host reads it too."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+#: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
+#: fixed hashing, no look at the network.
+ENVIRONMENT: Mapping[str, str] = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "29500",
+}

@@ -1,0 +1,1 @@
+"""One view of the findings; one file per format."""

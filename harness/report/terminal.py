@@ -1,0 +1,90 @@
+"""The report for a person at a terminal, 80 columns and wider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from harness.compare import Comparison
+from harness.report.plain import plain
+from harness.report.view import Row, Table, View, view
+
+_STYLES = {
+    "failed": "bold red",
+    "wrong": "bold magenta",
+    "regression": "red",
+    "improvement": "green",
+    "changed": "yellow",
+}
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Prints the report."""
+    console.print(render(view(comparison)))
+
+
+def render(seen: View) -> Group:
+    """The report as one renderable. Nothing measured is ever read as markup."""
+    parts: list[RenderableType] = [_line(seen.verdict, "bold"), _line(seen.measured), *_bullets(seen.spans, "bold")]
+    for section in seen.sections:
+        parts += _section(section.title, _rows(section.rows, section.more))
+    parts += _section("Could not be compared", _bullets(seen.not_compared))
+    parts += _section("Control: the baseline against itself", _bullets(seen.control))
+    for table in seen.tables:
+        parts += _section(table.workload, [_grid(table)])
+    parts += _section("Notes", _bullets([*([seen.below] if seen.below else []), *seen.notes]))
+    if seen.worst:
+        parts += _section("To see the worst again", [Padding(_line(seen.worst), (0, 0, 0, 2))])
+    return Group(*parts)
+
+
+def _section(title: str, body: Sequence[RenderableType]) -> list[RenderableType]:
+    return [Text(), _line(title, "bold underline"), *body] if body else []
+
+
+def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=False)
+    grid.add_column("stack", no_wrap=False, overflow="fold")
+    grid.add_column("finding", overflow="fold", ratio=1)
+    for row in rows:
+        text = Text()
+        text.append(plain(row.message), _STYLES[row.kind])
+        text.append(f"\n{plain(row.workload)}")
+        for line in row.evidence:
+            text.append(f"\n  {plain(line)}", "dim")
+        if row.related:
+            text.append(f"\n  with it: {plain('; '.join(row.related[:4]))}", "dim")
+        if len(row.related) > 4:
+            text.append(f"\n  and {len(row.related) - 4} more that moved with it", "dim")
+        grid.add_row(Text(plain(row.stack)), text)
+    return [grid, *([_line(f"and {more:,} more; --json FILE has all")] if more else [])]
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for at, heading in enumerate(table.columns):
+        grid.add_column(heading, justify="left" if at in (0, len(table.columns) - 1) else "right", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(plain(cell)) for cell in row))
+    return grid
+
+
+def _bullets(lines: Sequence[str], style: str = "") -> list[RenderableType]:
+    return [_hanging(line, style) for line in lines]
+
+
+def _hanging(line: str, style: str) -> Grid:
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text("-"), _line(line, style))
+    return grid
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(plain(text), style=style, overflow="fold")

@@ -1,0 +1,273 @@
+"""The report, before it has a format: every number computed and every sentence made once."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from harness.compare import Comparison, Group, StepTime
+from harness.compare.measured import Measured
+from harness.compare.metrics import read
+from harness.compare.timing import ratio_text
+from harness.compare.wording import listing, outcome_text, plural, short_quantity, varied_axes, version
+from harness.model import AXES, Finding, Stack
+
+#: What a person reads is bounded; all of it is in the JSON report.
+MOST_ROWS, MOST_TABLES, MOST_LINES = 40, 8, 12
+
+#: The columns of a workload's table: heading, phase, metric, unit.
+_COLUMNS = (
+    ("peak fwd", "forward", "device_peak_bytes", "bytes"),
+    ("peak bwd", "backward", "device_peak_bytes", "bytes"),
+    ("held bwd", "backward", "device_retained_bytes", "bytes"),
+    ("peak step", "step", "device_peak_bytes", "bytes"),
+    ("calls bwd", "backward", "host_calls", "calls"),
+)
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding (or the same failure on several workloads), for a person."""
+
+    stack: str
+    workload: str
+    kind: str
+    message: str
+    evidence: tuple[str, ...]
+    related: tuple[str, ...]  #: the other findings that come with it
+    reproduce: str  #: the command that measures this cell and the baseline's again
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Findings under one heading."""
+
+    title: str
+    rows: tuple[Row, ...]
+    more: int  #: rows beyond the limit
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload over the stacks. Cells hold ``-`` where nothing was measured."""
+
+    workload: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a report of any format says."""
+
+    verdict: str  #: one line: what it comes to
+    measured: str  #: one line: what it stands on
+    spans: tuple[str, ...]
+    sections: tuple[Section, ...]  #: findings, worst section first; empty ones are left out
+    below: str  #: about differences that are real and small; empty where there are none
+    not_compared: tuple[str, ...]
+    control: tuple[str, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+    worst: str  #: the command that measures the worst finding again; empty where nothing is worse
+
+
+def view(comparison: Comparison) -> View:
+    """The view of a comparison."""
+    worse = [g for g in comparison.groups if _is_worse(g.headline)]
+    alike = [g for g in comparison.groups if g.headline.kind == "failed" and not g.headline.relevant]
+    improved = [g for g in comparison.groups if g.headline.kind == "improvement" and g.headline.relevant]
+    changed = [g for g in comparison.groups if g.headline.kind == "changed"]
+    return View(
+        verdict=_verdict(comparison, worse),
+        measured=_measured(comparison),
+        spans=tuple(_spans(comparison)),
+        sections=tuple(
+            Section(title, *_rows(comparison, groups))
+            for title, groups in (
+                ("Worse", worse),
+                ("Fails for the baseline too", alike),
+                ("Improved", improved),
+                ("Changed defaults and new warnings", changed),
+            )
+            if groups
+        ),
+        below=_below(comparison),
+        not_compared=tuple(_not_compared(comparison)),
+        control=tuple(_control(comparison)),
+        tables=tuple(_tables(comparison, [*worse, *alike])),
+        notes=comparison.notes,
+        worst=_row(comparison, worse[0]).reproduce if worse else "",
+    )
+
+
+def reproduce(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
+    """The exact command that measures one cell, and the baseline's beside it, again."""
+    stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
+    axes = [axis for axis in varied_axes(stacks) if axis != "python"]
+    if not axes:
+        axes = [axis for axis in ("deepspeed", *AXES) if axis in stack.versions][:1]
+    words = ["nox", "-s", "regress", "--"]
+    for axis in axes:
+        words += [f"--{axis}", ",".join(dict.fromkeys(version(one, axis) for one in stacks))]
+    if baseline is not None and len(axes) == 1:
+        words += ["--baseline", version(baseline, axes[0])]
+    words += ["--scenario", finding.scenario, "--variant", finding.variant, "--device", finding.device, "--fresh"]
+    return shlex.join(words)
+
+
+def _is_worse(found: Finding) -> bool:
+    return found.kind in ("regression", "wrong", "failed") and found.relevant
+
+
+def _verdict(comparison: Comparison, worse: Sequence[Group]) -> str:
+    judged = [group.headline for group in worse]
+    if judged:
+        stacks = [comparison.names[s] for s in dict.fromkeys(found.stack for found in _in_order(comparison, judged))]
+        return f"Worse: {plural(len(judged), 'finding')} on {plural(len(stacks), 'stack')} ({listing(stacks, 10)})"
+    if comparison.passed == 0:
+        return "Nothing was measured"
+    others = any(stack.id != comparison.baseline for stack in comparison.stacks)
+    if others and comparison.compared == 0:
+        return "Nothing could be compared with the baseline"
+    if not others:
+        return "One stack measured: nothing to compare it with, and no oracle is violated"
+    return "Nothing is worse than the baseline"
+
+
+def _in_order(comparison: Comparison, found: Iterable[Finding]) -> list[Finding]:
+    order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
+    return sorted(found, key=lambda one: order.get(one.stack, -1))
+
+
+def _measured(comparison: Comparison) -> str:
+    names = [comparison.names[stack.id] for stack in comparison.stacks]
+    axes = varied_axes(comparison.stacks)
+    what = f"{axes[0]} " if len(axes) == 1 else ""
+    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
+    workloads = len({cell.result.cell.workload for cell in comparison.cells})
+    return (
+        f"Measured {what}{listing(names, 12)} on {plural(workloads, 'workload')}: "
+        f"{comparison.passed:,} of {plural(comparison.ran, 'cell')} passed, {comparison.compared:,} compared with "
+        f"the baseline {baseline}"
+    )
+
+
+def _spans(comparison: Comparison) -> list[str]:
+    lines = [f"{listing(list(span.workloads), 3)}: {span.sentence}" for span in comparison.spans[:MOST_LINES]]
+    if len(comparison.spans) > MOST_LINES:
+        lines.append(f"and {len(comparison.spans) - MOST_LINES} more patterns over the releases")
+    return lines
+
+
+def _row(comparison: Comparison, group: Group) -> Row:
+    found = group.headline
+    stacks = {stack.id: stack for stack in comparison.stacks}
+    return Row(
+        stack=comparison.names[found.stack],
+        workload=_workload(found),
+        kind=found.kind,
+        message=found.message,
+        evidence=found.evidence,
+        related=tuple(one.message for one in group.related),
+        reproduce=reproduce(stacks[found.stack], stacks.get(comparison.baseline), found),
+    )
+
+
+def _together(groups: Sequence[Group]) -> list[list[Group]]:
+    """What becomes one row: a failure that is the same on several workloads of a stack, and any other group alone."""
+    rows: dict[tuple[str, str], list[Group]] = {}
+    for at, group in enumerate(groups):
+        found = group.headline
+        key = (found.stack, found.message) if found.kind == "failed" else ("", str(at))
+        rows.setdefault(key, []).append(group)
+    return list(rows.values())
+
+
+def _rows(comparison: Comparison, groups: Sequence[Group]) -> tuple[tuple[Row, ...], int]:
+    """The first rows, and how many there are beyond."""
+    together = _together(groups)
+    rows = []
+    for members in together[:MOST_ROWS]:
+        workloads = listing([_workload(group.headline) for group in members], 3)
+        rows.append(msgspec.structs.replace(_row(comparison, members[0]), workload=workloads))
+    return tuple(rows), max(0, len(together) - MOST_ROWS)
+
+
+def _below(comparison: Comparison) -> str:
+    if not comparison.small_differences:
+        return ""
+    return f"{plural(comparison.small_differences, 'exact difference')} below the thresholds: real, and too small to matter"
+
+
+def _not_compared(comparison: Comparison) -> list[str]:
+    together: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for entry in comparison.not_compared:
+        together[entry.stack, entry.what, entry.reason].append(entry.workload)
+    lines = []
+    for (stack, what, reason), workloads in together.items():
+        about = "" if what == "everything" else "step time: "
+        lines.append(f"{comparison.names.get(stack, stack)}: {about}{reason} ({listing(workloads, 2)})")
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more"]
+    return lines
+
+
+def _control(comparison: Comparison) -> list[str]:
+    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
+    if not comparison.control:
+        return [f"step time: no control, since {baseline} has too few timed rounds or none"]
+    lines = [
+        f"{time.workload}: a step of {baseline} takes {ratio_text(time)} times as long as its own "
+        f"({plural(time.pairs, 'pair')} of rounds)"
+        for time in comparison.control[:MOST_LINES]
+    ]
+    if len(comparison.control) > MOST_LINES:
+        ratios = sorted(time.ratio for time in comparison.control)
+        lines.append(
+            f"and {len(comparison.control) - MOST_LINES:,} more; all ratios between {ratios[0]:.2f} and {ratios[-1]:.2f}"
+        )
+    return lines
+
+
+def _tables(comparison: Comparison, worse: Sequence[Group]) -> list[Table]:
+    """Of the workloads with findings first, then of the others, up to a limit."""
+    workloads: dict[str, dict[str, Measured]] = {}
+    telling = dict.fromkeys(_workload(group.headline) for group in worse)
+    wanted: dict[str, None] = dict(list(telling.items())[:MOST_TABLES])
+    for cell in comparison.cells:
+        if len(wanted) >= MOST_TABLES:
+            break
+        wanted[cell.result.cell.workload] = None
+    for cell in comparison.cells:
+        if (workload := cell.result.cell.workload) in wanted:
+            workloads.setdefault(workload, {})[cell.result.cell.stack.id] = cell
+    times = {(time.stack, time.workload): time for time in comparison.step_times if time.workload in wanted}
+    return [_table(comparison, workload, workloads[workload], times) for workload in wanted]
+
+
+def _table(
+    comparison: Comparison, workload: str, cells: dict[str, Measured], times: dict[tuple[str, str], StepTime]
+) -> Table:
+    rows = []
+    for stack in comparison.stacks:
+        if stack.id not in cells:
+            continue
+        cell = cells[stack.id]
+        name = comparison.names[stack.id] + (" (baseline)" if stack.id == comparison.baseline else "")
+        if not cell.recorded:
+            rows.append((name, *("-" for _ in _COLUMNS), outcome_text(cell.result.outcome)))
+            continue
+        exact = cell.exact()
+        readings = [(read(exact, metric, phase), unit) for _, phase, metric, unit in _COLUMNS]
+        values = [short_quantity(reading.value, unit) if reading else "-" for reading, unit in readings]
+        time = times.get((stack.id, workload))
+        last = ratio_text(time) if time else "1" if stack.id == comparison.baseline and cell.round_s else "-"
+        if outcome_text(cell.result.outcome) != "passed":
+            last = outcome_text(cell.result.outcome)
+        rows.append((name, *values, last))
+    columns = ("stack", *(heading for heading, *_ in _COLUMNS), "step time ratio")
+    return Table(workload=workload, columns=columns, rows=tuple(rows))
+
+
+def _workload(found: Finding) -> str:
+    return f"{found.scenario}/{found.variant}/{found.device}"

@@ -1,0 +1,28 @@
+"""Which stored results stand for a run that need not be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.model import Failed, OutOfMemory, Passed, Result, Skipped, TimedOut
+
+
+def reusable(results: Sequence[Result], rounds: int) -> Result | None:
+    """The newest of the results of one content key (oldest first) that counts for a run with ``rounds`` timed rounds.
+
+    A release that crashes or runs out of memory does so again, and its result is kept. A timeout may have been a busy
+    machine's, a failure of the harness is ours, and a kill from outside is neither's: those are tried again.
+    """
+    for result in reversed(results):
+        match result.outcome:
+            case Passed():
+                if result.record is not None and len(result.record.round_s) >= rounds:
+                    return result
+            case Failed(stage=stage, signature=signature):
+                if stage != "harness" and "SIGKILL" not in signature:
+                    return result
+            case OutOfMemory():
+                return result
+            case TimedOut() | Skipped():
+                continue
+    return None

@@ -1,0 +1,131 @@
+"""Sessions only; what they do lives in ``harness/``. ``nox -l`` lists them.
+
+    nox -s regress                                    the main job, with the stacks and scenarios of pyproject.toml
+    nox -s regress -- --deepspeed '0.16.*'            with options of `python -m harness regress`
+    nox -s "stack(deepspeed='0.16.4')"                one release against the baseline, for a CI matrix
+    nox -s tests                                      the project's own tests
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import nox
+from nox.command import CommandFailed
+
+HERE = Path(__file__).parent
+PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["regress"]
+
+EXIT_HARNESS = 3  # see harness/errors.py, which is not importable before the installation
+
+#: As it stands in pyproject.toml; what "latest" means is found out when the session runs.
+DEEPSPEED: Sequence[str] = PROJECT["tool"]["dsregress"]["stack"]["deepspeed"]
+
+
+@nox.session
+def regress(session: nox.Session) -> None:
+    """Measure the releases under test against the baseline. Options after --, see `-- --help`."""
+    install(session)
+    harness(session, "regress", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("deepspeed", DEEPSPEED)
+def stack(session: nox.Session, deepspeed: str) -> None:
+    """Measure one release against the baseline."""
+    install(session)
+    harness(session, "regress", "--deepspeed", deepspeed, *session.posargs)
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Report the stored results, or those of the folders given after --."""
+    install(session)
+    harness(session, "report", *session.posargs)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Print the stacks as JSON for a CI matrix."""
+    install(session)
+    harness(session, "matrix", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Unit, probe and functional tests; after --, options and paths of pytest."""
+    install(session, "tests")
+    session.run("python", "-m", "pytest", *(session.posargs or ["tests"]))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, with ruff."""
+    install(session, "lint", project=False)
+    session.run("ruff", "check", *session.posargs, ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """Types, with mypy --strict."""
+    install(session, "typing", "tests")
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Every link and every command in the documentation leads somewhere."""
+    install(session, "tests")
+    session.run("python", "-m", "pytest", "tests/unit/docs", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """What the harness itself costs."""
+    install(session)
+    session.run("python", "-m", "harness.bench", *session.posargs)
+
+
+@nox.session
+def update_pins(session: nox.Session) -> None:
+    """Refresh the committed releases and locks; look at the diff before you commit it."""
+    install(session)
+    session.run("python", "-m", "harness.update_pins", *session.posargs)
+
+
+def install(session: nox.Session, *groups: str, project: bool = True) -> None:
+    """The project (editable) and dependency groups, from wherever the user's pip is configured to look."""
+    wanted = [requirement for group in groups for requirement in PROJECT["dependency-groups"][group]]
+    options: list[str] = []
+    variables: dict[str, str] = {}
+    if session.venv_backend == "uv":  # which reads nothing that is meant for pip
+        sys.path.insert(0, str(HERE))
+        from harness.envs import pip_config
+
+        configured = pip_config.read()
+        options, variables = configured.uv_options(), configured.uv_environment(os.environ)
+    try:
+        session.install(*options, *(["-e", str(HERE)] if project else []), *wanted, env=variables)
+    except CommandFailed:
+        sys.exit(EXIT_HARNESS)  # and not nox's 1, which is a regression
+
+
+def harness(session: nox.Session, *arguments: str) -> None:
+    """Run a command of ours and end with its own exit code: nox itself would make 1 of a regression (1), a usage
+    error (2), a failure of the harness (3) and nothing measured (4) alike."""
+    try:
+        session.run("python", "-m", "harness", *arguments)
+    except CommandFailed as failed:
+        code = getattr(failed, "return_code", None)  # nox before 2026 has it in the text alone
+        code = int(str(failed.reason).rpartition(" ")[2]) if code is None else code
+        session.log(f"`{arguments[0]}` ended with exit code {code}")
+        sys.exit(code)

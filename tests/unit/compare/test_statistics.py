@@ -1,0 +1,99 @@
+"""The promises about step time, held against simulated noise that is worse than a real machine's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.compare import Thresholds, compare, statistics
+from tests import synthetic
+
+
+def simulated(
+    comparisons: int, pairs: int, *, noise: str, slowdown: float = 1.0, seed: int = 0, sides: int = 2
+) -> statistics.Floats:
+    """Seconds as (comparison, side, round): drift that all sides share, noise that they do not."""
+    rng = np.random.default_rng(seed)
+    drift = np.cumsum(rng.normal(0, 0.03, (comparisons, 1, pairs)), axis=2)
+    shape = (comparisons, sides, pairs)
+    own = {
+        "normal": lambda: rng.normal(0, 0.03, shape),
+        "heavy tails": lambda: np.clip(rng.standard_t(2, shape) * 0.03, -3, 3),
+        "disturbed rounds": lambda: (
+            rng.normal(0, 0.02, shape) + (rng.random(shape) < 0.1) * rng.exponential(1.0, shape)
+        ),
+    }[noise]()
+    seconds = 0.5 * np.exp(drift + own)
+    seconds[:, 0] *= slowdown
+    return np.asarray(seconds)
+
+
+def log_ratios(seconds: statistics.Floats) -> statistics.Floats:
+    return statistics.log_ratios(seconds[:, 0], seconds[:, 1])
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy tails", "disturbed rounds"])
+@pytest.mark.parametrize("pairs", [6, 7, 9, 16])
+def test_the_interval_holds_the_true_ratio_as_often_as_it_says(noise: str, pairs: int) -> None:
+    low, high = statistics.interval(log_ratios(simulated(8_000, pairs, noise=noise, slowdown=1.3)))
+    assert np.mean((low <= 1.3) & (high >= 1.3)) > 0.945
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy tails", "disturbed rounds"])
+def test_chance_alone_is_called_significant_no_more_often_than_the_p_value_says(noise: str) -> None:
+    p = statistics.p_values(log_ratios(simulated(20_000, 9, noise=noise)))
+    assert np.mean(p < 0.05) < 0.062
+    assert np.mean(p < 0.001) < 0.002
+
+
+def test_the_interval_agrees_with_the_sampled_bootstrap() -> None:
+    logs = log_ratios(simulated(1, 15, noise="normal", slowdown=1.2))
+    sampled = stats.bootstrap(
+        (logs[0],), np.median, method="percentile", n_resamples=20_000, random_state=np.random.default_rng(1)
+    ).confidence_interval
+    low, high = statistics.interval(logs)
+    assert (np.log(low[0]), np.log(high[0])) == pytest.approx((sampled.low, sampled.high), abs=1e-9)
+
+
+def test_drift_that_both_sides_share_cancels() -> None:
+    seconds = simulated(1, 9, noise="normal")
+    seconds[:, 1] = seconds[:, 0]
+    assert statistics.median_ratio(log_ratios(seconds))[0] == 1.0
+
+
+def test_rounds_without_any_noise_are_told_apart() -> None:
+    p = statistics.p_values(np.array([[0.1] * 6, [0.0] * 6]))
+    assert p.tolist() == pytest.approx([0.0, 1.0])
+
+
+def test_holm_corrects_as_published() -> None:
+    assert statistics.holm(np.array([0.01, 0.04, 0.03])).tolist() == pytest.approx([0.03, 0.06, 0.06])
+
+
+def reports(count: int, stacks: int, *, noise: str, slowdown: float) -> list[set[str]]:
+    """Verdicts on step time of ``count`` simulated reports; the last stack is slowed down."""
+    verdicts = []
+    for seed in range(count):
+        sides = simulated(1, 9, noise=noise, seed=seed, sides=stacks)[0]
+        results = []
+        for at in range(stacks):
+            run = synthetic.record(ranks=1)
+            factor = slowdown if at == stacks - 1 else 1.0
+            run.round_s = [float(s) * factor for s in sides[at]]
+            results.append(synthetic.result(f"0.15.{at}", run=run))
+        comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda result: None)
+        verdicts.append({t.stack for t in comparison.step_times if t.verdict in ("slower", "faster")})
+    return verdicts
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy tails", "disturbed rounds"])
+def test_reports_in_which_nothing_differs_rarely_cry_wolf(noise: str) -> None:
+    alarms = reports(60, 10, noise=noise, slowdown=1.0)
+    assert sum(bool(found) for found in alarms) <= 60 * 0.05 + 3  # three: the luck of 60 draws
+
+
+def test_a_step_that_takes_thirty_percent_longer_is_found() -> None:
+    found = reports(20, 10, noise="normal", slowdown=1.3)
+    slowed = synthetic.stack("0.15.9").id
+    assert sum(slowed in one for one in found) >= 18

@@ -1,0 +1,315 @@
+"""What is found, what is not, and what is said about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.compare import Comparison, Thresholds, compare, exit_code
+from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
+from harness.probe.wire import Detail, RunRecord
+from tests import synthetic
+from tests.synthetic import MIB, result
+
+BASELINE = synthetic.stack("0.15.0").id
+EVERYTHING = ("memory", "time", "numerics", "crash")
+
+
+def judged(*results: Result, details: dict[str, Detail] | None = None) -> Comparison:
+    """Details by DeepSpeed version."""
+    found = details or {}
+    return compare(results, BASELINE, Thresholds(), lambda r: found.get(r.cell.stack.versions["deepspeed"]))
+
+
+def changed_run(change: Callable[[RunRecord], None], **options: Any) -> RunRecord:
+    run = synthetic.record(**options)
+    change(run)
+    return run
+
+
+def holding(mib: float, rank: int = 0) -> RunRecord:
+    """A run in which one rank holds more from backward on."""
+
+    def hold(run: RunRecord) -> None:
+        phases = run.ranks[rank].phases
+        phases["backward"].device_retained_bytes += int(mib * MIB)
+        phases["backward"].device_peak_bytes += int(mib * MIB)
+        phases["step"].device_peak_bytes += int(mib * MIB)
+
+    return changed_run(hold)
+
+
+def only(findings: tuple[Finding, ...]) -> Finding:
+    assert len(findings) == 1, [found.message for found in findings]
+    return findings[0]
+
+
+def test_equal_runs_have_no_finding_and_exit_0() -> None:
+    comparison = judged(result(), result("0.16.8"))
+    assert comparison.findings == () and exit_code(comparison, EVERYTHING) == 0
+
+
+def test_what_is_held_after_backward_is_the_headline_of_what_peaks() -> None:
+    comparison = judged(result(), result("0.16.4", run=holding(3)))
+    assert len(comparison.groups) == 1
+    head = comparison.groups[0].headline
+    assert (head.metric, head.phase, head.kind, head.rank) == ("device_retained_bytes", "backward", "regression", 0)
+    assert head.message == "backward holds 3.00 MiB more after it ends (2.5x): 2.00 MiB -> 5.00 MiB, rank 0"
+    assert {(r.metric, r.phase) for r in comparison.groups[0].related} == {
+        ("device_peak_bytes", "backward"),
+        ("device_peak_bytes", "step"),
+    }
+    assert len(comparison.findings) == 3 and exit_code(comparison, ["memory"]) == 1
+    assert exit_code(comparison, ["time", "numerics", "crash"]) == 0
+
+
+def test_the_worst_rank_is_reported_and_ranks_are_never_summed() -> None:
+    head = judged(result(), result("0.16.4", run=holding(3, rank=1))).groups[0].headline
+    assert head.rank == 1 and head.value == 5 * MIB + 2048 and head.baseline_value == 2 * MIB + 2048
+    assert "skew 3.00 MiB" in head.evidence[0]
+
+
+def test_a_difference_of_one_byte_is_significant_and_not_relevant() -> None:
+    comparison = judged(result(), result("0.16.4", run=holding(1 / MIB)))
+    assert {(f.significant, f.relevant) for f in comparison.findings} == {(True, False)}
+    assert comparison.groups == () and comparison.small_differences == 3 and exit_code(comparison, EVERYTHING) == 0
+
+
+def test_what_grew_from_nothing_has_no_ratio() -> None:
+    def grow(run: RunRecord) -> None:
+        run.ranks[0].phases["init"].host_peak_bytes = MIB
+
+    found = only(judged(result(), result("0.16.4", run=changed_run(grow))).findings)
+    assert found.ratio is None and found.relevant and "(from 0): 0 B -> 1.00 MiB" in found.message
+
+
+def test_less_memory_is_an_improvement_and_fails_nothing() -> None:
+    comparison = judged(result(run=holding(3)), result("0.16.8"))
+    assert {f.kind for f in comparison.findings} == {"improvement"} and exit_code(comparison, EVERYTHING) == 0
+
+
+def test_functions_that_grew_are_named_from_details_that_are_read_only_for_the_finding() -> None:
+    def triple(run: RunRecord) -> None:
+        for rank in run.ranks:
+            rank.phases["backward"].host_calls *= 3
+
+    details = {
+        "0.15.0": Detail(host_functions={"backward": {"engine.py:hook": 10, "other": 5}}),
+        "0.16.4": Detail(host_functions={"backward": {"engine.py:hook": 600_010, "other": 5}}),
+    }
+    comparison = judged(result(), result("0.16.4", run=changed_run(triple)), result("0.16.8"), details=details)
+    found = only(comparison.findings)
+    assert found.message == "backward makes 600,000 more Python and C calls (3x): 300,000 -> 900,000, rank 0"
+    assert "engine.py:hook: 600,000 more calls (10 -> 600,010)" in found.evidence
+    assert exit_code(comparison, ["time"]) == 1
+
+
+def test_more_collectives_are_told_by_kind() -> None:
+    def talk(run: RunRecord) -> None:
+        run.ranks[0].phases["backward"].collectives["reduce_scatter"] = [24, 6 * MIB]
+
+    comparison = judged(result(), result("0.16.4", run=changed_run(talk)))
+    assert {f.metric for f in comparison.findings} == {"collective_count", "collective_bytes"}
+    lines = comparison.groups[0].headline.evidence
+    assert "reduce_scatter: 8 -> 24 calls, 2.00 MiB -> 6.00 MiB" in lines
+
+
+@pytest.mark.parametrize("error", [1.5, math.inf, math.nan])
+def test_wrong_numerics_need_no_baseline(error: float) -> None:
+    def spoil(run: RunRecord) -> None:
+        assert run.ranks[0].numerics is not None
+        run.ranks[0].numerics.parameter_error = error
+
+    comparison = judged(result(run=changed_run(spoil)), result("0.16.4", run=changed_run(spoil)))
+    assert [(f.kind, f.metric, f.phase) for f in comparison.findings] == [("wrong", "parameter_error", "step")] * 2
+    assert exit_code(comparison, ["numerics"]) == 1
+
+
+def test_a_loss_that_is_no_number_is_wrong_even_without_a_distance() -> None:
+    def spoil(run: RunRecord) -> None:
+        assert run.ranks[0].numerics is not None
+        run.ranks[0].numerics.losses[1] = math.nan
+        run.ranks[0].numerics.loss_error = None
+
+    found = only(judged(result(), result("0.16.4", run=changed_run(spoil))).findings)
+    assert (found.kind, found.value) == ("wrong", "not a number")
+
+
+def test_losses_that_differ_within_tolerance_are_no_finding() -> None:
+    def move(run: RunRecord) -> None:
+        assert run.ranks[0].numerics is not None
+        run.ranks[0].numerics.losses[0] += 0.001
+        run.ranks[0].numerics.parameter_digest = "another"
+
+    comparison = judged(result(), result("0.16.4", run=changed_run(move)))
+    assert comparison.findings == ()
+    assert any("last bits" in note for note in comparison.notes)
+
+
+def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
+    details = {
+        "0.15.0": Detail(configuration={"zero.overlap_comm": None, "gone": 1, "same": 1.0}),
+        "0.16.4": Detail(configuration={"zero.overlap_comm": True, "new": 2, "same": 1.0}, warnings={"beware": 3}),
+    }
+    old, new = {"configuration": "a", "warnings": "x"}, {"configuration": "b", "warnings": "y"}
+    comparison = judged(
+        *(result(variant=v, detail_sha256=old) for v in ("one", "two")),
+        *(result("0.16.4", variant=v, detail_sha256=new) for v in ("one", "two")),
+        details=details,
+    )
+    assert sorted(f.message for f in comparison.findings) == [
+        "1 setting new: new; 1 setting gone: gone",
+        "new warning: beware",
+        "zero.overlap_comm is true, was null",
+    ]
+    assert {f.kind for f in comparison.findings} == {"changed"} and exit_code(comparison, EVERYTHING) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Failed("import", "ImportError: no"), {"crash"}),
+        (OutOfMemory("backward"), {"crash", "memory"}),
+        (TimedOut("step", 60), {"crash"}),
+    ],
+)
+def test_a_stack_that_fails_where_the_baseline_passes_is_a_finding(outcome: Any, words: set[str]) -> None:
+    comparison = judged(result(), result("0.16.4", outcome=outcome))
+    found = only(comparison.findings)
+    assert (found.kind, found.metric, found.relevant) == ("failed", "outcome", True)
+    for word in EVERYTHING:
+        assert exit_code(comparison, [word]) == (1 if word in words else 4)
+
+
+def test_a_failure_never_vanishes_when_the_baseline_fails_as_well() -> None:
+    broken = Failed("init", "KeyError: 'x'")
+    comparison = judged(result(outcome=broken), result("0.16.4", outcome=broken), result("0.16.8"))
+    kinds = {f.stack.rpartition("deepspeed")[2]: (f.kind, f.relevant) for f in comparison.findings}
+    assert kinds == {"0.15.0": ("failed", False), "0.16.4": ("failed", False), "0.16.8": ("improvement", True)}
+    assert any(n.reason.startswith("the baseline failed in init") for n in comparison.not_compared)
+    assert exit_code(comparison, EVERYTHING) == 4
+
+
+def test_a_failure_without_any_baseline_is_a_finding() -> None:
+    assert exit_code(judged(result("0.16.4", outcome=Failed("init", "boom"))), ["crash"]) == 1
+
+
+def test_a_failure_of_the_harness_is_not_blamed_on_the_stack() -> None:
+    comparison = judged(result(), result("0.16.4", outcome=Failed("harness", "disk full")))
+    assert comparison.findings == ()
+    assert comparison.not_compared[0].reason == "the harness failed: disk full"
+
+
+def test_nothing_measured_is_never_a_pass() -> None:
+    assert exit_code(judged(), EVERYTHING) == 4
+    assert exit_code(judged(result(outcome=Skipped("no GPU"))), EVERYTHING) == 4
+    assert exit_code(judged(result("0.16.4")), EVERYTHING) == 4  # no baseline to compare with
+    assert exit_code(judged(result()), EVERYTHING) == 0  # one stack alone, held against the oracles
+
+
+def with_cell(original: Result, **changes: Any) -> Result:
+    cell: Cell = msgspec.structs.replace(original.cell, **changes)
+    return msgspec.structs.replace(original, cell=cell)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (with_cell(result("0.16.4"), scenario_version=2), "scenario version 2 against the baseline's 1"),
+        (with_cell(result("0.16.4"), parameters={"zero_stage": 2}), "another model, zero_stage"),
+        (result("0.16.4", probe_sha256="older"), "different versions of the probe"),
+        (result("0.16.4", run=synthetic.record(ranks=4)), "4 ranks against the baseline's 2"),
+        (result("0.16.4", outcome=Skipped("needs a GPU")), "skipped: needs a GPU"),
+        (result("0.16.4", scenario="other"), "the baseline has no result for it"),
+    ],
+)
+def test_different_work_is_never_compared_silently(other: Result, reason: str) -> None:
+    comparison = judged(result(), other)
+    assert comparison.findings == () and comparison.compared == 0
+    assert reason in comparison.not_compared[0].reason
+
+
+def test_other_hardware_compares_memory_but_not_time() -> None:
+    elsewhere = Hardware(cpu="another", cores=64, memory_bytes=1 << 40)
+    comparison = judged(result(), result("0.16.4", run=holding(3), hardware=elsewhere))
+    assert len(comparison.findings) == 3 and comparison.step_times == ()
+    assert comparison.not_compared[0].what == "step_time_s"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"session": "another"}, "another session"),
+        ({"run": synthetic.record(rounds=3)}, "3 rounds are too few"),
+        ({"run": synthetic.record(rounds=0)}, "only one side was timed"),
+    ],
+)
+def test_time_is_compared_only_where_rounds_were_interleaved(changes: dict[str, Any], reason: str) -> None:
+    comparison = judged(result(), result("0.16.4", **changes))
+    assert comparison.step_times == () and reason in comparison.not_compared[0].reason
+
+
+def test_a_wide_interval_is_not_enough_data_to_say() -> None:
+    run = synthetic.record()
+    run.round_s = [s * f for s, f in zip(run.round_s, [0.6, 1.5, 0.7, 1.9, 1.1, 0.8, 1.6, 1.2, 0.9], strict=True)]
+    comparison = judged(result(), result("0.16.4", run=run))
+    assert comparison.step_times[0].verdict == "unknown" and comparison.findings == ()
+    assert "not enough data to say" in comparison.not_compared[0].reason
+
+
+def test_every_timed_report_has_a_control() -> None:
+    control = only_control(judged(result(), result("0.16.4")))
+    assert control.pairs == 4 and control.low <= control.ratio <= control.high
+
+
+def test_a_second_run_of_the_baseline_is_the_better_control() -> None:
+    again = result(started_at="2026-01-01T00:00:01Z", run=synthetic.record(step_s=0.6))
+    control = only_control(judged(result(), again, result("0.16.4")))
+    assert control.pairs == 9 and control.ratio == pytest.approx(0.5 / 0.6)
+
+
+def only_control(comparison: Comparison) -> Any:
+    assert len(comparison.control) == 1
+    return comparison.control[0]
+
+
+def test_the_same_finding_on_neighbouring_releases_is_one_sentence() -> None:
+    versions = ("0.16.10", "0.15.0", "0.16.0", "0.16.4", "0.16.7", "0.16.8", "0.16.9")
+    hungry = {"0.16.0", "0.16.4", "0.16.7"}
+    comparison = judged(*(result(v, run=holding(3) if v in hungry else None) for v in versions))
+    assert [span.sentence for span in comparison.spans] == [
+        "deepspeed 0.16.0 to 0.16.7 hold 3.00 MiB more after backward ends (2.5x, rank 0) than 0.15.0. "
+        "Not in 0.15.0, 0.16.8 to 0.16.10."
+    ]
+
+
+def test_a_release_without_a_verdict_is_not_called_free_of_the_finding() -> None:
+    broken = result("0.16.8", outcome=Failed("import", "x"))
+    span = judged(result(), result("0.16.4", run=holding(3)), broken).spans[0]
+    assert span.free == (BASELINE,) and span.unknown == (synthetic.stack("0.16.8").id,)
+    assert "holds 3.00 MiB more" in span.sentence and "no verdict for 0.16.8" in span.sentence
+
+
+def test_other_packages_that_differ_are_told() -> None:
+    other = result("0.16.4", installed={"torch": "2.13.0", "deepspeed": "0.16.4", "numpy": "1.26"})
+    assert judged(result(), other).notes == (
+        "0.16.4 differs from the baseline in more than its pins: numpy 1.26 (baseline: 2.0)",
+    )
+
+
+def test_the_newest_result_of_a_cell_counts() -> None:
+    older = result("0.16.4", run=holding(3))
+    newer = result("0.16.4", started_at="2026-02-01T00:00:00Z")
+    for order in ((older, newer), (newer, older)):
+        comparison = judged(result(), *order)
+        assert comparison.findings == () and "1 older result" in comparison.notes[0]
+
+
+def test_many_results_are_compared_in_one_pass() -> None:
+    comparison = compare(synthetic.results(10, 50), synthetic.stack("0.0.0").id, Thresholds(), lambda r: None)
+    assert comparison.ran == 500 and comparison.compared == 450
+    assert {f.metric for g in comparison.groups for f in [g.headline]} >= {"device_retained_bytes", "host_calls"}

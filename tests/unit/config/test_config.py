@@ -1,0 +1,109 @@
+"""Settings: where they come from, and what a person reads when they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import config
+from harness.errors import UsageError
+
+
+def project(folder: Path, text: str) -> Path:
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def message(folder: Path, text: str, **overrides: object) -> str:
+    with pytest.raises(UsageError) as caught:
+        config.load(overrides, start=project(folder, text), environ={})
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value).replace(str(folder), "")
+    return str(caught.value).replace(str(folder), "DIR")
+
+
+def test_defaults_serve_where_no_project_says_anything(tmp_path: Path) -> None:
+    settings = config.load(start=tmp_path, environ={})
+    assert settings.baseline == "0.15.0"
+    assert settings.stack["deepspeed"] == ("0.15.0", "0.16.4", "0.16.8", "latest")
+    assert settings.results == str(tmp_path / "results")
+    assert (Path(settings.scenarios) / "models.py").exists() or Path(settings.scenarios).name == "scenarios"
+
+
+def test_the_nearest_project_with_a_table_is_found_from_below(tmp_path: Path) -> None:
+    project(tmp_path, "[tool.dsregress]\nrounds = 3")
+    inner = tmp_path / "package" / "deep"
+    inner.mkdir(parents=True)
+    project(tmp_path / "package", '[project]\nname = "other"')
+    settings = config.load(start=inner, environ={})
+    assert (settings.rounds, settings.root) == (3, str(tmp_path))
+
+
+def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
+    project(tmp_path, '[tool.dsregress]\nresults = "from-file"\nenvironments = "from-file"\nrounds = 3')
+    variables = {"DSREGRESS_RESULTS": "from-variable", "DSREGRESS_ENVIRONMENTS": "from-variable"}
+    settings = config.load({"results": "from-flag", "rounds": None}, start=tmp_path, environ=variables)
+    assert settings.results == str(tmp_path / "from-flag")
+    assert settings.environments == str(tmp_path / "from-variable")
+    assert settings.rounds == 3
+
+
+def test_a_table_changes_the_default_stack_by_package(tmp_path: Path) -> None:
+    project(tmp_path, '[tool.dsregress.stack]\ntorch = "2.5.1"\ndeepspeed = ["0.15.0"]')
+    stack = config.load(start=tmp_path, environ={}).stack
+    assert (stack["torch"], stack["deepspeed"], stack["peft"]) == ("2.5.1", ("0.15.0",), "0.21.2")
+
+
+def test_malformed_toml_names_file_and_line(tmp_path: Path) -> None:
+    assert message(tmp_path, "[tool.dsregress\n").startswith("DIR/pyproject.toml: not valid TOML: ")
+    assert "line 1" in message(tmp_path, "[tool.dsregress\n")
+
+
+def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    assert message(tmp_path, "[tool.dsregress]\nround = 3") == (
+        "DIR/pyproject.toml: [tool.dsregress] round: unknown key 'round'; did you mean rounds?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rounds = 'many'", "[tool.dsregress] rounds: Expected int, got str; write it like 9"),
+        ("rounds = -1", "rounds is below 0; give rounds a value of 0 or more"),
+        ("timeout_s = 0", "timeout_s is not above 0; give seconds, e.g. 180"),
+        ("fail_on = ['memori']", "[tool.dsregress] fail_on: Invalid enum value 'memori'"),
+        ("[tool.dsregress.stack]\ntorch = 2.5", '[tool.dsregress] stack.torch: Expected str | array, got float'),
+        ("[tool.dsregress.stacks.mine]\ntorch = 2.5", "[tool.dsregress] stacks.mine: Expected str, got float"),
+        ("[tool.dsregress.thresholds]\nmemory = 1", "[tool.dsregress] thresholds: Object contains unknown field memory"),
+        ("[tool.dsregress.thresholds]\ntime_ratio = 0.05", "thresholds.time_ratio = 0.05 is too small; ratios are"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_names_its_key_and_how_to_write_it(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in message(tmp_path, f"[tool.dsregress]\n{text}")
+
+
+def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
+    assert "tool.dsregress is not a table" in message(tmp_path, "[tool]\ndsregress = 1")
+
+
+def test_a_wrong_flag_is_named_as_such(tmp_path: Path) -> None:
+    assert message(tmp_path, "", executor="cloud").startswith("command line: Invalid enum value 'cloud'")
+
+
+def test_measured_processes_see_no_variable_that_is_not_listed() -> None:
+    outside = {
+        "PATH": "/bin",
+        "OMP_NUM_THREADS": "7",
+        "PYTHONPATH": "/x",
+        "HF_TOKEN": "secret",
+        "CUDA_VISIBLE_DEVICES": "1",
+    }
+    inside = config.child_environment({"RANK": "0"}, environ=outside)
+    assert inside == {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1", "RANK": "0"}
+
+
+def test_installers_see_their_own_configuration_besides() -> None:
+    outside = {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c", "HF_TOKEN": "secret"}
+    inside = config.installer_environment(environ=outside)
+    assert inside == {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c"}

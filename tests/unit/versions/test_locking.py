@@ -1,0 +1,135 @@
+"""Locks: committed, cached, resolved; and what moves besides the version under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from harness import config
+from harness.model import Failed, LockedStack, Stack
+from harness.versions import locking, releases
+from harness.versions.stacks import plan
+
+MINE = Stack(python="3.11", versions={"mine": "1.0"})
+REPOSITORY = Path(__file__).parents[3]
+
+
+def never(source: Path, output: Path, python: str) -> Failed | None:
+    raise AssertionError("asked to resolve")
+
+
+class Resolver:
+    """Answers with what the file of requirements asks for, and keeps what it was asked."""
+
+    def __init__(self, answers: list[str | Failed]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, str, str]] = []
+
+    def __call__(self, source: Path, output: Path, python: str) -> Failed | None:
+        self.asked.append((source.read_text(), output.read_text(), python))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Failed):
+            return answer
+        output.write_text(answer)
+        return None
+
+
+def configured() -> list[Stack]:
+    settings = config.load(start=REPOSITORY, environ={})
+    return [
+        stack
+        for name in (None, *settings.stacks)
+        for stack in plan(
+            table=settings.stack, named=settings.stacks, name=name, baseline=settings.baseline, python="3.11"
+        ).stacks
+    ]
+
+
+def test_all_configured_stacks_have_a_committed_lock_that_is_not_stale(tmp_path: Path) -> None:
+    locked = locking.lock_all(configured(), cache=tmp_path, compile=never)
+    assert all(isinstance(one, LockedStack) for one in locked)
+    assert len({one.sha256 for one in locked if isinstance(one, LockedStack)}) == len(configured())
+
+
+def test_committed_locks_hold_exact_pins_without_builds_and_places() -> None:
+    for file in locking.FOLDER.glob("*.txt"):
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert len(lines) > 40
+        for line in lines:
+            requirement = Requirement(line)
+            assert requirement.url is None
+            assert [s.operator for s in requirement.specifier] == ["=="]
+            assert "+" not in str(requirement.specifier)
+
+
+def test_the_default_stacks_differ_in_nothing_but_the_version_under_test(tmp_path: Path) -> None:
+    settings = config.load(start=REPOSITORY, environ={})
+    default = plan(table=settings.stack, baseline=settings.baseline, python="3.10")
+    for python in ("3.10", "3.11", "3.12"):
+        stacks = [Stack(python=python, versions=stack.versions) for stack in default.stacks]
+        first, *others = (one for one in locking.lock_all(stacks, cache=tmp_path, compile=never))
+        assert isinstance(first, LockedStack)
+        for other in others:
+            assert isinstance(other, LockedStack)
+            assert locking.drift(first, other, default.axes) == ()
+
+
+def test_committed_releases_are_in_version_order() -> None:
+    for package in releases.OLDEST:
+        assert releases.known(package) == releases.in_order(releases.known(package)) != ()
+
+
+def test_a_resolved_lock_is_kept_and_not_asked_for_again(tmp_path: Path) -> None:
+    resolver = Resolver(["mine==1.0\nhelper==2.0\n    # via mine\n"])
+    first = locking.lock(MINE, cache=tmp_path, compile=resolver)
+    assert isinstance(first, LockedStack)
+    assert first.requirements == ("helper==2.0", "mine==1.0")
+    assert locking.lock(MINE, cache=tmp_path, compile=never) == first
+
+
+def test_other_tools_are_another_lock(tmp_path: Path) -> None:
+    resolver = Resolver(["mine==1.0\n", "mine==1.0\ntool==1\n"])
+    one = locking.lock(MINE, cache=tmp_path, compile=resolver, tools=())
+    two = locking.lock(MINE, cache=tmp_path, compile=resolver, tools=("tool",))
+    assert isinstance(one, LockedStack)
+    assert isinstance(two, LockedStack)
+    assert one.sha256 != two.sha256
+
+
+def test_resolution_prefers_what_the_base_lock_has(tmp_path: Path) -> None:
+    resolver = Resolver(["mine==1.0\n"])
+    locking.lock(MINE, cache=tmp_path, compile=resolver)
+    source, preferences, python = resolver.asked[0]
+    assert source.splitlines()[0] == "mine==1.0"
+    assert preferences == locking.BASE.read_text()
+    assert python == "3.10"
+
+
+def test_a_stack_that_dropped_old_pythons_is_resolved_for_its_own() -> None:
+    resolver = Resolver([Failed("install", "needs 3.12"), "torch==3.0\n"])
+    assert locking.resolve(["torch===3.0"], base="", compile=resolver, python="3.12") == ("torch==3.0",)
+    assert [python for _, _, python in resolver.asked] == ["3.10", "3.12"]
+
+
+def test_a_build_of_torch_is_taken_last_and_its_name_stays_out_of_the_lock() -> None:
+    no = Failed("install", "no solution: only a build")
+    resolver = Resolver([no, no, "torch==2.13.0+cpu ; sys_platform == 'linux'\n"])
+    pins = locking.resolve(["torch===2.13.0"], base="", compile=resolver, python="3.11")
+    assert pins == ("torch==2.13.0 ; sys_platform == 'linux'",)
+    assert resolver.asked[2][0] == "torch==2.13.0\n"
+
+
+def test_a_stack_without_a_solution_is_a_failure_of_that_stack(tmp_path: Path) -> None:
+    no = Failed("install", "no solution: a needs b")
+    assert locking.lock(MINE, cache=tmp_path, compile=Resolver([no, no, no])) == no
+
+
+def test_drift_tells_what_else_moved_on_this_python() -> None:
+    def locked(*pins: str) -> LockedStack:
+        return LockedStack(stack=MINE, requirements=pins, sha256="")
+
+    a = locked("mine==1.0", "tokenizers==0.21.4", "torch==2.5.1", "triton==3.1", "old==1 ; python_version < '3.11'")
+    b = locked("mine==2.0", "tokenizers==0.22.2", "torch==2.6.0", "triton==3.2", "new==1 ; python_version >= '3.11'")
+    assert locking.drift(a, b, ("mine", "torch")) == ("new absent -> 1", "tokenizers 0.21.4 -> 0.22.2")
+    assert "triton 3.1 -> 3.2" in locking.drift(a, b, ("mine",))
