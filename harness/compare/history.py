@@ -42,10 +42,12 @@ def spans(
     names: Mapping[str, str],
     baseline: str,
     judged: Mapping[str, set[str]],
+    timed: Mapping[str, set[str]],
 ) -> list[Span]:
     """The regressions over the stacks, worst first as ``groups`` are.
 
-    ``stacks`` are in version order; ``judged`` says for each workload which stacks have a verdict there. Workloads in
+    ``stacks`` are in version order; ``judged`` says for each workload which stacks have a verdict there, and
+    ``timed`` which have one on step time. Workloads in
     which the same stacks show the same finding share a span.
     """
     having: dict[tuple[str, str, str], dict[str, dict[str, Finding]]] = defaultdict(lambda: defaultdict(dict))
@@ -58,7 +60,7 @@ def spans(
     order = [stack.id for stack in stacks]
     for key, workloads in having.items():
         for workload, found in workloads.items():
-            verdicts = judged.get(workload, set())
+            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, set())
             present = tuple(stack for stack in order if stack in found)
             free = tuple(stack for stack in order if stack not in found and stack in verdicts)
             merged[(*key, present, free)].append(workload)
@@ -94,11 +96,11 @@ def _sentence(
 ) -> str:
     axes = varied_axes(stacks)
     prefix = f"{axes[0]} " if len(axes) == 1 else ""
-    who = _ranges(present, stacks, names)
+    who = ranges(present, stacks, names)
     text = f"{prefix}{who} {_what(found, many=len(present) > 1)} {names.get(baseline, baseline)}"
-    text += f". Not in {_ranges(free, stacks, names)}" if free else ". No measured stack is free of it"
+    text += f". Not in {ranges(free, stacks, names)}" if free else ". No measured stack is free of it"
     if unknown:
-        text += f"; no verdict for {_ranges(unknown, stacks, names)}"
+        text += f"; no verdict for {ranges(unknown, stacks, names)}"
     return text + "."
 
 
@@ -125,8 +127,8 @@ def _what(found: Sequence[Finding], *, many: bool) -> str:
     return f"{words} ({upto}{share(worst.value, worst.baseline_value)}{rank}) than"
 
 
-def _ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
-    """``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined where one axis alone varies."""
+def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
+    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined where one axis alone varies."""
     if len(varied_axes(stacks)) > 1:
         return ", ".join(names[stack] for stack in ids)
     order = {stack.id: at for at, stack in enumerate(stacks)}

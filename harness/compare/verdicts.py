@@ -75,6 +75,10 @@ def _compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, d
     told, notes = changed.judge(comparable, detail_of)
     groups = _groups([*findings, *timed, *told])
     groups = _explained(groups, {(pair.stack, pair.workload): pair for pair in comparable}, detail_of)
+    told_apart: dict[str, set[str]] = defaultdict(set)  # workload -> stacks whose step time has a verdict
+    for time in step_times:
+        if time.verdict != "unknown":
+            told_apart[time.workload] |= {time.stack, baseline}
     stacks = in_version_order(list(index.stacks.values()))
     names = stack_names(stacks)
     listed = [found for group in groups for found in (group.headline, *group.related)]
@@ -89,7 +93,7 @@ def _compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, d
         not_compared=(*silent, *untimed),
         step_times=tuple(step_times),
         control=tuple(control),
-        spans=tuple(spans(groups, stacks, names, baseline, judged)),
+        spans=tuple(spans(groups, stacks, names, baseline, judged, told_apart)),
         notes=(*notes_on(comparable, names, index.installed, index.superseded), *notes),
         passed=sum(isinstance(pair.result.outcome, Passed) for pair in pairs),
         compared=sum(pair.stack != baseline for pair in comparable),
@@ -109,9 +113,10 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def severity(found: Finding) -> tuple[bool, int, float]:
-    """Sorts worst first: what matters, then by kind, then by size relative to the baseline."""
-    return (not found.relevant, _KINDS.index(found.kind), -_size(found))
+def severity(found: Finding) -> tuple[bool, int, bool, float]:
+    """Sorts worst first: what matters, then by kind, then memory (it ends a job, time costs), then by size relative to the
+    baseline."""
+    return (not found.relevant, _KINDS.index(found.kind), BY_NAME[found.metric].family != "memory", -_size(found))
 
 
 class _Differences:

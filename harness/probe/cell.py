@@ -45,12 +45,11 @@ class Gate:
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
     """Run a cell to its end and leave ``record.json`` in ``folder``, whatever happens. Returns what it holds."""
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
-    shapes = scenarios.load_shapes(Path(request.scenario_file).parent)
-    shape = shapes.get(str(request.parameters.get("model")), {})
     processes = framework.world_size(request.parameters, request.device)
     record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
     rounds: List[Dict[str, float]] = []
     try:
+        shape = _shape(request)
         with Ranks(
             lambda rank, channel: run(request, rank, folder, channel, shape),
             processes,
@@ -86,6 +85,17 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     unfinished.write_text(json.dumps(asdict(record)))
     unfinished.rename(folder / "record.json")
     return record
+
+
+def _shape(request: CellRequest) -> Mapping[str, Any]:
+    """The model's shape, where the scenario trains a model of ``models.py``. Raises ScenarioError."""
+    if "model" not in request.parameters:
+        return {}
+    shapes = scenarios.load_shapes(Path(request.scenario_file).parent)
+    name = request.parameters["model"]
+    if name not in shapes:
+        raise scenarios.ScenarioError(f"models.py: no such model: {name} (there are: {', '.join(shapes)})")
+    return shapes[name]
 
 
 def extra_info(record: RunRecord) -> Dict[str, int]:

@@ -11,10 +11,13 @@ from typing import Optional
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
 
+_SITE_PACKAGES = re.compile(r"/[^\s:'\",()]*/(?:site|dist)-packages/")
+_FOLDER = re.compile(r"(?<![\w.])/(?:[^/\s:'\",()]+/)+")
 _VOLATILE = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (re.compile(r"0x[0-9a-fA-F]+"), "0x..."),
-    (re.compile(r"/[^\s:'\",)]*/"), ".../"),
+    (_SITE_PACKAGES, ""),
+    (_FOLDER, ".../"),
     (re.compile(r"\bport \d+|:\d{4,5}\b"), ":PORT"),
     (re.compile(r"\b(pid|process|thread)[ =]\d+", re.I), r"\1 N"),
     (re.compile(r"\s+"), " "),
@@ -40,7 +43,14 @@ def stable(text: str) -> str:
 
 def detail_of(error: BaseException) -> str:
     """The end of the traceback, for a person."""
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-DETAIL_LENGTH:]
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return without_folders(text)[-DETAIL_LENGTH:]
+
+
+def without_folders(text: str) -> str:
+    """Paths below site-packages stay, of others only the last part: results are published, and a person's folders are
+    their own."""
+    return _FOLDER.sub(".../", _SITE_PACKAGES.sub("", text))
 
 
 def signal_signature(number: int) -> str:
@@ -75,6 +85,6 @@ def tail(path: str, length: int = DETAIL_LENGTH) -> Optional[str]:
         with open(path, "rb") as log:
             log.seek(0, 2)
             log.seek(max(0, log.tell() - length))
-            return log.read().decode("utf-8", "replace")
+            return without_folders(log.read().decode("utf-8", "replace"))
     except OSError:
         return None

@@ -54,7 +54,8 @@ def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
     for row in rows:
         text = Text()
         text.append(plain(row.message), _STYLES[row.kind])
-        text.append(f"\n{plain(row.workload)}")
+        if row.workload:
+            text.append(f"\n{plain(row.workload)}")
         for line in row.evidence:
             text.append(f"\n  {plain(line)}", "dim")
         if row.related:

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from harness.compare import Comparison, Group, StepTime
+from harness.compare.history import ranges
 from harness.compare.measured import Measured
 from harness.compare.metrics import read
 from harness.compare.timing import ratio_text
-from harness.compare.wording import listing, outcome_text, plural, short_quantity, varied_axes, version
-from harness.model import AXES, Finding, Stack
+from harness.compare.wording import listing, outcome_text, plural, short_quantity, shortened, varied_axes, version
+from harness.model import AXES, Failed, Finding, Passed, Stack
 
 #: What a person reads is bounded; all of it is in the JSON report.
 MOST_ROWS, MOST_TABLES, MOST_LINES = 40, 8, 12
 
 #: The columns of a workload's table: heading, phase, metric, unit.
 _COLUMNS = (
-    ("peak fwd", "forward", "device_peak_bytes", "bytes"),
     ("peak bwd", "backward", "device_peak_bytes", "bytes"),
     ("held bwd", "backward", "device_retained_bytes", "bytes"),
     ("peak step", "step", "device_peak_bytes", "bytes"),
@@ -174,11 +174,16 @@ def _row(comparison: Comparison, group: Group) -> Row:
 
 
 def _together(groups: Sequence[Group]) -> list[list[Group]]:
-    """What becomes one row: a failure that is the same on several workloads of a stack, and any other group alone."""
+    """What becomes one row: a failure that is the same on several workloads of a stack, a default that is the
+    same on several stacks, and any other group alone."""
     rows: dict[tuple[str, str], list[Group]] = {}
     for at, group in enumerate(groups):
         found = group.headline
-        key = (found.stack, found.message) if found.kind == "failed" else ("", str(at))
+        key = ("", str(at))
+        if found.kind == "failed":
+            key = (found.stack, found.message)
+        elif found.kind == "changed":
+            key = (found.kind, found.message)
         rows.setdefault(key, []).append(group)
     return list(rows.values())
 
@@ -188,8 +193,14 @@ def _rows(comparison: Comparison, groups: Sequence[Group]) -> tuple[tuple[Row, .
     together = _together(groups)
     rows = []
     for members in together[:MOST_ROWS]:
-        workloads = listing([_workload(group.headline) for group in members], 3)
-        rows.append(msgspec.structs.replace(_row(comparison, members[0]), workload=workloads))
+        row = _row(comparison, members[0])
+        found = [group.headline for group in members]
+        if row.kind == "changed":  # its evidence names the workloads
+            having = [one.stack for one in _in_order(comparison, found)]
+            row = msgspec.structs.replace(row, stack=ranges(having, comparison.stacks, comparison.names), workload="")
+        else:
+            row = msgspec.structs.replace(row, workload=listing([_workload(one) for one in found], 3))
+        rows.append(row)
     return tuple(rows), max(0, len(together) - MOST_ROWS)
 
 
@@ -255,18 +266,24 @@ def _table(
         cell = cells[stack.id]
         name = comparison.names[stack.id] + (" (baseline)" if stack.id == comparison.baseline else "")
         if not cell.recorded:
-            rows.append((name, *("-" for _ in _COLUMNS), outcome_text(cell.result.outcome)))
+            rows.append((name, *("-" for _ in _COLUMNS), _ended(cell)))
             continue
         exact = cell.exact()
         readings = [(read(exact, metric, phase), unit) for _, phase, metric, unit in _COLUMNS]
         values = [short_quantity(reading.value, unit) if reading else "-" for reading, unit in readings]
         time = times.get((stack.id, workload))
         last = ratio_text(time) if time else "1" if stack.id == comparison.baseline and cell.round_s else "-"
-        if outcome_text(cell.result.outcome) != "passed":
-            last = outcome_text(cell.result.outcome)
+        if not isinstance(cell.result.outcome, Passed):
+            last = _ended(cell)
         rows.append((name, *values, last))
     columns = ("stack", *(heading for heading, *_ in _COLUMNS), "step time ratio")
     return Table(workload=workload, columns=columns, rows=tuple(rows))
+
+
+def _ended(cell: Measured) -> str:
+    """How a cell ended, short: its signature is told elsewhere."""
+    outcome = cell.result.outcome
+    return f"failed in {outcome.stage}" if isinstance(outcome, Failed) else shortened(outcome_text(outcome), 60)
 
 
 def _workload(found: Finding) -> str:

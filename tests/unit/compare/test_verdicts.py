@@ -282,8 +282,10 @@ def test_the_same_finding_on_neighbouring_releases_is_one_sentence() -> None:
     hungry = {"0.16.0", "0.16.4", "0.16.7"}
     comparison = judged(*(result(v, run=holding(3) if v in hungry else None) for v in versions))
     assert [span.sentence for span in comparison.spans] == [
-        "deepspeed 0.16.0 to 0.16.7 hold 3.00 MiB more after backward ends (2.5x, rank 0) than 0.15.0. "
-        "Not in 0.15.0, 0.16.8 to 0.16.10."
+        (
+            "deepspeed 0.16.0 to 0.16.7 hold 3.00 MiB more after backward ends (2.5x, rank 0) than 0.15.0. "
+            "Not in 0.15.0, 0.16.8 to 0.16.10."
+        )
     ]
 
 
@@ -292,6 +294,21 @@ def test_a_release_without_a_verdict_is_not_called_free_of_the_finding() -> None
     span = judged(result(), result("0.16.4", run=holding(3)), broken).spans[0]
     assert span.free == (BASELINE,) and span.unknown == (synthetic.stack("0.16.8").id,)
     assert "holds 3.00 MiB more" in span.sentence and "no verdict for 0.16.8" in span.sentence
+
+
+def test_a_release_without_a_verdict_on_time_is_not_called_free_of_a_slow_step() -> None:
+    slow, elsewhere = result("0.16.4", run=synthetic.record(step_s=0.8)), result("0.16.8", session="another")
+    span = judged(result(), slow, elsewhere, result("0.16.9")).spans[0]
+    assert span.free == (BASELINE, synthetic.stack("0.16.9").id) and span.unknown == (synthetic.stack("0.16.8").id,)
+
+
+def test_memory_comes_before_time() -> None:
+    def triple(run: RunRecord) -> None:
+        for rank in run.ranks:
+            rank.phases["backward"].host_calls *= 30
+
+    comparison = judged(result(), result("0.16.4", run=holding(1)), result("0.16.8", run=changed_run(triple)))
+    assert [g.headline.metric for g in comparison.groups] == ["device_retained_bytes", "host_calls"]
 
 
 def test_other_packages_that_differ_are_told() -> None:

@@ -1,0 +1,12 @@
+"""Fit a thousand weights to one."""
+
+from harness.probe.scenario import Scenario, one_by_one
+
+SCENARIO = Scenario(
+    version=1,
+    summary="tinyframe: forward, backward, step",
+    framework="tinyframe.adapter",
+    parameters={"world_size": 2, "gradient_accumulation_steps": 1},
+    devices={"cpu": {}},
+    variants=({}, *one_by_one(gradient_accumulation_steps=(3,))),
+)
