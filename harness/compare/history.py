@@ -51,20 +51,25 @@ def spans(
     which the same stacks show the same finding share a span.
     """
     having: dict[tuple[str, str, str], dict[str, dict[str, Finding]]] = defaultdict(lambda: defaultdict(dict))
+    headlines: set[tuple[str, str, str]] = set()  # metric, phase, workload
     for group in groups:
         head = group.headline
         if head.relevant and head.kind == "regression":
             workload = f"{head.scenario}/{head.variant}/{head.device}"
-            having[head.metric, head.phase, head.kind][workload].setdefault(head.stack, head)
+            headlines.add((head.metric, head.phase, workload))
+            for found in (head, *group.related):
+                having[found.metric, found.phase, found.kind][workload].setdefault(found.stack, found)
     merged: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
     order = [stack.id for stack in stacks]
     for key, workloads in having.items():
-        for workload, found in workloads.items():
+        for workload, by_stack in workloads.items():
+            if (key[0], key[1], workload) not in headlines:
+                continue
             verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, set())
-            present = tuple(stack for stack in order if stack in found)
-            free = tuple(stack for stack in order if stack not in found and stack in verdicts)
+            present = tuple(stack for stack in order if stack in by_stack)
+            free = tuple(stack for stack in order if stack not in by_stack and stack in verdicts)
             merged[(*key, present, free)].append(workload)
-    place = {id(group.headline): at for at, group in enumerate(groups)}
+    place = {id(found): at for at, group in enumerate(groups) for found in (group.headline, *group.related)}
     result = []
     for (metric, phase, kind, present, free), workloads_with in merged.items():
         all_found = [having[metric, phase, kind][w][s] for w in workloads_with for s in present]

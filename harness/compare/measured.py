@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harness.compare.metrics import Exact, exact_values, init_s, numerics, worst_values
+from harness.compare.metrics import Exact, exact_values, init_s, worst_values
 from harness.compare.metrics import median as median_of
 from harness.model import Result
 from harness.probe.wire import Numerics
@@ -66,15 +66,17 @@ class Intake:
             return Measured(result=slim)
         packed = _encode(exact_values(record))
         errors: dict[str, float] = {}
-        for _, name, distance in numerics(record):
-            size = distance if math.isfinite(distance) else math.inf
-            errors[name] = max(size, errors.get(name, 0.0))
         suspects, digest = [], ""
         for rank in record.ranks:
-            if rank.numerics is not None:
-                digest = digest or rank.numerics.parameter_digest
-                if suspicious(rank.numerics):
-                    suspects.append((rank.rank, rank.numerics))
+            numbers = rank.numerics
+            if numbers is None:
+                continue
+            digest = digest or numbers.parameter_digest
+            for name, distance in distances(numbers):
+                size = distance if math.isfinite(distance) else math.inf
+                errors[name] = max(size, errors.get(name, 0.0))
+            if suspicious(numbers):
+                suspects.append((rank.rank, numbers))
         return Measured(
             result=slim,
             packed=self._packed.setdefault(packed, packed),
@@ -113,9 +115,18 @@ class Intake:
 _NOTHING: dict[str, str] = {}
 
 
+def distances(numbers: Numerics) -> list[tuple[str, float]]:
+    """The oracle's distances that were measured, by the metric's name."""
+    measured = (
+        ("loss_error", numbers.loss_error),
+        ("gradient_norm_error", numbers.gradient_norm_error),
+        ("parameter_error", numbers.parameter_error),
+    )
+    return [(name, distance) for name, distance in measured if distance is not None]
+
+
 def suspicious(numbers: Numerics) -> bool:
     """Whether the oracle has to look closer."""
-    for distance in (numbers.loss_error, numbers.gradient_norm_error, numbers.parameter_error):
-        if distance is not None and not distance <= 1:
-            return True
-    return any(loss is None or not math.isfinite(loss) for loss in numbers.losses)
+    if not all(distance <= 1 for _, distance in distances(numbers)):
+        return True
+    return not math.isfinite(sum(numbers.losses))

@@ -6,7 +6,7 @@ Ranks are never summed: a reading is that of the worst rank, with the skew (larg
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.thresholds import Thresholds
-from harness.probe.wire import RankRecord, RunRecord
+from harness.probe.wire import RunRecord
 
 
 class Direction(Enum):
@@ -211,16 +211,6 @@ def median(round_s: Sequence[float]) -> float:
 def init_s(record: RunRecord) -> float | None:
     """Of the slowest rank."""
     return max((rank.init_s for rank in record.ranks), default=None)
-
-
-def numerics(record: RunRecord) -> Iterator[tuple[RankRecord, str, float]]:
-    """The oracle's distances that were measured, rank by rank, as ``(rank, metric, distance)``."""
-    for rank in record.ranks:
-        if rank.numerics is not None:
-            for name in ("loss_error", "gradient_norm_error", "parameter_error"):
-                distance = getattr(rank.numerics, name)
-                if distance is not None:
-                    yield rank, name, distance
 
 
 def _value(columns: Sequence[Any], metric: str) -> float | None:

@@ -177,8 +177,6 @@ def ratio_text(time: StepTime) -> str:
 
 
 def _finite(mine: Sequence[float], theirs: Sequence[float]) -> Rounds:
-    return [
-        (a, b)
-        for a, b in zip(mine, theirs, strict=False)
-        if a is not None and b is not None and 0 < a < math.inf and 0 < b < math.inf
-    ]
+    if len(mine) == len(theirs) and min(*mine, *theirs) > 0 and math.isfinite(sum(mine) + sum(theirs)):
+        return list(zip(mine, theirs, strict=True))
+    return [(a, b) for a, b in zip(mine, theirs, strict=False) if 0 < a < math.inf and 0 < b < math.inf]

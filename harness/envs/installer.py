@@ -67,7 +67,9 @@ class Installer:
         if not self.uv:
             hint = "install uv (pip install uv), or use a stack whose lock is committed"
             raise EnvironmentUnavailable("resolving a new stack needs uv", where="versions", hint=hint)
-        options = ("--universal", "--python-version", python, "--no-header", "--no-annotate", "--quiet")
+        # Our own interpreter reads the packages' metadata; uv would otherwise look for, or download, one of ``python``.
+        options = ["--universal", "--python-version", python, "--python", sys.executable]
+        options += ["--no-header", "--no-annotate", "--quiet"]
         done = self._uv("pip", "compile", *options, str(source), "--output-file", str(output))
         return None if done.returncode == 0 else self._classify(done, "resolving a stack")
 

@@ -23,12 +23,12 @@ _NETWORK = re.compile(
 )
 _DISK = re.compile(r"No space left on device|os error 28|Disk quota exceeded")
 _ACCESS = re.compile(r"Read-only file system|os error 30|Permission denied|os error 13")
-_PYTHON = re.compile(r"No interpreter found for|Python interpreter not found")
+_PYTHON = re.compile(r"No interpreter found for|Python interpreter not found|python-build-standalone")
 _MACHINE = (
+    (_PYTHON, "the stack's Python cannot be found", "install it or choose another one"),  # uv tries to download it
     (_NETWORK, "no package index can be reached", "check the network and pip's own configuration (pip config list)"),
     (_DISK, "the disk is full", "free space or set DSREGRESS_ENVIRONMENTS to another disk"),
     (_ACCESS, "a folder cannot be written", "set DSREGRESS_ENVIRONMENTS to a writable folder"),
-    (_PYTHON, "the stack's Python cannot be found", "install it or choose another one"),
 )
 
 

@@ -12,7 +12,7 @@ SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
 
 _SITE_PACKAGES = re.compile(r"/[^\s:'\",()]*/(?:site|dist)-packages/")
-_FOLDER = re.compile(r"(?<![\w.])/(?:[^/\s:'\",()]+/)+")
+_FOLDER = re.compile(r"(?<![\w.:/])/(?:[^/\s:'\",()]+/)+")
 _VOLATILE = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (re.compile(r"0x[0-9a-fA-F]+"), "0x..."),

@@ -64,7 +64,9 @@ class Framework(Protocol):
     def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
         """How many rank processes to start (1 in ``sim``, however many ranks are simulated)."""
 
-    def meter(self, parameters: Mapping[str, Any], device: str) -> Meter: ...
+    def surroundings(self, parameters: Mapping[str, Any], device: str) -> ContextManager[Meter]:
+        """Entered by each rank for all its life, before `start`: what makes this process a rank (in ``sim``, the
+        simulation), and what measures it."""
 
     def start(
         self,

@@ -47,6 +47,7 @@ _NO_KERNEL = {
     "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "_unsafe_view",
     "_reshape_alias", "resize_", "resize_as_", "set_", "lift", "lift_fresh", "detach_", "is_same_size", "is_pinned",
     "record_stream", "is_nonzero", "unsafe_split", "unsafe_chunk", "stride", "size", "numel", "dim",
+    "_local_scalar_dense",
 }  # fmt: skip
 
 #: Operators whose result may be a storage nobody has seen, although their schema says that it is an argument's.

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional
 
 from harness.probe import noise
 from harness.probe.channel import Channel
-from harness.probe.framework import Framework, Training
+from harness.probe.framework import Framework, Meter, Training
 from harness.probe.host_work import FUNCTIONS_KEPT
 from harness.probe.phases import Metered, Profiled, Timed, announced, walk
 from harness.probe.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
@@ -37,23 +37,27 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         channel.send({"at": "stage", "stage": stage})
 
     with noise.heard() as warnings:
-        measured = _Measured(framework, request, shape, announce)
-        record, detail = measured.record(rank)
-        detail.warnings = dict(warnings)
-    _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None})
-    # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
-    channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
-    _timed_rounds(measured.training, channel)
+        with framework.surroundings(request.parameters, request.device) as meter:
+            measured = _Measured(framework, request, shape, meter, announce)
+            record, detail = measured.record(rank)
+            detail.warnings = dict(warnings)
+            contents = {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None}
+            _write(folder / f"rank-{rank}.json", contents)
+            # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
+            channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
+            _timed_rounds(measured.training, channel)
 
 
 class _Measured:
     """A live job whose exact figures have been taken."""
 
-    def __init__(self, framework: Framework, request: CellRequest, shape: Mapping[str, Any], announce: Any) -> None:
-        metered, profiled = Metered(framework.meter(request.parameters, request.device)), Profiled()
+    def __init__(
+        self, framework: Framework, request: CellRequest, shape: Mapping[str, Any], meter: Meter, announce: Any
+    ) -> None:
+        metered, profiled = Metered(meter), Profiled()
         announce("init")
         start = time.perf_counter()
-        with metered.meter:
+        with meter:
 
             @contextmanager
             def init() -> Iterator[None]:
@@ -68,7 +72,8 @@ class _Measured:
             for _ in range(WARMUP_STEPS + 1):  # the last one counts
                 metered.readings = {}
                 self._step(announced(metered, announce))
-        self._step(announced(profiled, announce))
+        if request.device != "sim":  # where it would count the simulation's own work
+            self._step(announced(profiled, announce))
         announce("measure")
         _truth(framework, request, shape, self.training, self.numerics)
         self.readings: Dict[str, PhaseReading] = {"init": init_reading, **metered.readings}

@@ -17,7 +17,7 @@ from harness.compare.wording import listing, outcome_text, plural, short_quantit
 from harness.model import AXES, Failed, Finding, Passed, Stack
 
 #: What a person reads is bounded; all of it is in the JSON report.
-MOST_ROWS, MOST_TABLES, MOST_LINES = 40, 8, 12
+MOST_ROWS, MOST_TABLES, MOST_LINES = 30, 6, 12
 
 #: The columns of a workload's table: heading, phase, metric, unit.
 _COLUMNS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional
 
 from harness.probe.flatten import flatten
 from harness.probe.framework import Meter
@@ -62,10 +62,17 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
     return 1 if device == "sim" else int(parameters["world_size"])
 
 
-def meter(parameters: Mapping[str, Any], device: str) -> Meter:
-    from harness.probe.meter import TorchMeter
+@contextlib.contextmanager
+def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
+    if device == "sim":
+        from harness.probe.sim import Simulation
 
-    return TorchMeter(device=device)
+        with Simulation(rank=0, world_size=int(parameters["world_size"])) as simulation:
+            yield simulation.meter
+    else:
+        from harness.probe.meter import TorchMeter
+
+        yield TorchMeter(device=device)
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> Dict[str, Any]:
@@ -124,24 +131,28 @@ def start(
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
-    deepspeed.init_distributed(
-        dist_backend="gloo",
-        init_method=os.environ["DSREGRESS_RENDEZVOUS"],
-        rank=int(os.environ["RANK"]),
-        world_size=work.world_size,
-        verbose=False,
-    )
+    if device == "sim":  # the simulation has joined a process group already
+        deepspeed.init_distributed(dist_backend="fake", verbose=False)
+    else:
+        deepspeed.init_distributed(
+            dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
+            init_method=os.environ["DSREGRESS_RENDEZVOUS"],
+            rank=int(os.environ["RANK"]),
+            world_size=work.world_size,
+            verbose=False,
+        )
     model_config = workload.configuration(work, shape)
     settings = config(parameters, model_config.hidden_size)
     with measured():
         with _zero_init(settings, shard):
             model = workload.build(work, model_config, work.torch_dtype)
-        _fill(model)
+        if device != "sim":
+            _fill(model)
         groups = workload.parameter_groups(work, model)
         optimizer = workload.optimizer(work, groups)
         engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
     torch.manual_seed(0)
-    return DeepSpeedTraining(work, engine, model_config)
+    return DeepSpeedTraining(work, engine, model_config, device)
 
 
 @contextlib.contextmanager
@@ -180,7 +191,9 @@ def _fill(model: Any) -> None:
 class DeepSpeedTraining:
     """See `harness.probe.framework.Training`."""
 
-    def __init__(self, work: Any, engine: Any, model_config: Any) -> None:
+    def __init__(self, work: Any, engine: Any, model_config: Any, device: str) -> None:
+        self._simulated = device == "sim"
+        self._device = {"sim": "meta"}.get(device, device)
         self.micro_batches = work.gradient_accumulation_steps
         self._work, self._engine, self._model_config = work, engine, model_config
         self._rank = int(os.environ["RANK"])
@@ -195,7 +208,7 @@ class DeepSpeedTraining:
         self._at_step += 1
         self._losses = []
         self._batches = [
-            batch(self._work, self._model_config.vocab_size, self._at_step, self._rank, number)
+            batch(self._work, self._model_config.vocab_size, self._at_step, self._rank, number, self._device)
             for number in range(self.micro_batches)
         ]
 
@@ -212,6 +225,8 @@ class DeepSpeedTraining:
         self._engine.step()
 
     def loss(self) -> Optional[float]:
+        if self._simulated:
+            return None
         import torch
         import torch.distributed as dist
 
@@ -220,10 +235,14 @@ class DeepSpeedTraining:
         return float(mean) / dist.get_world_size()
 
     def gradient_norm(self) -> Optional[float]:
+        if self._simulated:
+            return None
         norm = self._engine.get_global_grad_norm()
         return None if norm is None else float(norm)
 
     def parameters(self) -> Optional[Mapping[str, Any]]:
+        if self._simulated:
+            return None
         from deepspeed.utils import safe_get_full_fp32_param
 
         whole: Dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """How the probe drives tinyframe; the shape of every adapter, see ``harness.probe.framework``."""
 
+import contextlib
 import math
 import os
 import sys
@@ -20,8 +21,8 @@ def world_size(parameters, device):
     return parameters["world_size"]
 
 
-def meter(parameters, device):
-    return Meter()
+def surroundings(parameters, device):
+    return contextlib.nullcontext(Meter())
 
 
 class Meter:

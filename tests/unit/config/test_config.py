@@ -76,7 +76,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("[tool.dsregress.stack]\ntorch = 2.5", '[tool.dsregress] stack.torch: Expected str | array, got float'),
         ("[tool.dsregress.stacks.mine]\ntorch = 2.5", "[tool.dsregress] stacks.mine: Expected str, got float"),
         ("[tool.dsregress.thresholds]\nmemory = 1", "[tool.dsregress] thresholds: Object contains unknown field memory"),
-        ("[tool.dsregress.thresholds]\ntime_ratio = 0.05", "thresholds.time_ratio = 0.05 is too small; ratios are"),
+        ("[tool.dsregress.thresholds]\ntime_share = -1", "[tool.dsregress] thresholds: time_share must not be negative"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_names_its_key_and_how_to_write_it(tmp_path: Path, text: str, expected: str) -> None:

@@ -1,0 +1,15 @@
+"""The real framework code of a stack, as one rank of N, on tensors without storage, in one process.
+
+``Simulation`` is the whole of it to an adapter::
+
+    simulation = Simulation(rank=0, world_size=32)   # after the framework's modules are imported, before it does anything
+    with simulation, simulation.meter as meter:
+        ...                                          # init_distributed, build, initialize, forward, backward, step
+"""
+
+from __future__ import annotations
+
+from harness.probe.sim.errors import SimulationError
+from harness.probe.sim.simulation import Simulation
+
+__all__ = ["Simulation", "SimulationError"]

@@ -1,0 +1,84 @@
+"""What to answer when a program asks for the value of a tensor that has none.
+
+Frameworks ask for values to keep books: is there an overflow, what is the norm of the gradients, do the ranks agree. A
+healthy job has one answer to each (no; something finite; yes), and it changes neither memory nor communication, so these are
+answered. Anybody else who asks makes a decision that the simulation cannot know: an error names the place.
+"""
+
+from __future__ import annotations
+
+import operator
+from types import FrameType
+from typing import Any, Iterator, Optional
+
+import torch
+
+from harness.probe.sim.errors import SimulationError, caller, place
+
+#: Modules whose questions are bookkeeping.
+_BOOKKEEPERS = ("deepspeed", "torch.optim", "torch.nn.utils", "accelerate", "harness.probe.frameworks")
+
+#: Words in the names of functions that look for values that a healthy job does not have.
+_FAULT_WORDS = ("overflow", "inf", "nan")
+
+#: Comparisons of one value with a number, which are answered as if the value were `HEALTHY`.
+COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne}
+
+#: What norms and losses of a healthy job are taken to be: finite and positive.
+HEALTHY = 1.0
+
+
+def remember(outcome: torch.Tensor, comparison: str, number: Any) -> None:
+    """Notes what a comparison with a number comes to, in case its outcome is asked for."""
+    outcome._dsregress_outcome = COMPARISONS[comparison](HEALTHY, number)  # type: ignore[attr-defined]
+
+
+def scalar(tensor: torch.Tensor) -> Any:
+    """The answer to ``tensor.item()``. Raises SimulationError, naming the place, where there is none."""
+    frame = caller()
+    if not _keeps_books(frame):
+        raise SimulationError(
+            f"needs the value of a tensor ({_describe(tensor)}) at {place(frame)}; sim knows shapes only: "
+            "take a variant that does not decide by data, or run the cell on cpu or cuda"
+        )
+    if tensor.dtype == torch.bool:
+        return getattr(tensor, "_dsregress_outcome", False)
+    healthy = 0 if any(_looks_for_faults(name) for name in _functions(frame)) else 1
+    return float(healthy) if tensor.dtype.is_floating_point else (0 if healthy == 0 else _integer(tensor, frame))
+
+
+def equal() -> bool:
+    """The answer to ``torch.equal``: ranks agree."""
+    frame = caller()
+    if not _keeps_books(frame):
+        raise SimulationError(f"compares the values of tensors at {place(frame)}; sim knows shapes only: run it on cpu")
+    return True
+
+
+def _integer(tensor: torch.Tensor, frame: Optional[FrameType]) -> int:
+    if tensor.dtype == torch.uint8:  # how flags travel through a collective
+        return 0
+    raise SimulationError(
+        f"needs an integer from a tensor ({_describe(tensor)}) at {place(frame)}, likely a size; sim knows shapes only"
+    )
+
+
+def _keeps_books(frame: Optional[FrameType]) -> bool:
+    module = str(frame.f_globals.get("__name__", "")) if frame is not None else ""
+    return any(module == name or module.startswith(name + ".") for name in _BOOKKEEPERS)
+
+
+def _functions(frame: Optional[FrameType]) -> Iterator[str]:
+    """Names of the functions that are asking, outwards as long as they belong to a framework."""
+    while frame is not None and _keeps_books(frame):
+        yield frame.f_code.co_name
+        frame = frame.f_back
+
+
+def _looks_for_faults(function: str) -> bool:
+    words = function.lower().split("_")
+    return any(fault in words for fault in _FAULT_WORDS) or "overflow" in function.lower()
+
+
+def _describe(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

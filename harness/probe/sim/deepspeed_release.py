@@ -1,0 +1,42 @@
+"""What has to be set aside in DeepSpeed for a simulation, found by feature and never by version number."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Callable, Iterator, List, Tuple
+
+import torch
+
+from harness.probe.sim.accelerator import meta_accelerator
+
+#: Functions that compare values across ranks and have no other effect: what a healthy job finds is that all agree.
+_SANITY_CHECKS = ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks")
+
+
+@contextlib.contextmanager
+def adapted(pin: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """The imported DeepSpeed, on the meta accelerator."""
+    from deepspeed.accelerator import real_accelerator
+
+    before = real_accelerator.ds_accelerator
+    real_accelerator.set_accelerator(meta_accelerator(pin))
+    undo: List[Tuple[Any, str, Any]] = []
+    for module in [m for name, m in sys.modules.items() if name.startswith("deepspeed.") and m is not None]:
+        for name in _SANITY_CHECKS:
+            if name in vars(module):
+                undo.append((module, name, vars(module)[name]))
+                setattr(module, name, _agreed)
+        if "get_lst_from_rank0" in vars(module):
+            undo.append((module, "get_lst_from_rank0", vars(module)["get_lst_from_rank0"]))
+            module.get_lst_from_rank0 = list  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for owner, name, value in undo:
+            setattr(owner, name, value)
+        real_accelerator.ds_accelerator = before
+
+
+def _agreed(*_: Any, **__: Any) -> None:
+    """Every rank has the same."""

@@ -1,0 +1,261 @@
+"""The dispatch mode of a simulation: runs operators on shapes, answers what has no data, and keeps the books.
+
+Every operator has a plan, made when it is first seen and found again by its identity, because a step of a large model is a
+hundred thousand operators, half of them views:
+
+- a view runs as it is: it touches no element, on any device;
+- an operator that only writes into its first argument has nothing to do;
+- a collective returns its outputs with a finished handle;
+- everything else runs torch's meta kernel, and what it returns is booked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from harness.probe import operators
+from harness.probe.ledger import DEVICE, HOST
+from harness.probe.meter import TorchMeter, finished_work
+from harness.probe.sim import answers, host
+from harness.probe.sim.errors import SimulationError, caller, place
+
+aten = torch.ops.aten
+
+#: How an operator is run: (operator, arguments, keyword arguments) -> result.
+Plan = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
+
+_META = torch.device("meta")
+_NOTHING: Dict[str, Any] = {}
+
+
+class SimulationMode(TorchMeter):
+    """One rank's operators. Entered by `harness.probe.sim.Simulation`; see `TorchMeter` for what is counted."""
+
+    def __init__(self, *, trace: bool = False) -> None:
+        super().__init__("meta", trace=trace)
+        self._plans: Dict[Any, Plan] = {}
+        self._special: Dict[Any, Plan] = {
+            aten._local_scalar_dense.default: self._item,
+            aten.equal.default: self._equal,
+            aten._to_copy.default: self._to_copy,
+            aten.copy_.default: self._copy_,
+            **{getattr(aten, name).Scalar: self._comparison for name in answers.COMPARISONS},
+            aten.is_pinned.default: self._is_pinned,
+            aten._pin_memory.default: self._pin_memory,
+        }
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and torch's guard against that would cost a fifth of every operator."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = self._plan(func)
+        return plan(func, args, kwargs or _NOTHING)
+
+    # -- plans -------------------------------------------------------------------------------------------------------
+
+    def _plan(self, func: Any) -> Plan:
+        if func in self._special:
+            return self._special[func]
+        what = operators.traits(func)
+        if what.kind:
+            return self._answer_collective
+        arguments = func._schema.arguments
+        if not what.returns_storage and not what.launches:
+            return _run
+        if not what.returns_storage and _writes_first_argument_only(func):
+            return self._write
+        if not any("Tensor" in str(argument.type) for argument in arguments):
+            return self._make if any(argument.name == "device" for argument in arguments) else _run
+        return self._compute
+
+    def _write(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        """An in-place operator."""
+        target = args[0]
+        self.op_launches += 1
+        if target.is_meta:
+            return target
+        others = [t for t in operators.tensors_in(args[1:]) if t.is_meta or self._is_ghost(t)]
+        if others or self._is_ghost(target):
+            self._become_ghost(target)
+            return target
+        return func(*args, **kwargs)
+
+    def _make(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        """An operator that makes a tensor out of nothing."""
+        device = kwargs.get("device")
+        what = operators.traits(func)
+        if device is not None and device.type == "meta":
+            out = func(*args, **kwargs)
+            self.count(what, args, kwargs, out)
+            return out
+        shape = func(*args, **{**kwargs, "device": _META, "pin_memory": None})
+        if shape.untyped_storage().nbytes() < host.LARGE_BYTES:
+            out = func(*args, **kwargs)
+            self.count(what, args, kwargs, out)
+            return out
+        self.op_launches += what.launches
+        return self._as_ghost(shape)
+
+    def _compute(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        """Any other operator."""
+        first = args[0] if args else None
+        what = operators.traits(func)
+        if not (isinstance(first, torch.Tensor) and first.is_meta):
+            tensors = [*operators.tensors_in(args), *operators.tensors_in(tuple(kwargs.values()))]
+            if not any(t.is_meta for t in tensors):
+                return self._compute_on_host(func, what, tensors, args, kwargs)
+        try:
+            out = func(*args, **kwargs)
+        except NotImplementedError as error:
+            raise SimulationError(
+                f"operator {func} has no meta kernel in torch {torch.__version__}, called at {place(caller())}: its result "
+                "depends on data or it was never given a shape rule; take another variant, or run the cell on cpu or cuda"
+            ) from error
+        self.count(what, args, kwargs, out)
+        return out
+
+    def _compute_on_host(
+        self, func: Any, what: operators.Traits, tensors: List[torch.Tensor], args: Tuple[Any, ...], kwargs: Dict[str, Any]
+    ) -> Any:
+        device = kwargs.get("device")
+        if not any(self._is_ghost(t) for t in tensors):
+            out = func(*args, **kwargs)
+            self.count(what, args, kwargs, out)
+            return out
+        stand_ins: Dict[int, torch.Tensor] = {}
+
+        def shape_of(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return stand_ins.setdefault(id(value), host.stand_in(value))
+            if isinstance(value, (list, tuple)):
+                return type(value)(shape_of(item) for item in value)
+            return value
+
+        inputs = {name: shape_of(value) for name, value in kwargs.items()}
+        if device is not None:
+            inputs["device"] = _META
+        out = func(*shape_of(args), **inputs)
+        self.op_launches += what.launches
+        originals = {id(stand_in): t for t in tensors for stand_in in (stand_ins[id(t)],)}
+
+        def on_host(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                if id(value) in originals:
+                    self._become_ghost(originals[id(value)])
+                    return originals[id(value)]
+                if device is not None and device.type == "meta":
+                    self.register(value)
+                    return value
+                return self._as_ghost(value)
+            if isinstance(value, (list, tuple)):
+                return type(value)(on_host(item) for item in value)
+            return value
+
+        return on_host(out)
+
+    def _answer_collective(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        what = operators.traits(func)
+        self.count_collective(what, args)
+        returns = func._schema.returns
+        if not returns:
+            return None
+        outputs = args[0] if len(returns) > 1 else None
+        held = list(operators.tensors_in(outputs)) if outputs is not None else []
+        for tensor in operators.tensors_in(args[0]):
+            if not tensor.is_meta:
+                self._become_ghost(tensor)
+        work = finished_work(held)
+        return work if outputs is None else (outputs, work)
+
+    # -- operators with a plan of their own --------------------------------------------------------------------------
+
+    def _item(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        tensor = args[0]
+        return answers.scalar(tensor) if tensor.is_meta or self._is_ghost(tensor) else func(*args, **kwargs)
+
+    def _equal(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        if any(t.is_meta or self._is_ghost(t) for t in args[:2]):
+            return answers.equal()
+        return func(*args, **kwargs)
+
+    def _comparison(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        out = self._compute(func, args, kwargs)
+        if out.numel() == 1 and (out.is_meta or self._is_ghost(out)):
+            answers.remember(out, func._schema.name.partition("::")[2], args[1])
+        return out
+
+    def _copy_(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        target, source = args[0], args[1]
+        self.op_launches += 1
+        if not target.is_meta:
+            if source.is_meta or self._is_ghost(source) or self._is_ghost(target):
+                self._become_ghost(target)
+            else:
+                return func(*args, **kwargs)
+        if target.shape != source.shape:
+            torch.broadcast_shapes(target.shape, source.shape)
+        return target
+
+    def _to_copy(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        source = args[0]
+        device = kwargs.get("device") or source.device
+        self.op_launches += 1
+        if device.type == "meta":
+            out = func(*args, **kwargs)
+            self.ledger.add(out.untyped_storage(), DEVICE)
+            return out
+        if source.is_meta or self._is_ghost(source):
+            shape = source if source.is_meta else host.stand_in(source)
+            return self._as_ghost(func(shape, **{**kwargs, "device": _META, "pin_memory": None}))
+        out = func(*args, **kwargs)
+        self.ledger.add(out.untyped_storage(), HOST)
+        return out
+
+    def _is_pinned(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+        return False
+
+    def _pin_memory(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> torch.Tensor:
+        return self._as_ghost(host.stand_in(args[0]))
+
+    # -- host memory without contents --------------------------------------------------------------------------------
+
+    def _is_ghost(self, tensor: torch.Tensor) -> bool:
+        entry = self.ledger.entries.get(tensor.untyped_storage()._cdata)
+        return entry is not None and entry.ghost
+
+    def _as_ghost(self, shape: torch.Tensor) -> torch.Tensor:
+        tensor = host.like(shape)
+        self.ledger.add(tensor.untyped_storage(), HOST, ghost=True)
+        return tensor
+
+    def _become_ghost(self, tensor: torch.Tensor) -> None:
+        """From now on nobody can know what is in it."""
+        storage = tensor.untyped_storage()
+        self.ledger.add(storage, HOST, ghost=True)
+        entry = self.ledger.entries.get(storage._cdata)
+        if entry is not None:
+            entry.ghost = True
+
+
+def _run(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _writes_first_argument_only(func: Any) -> bool:
+    schema = func._schema
+    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    return (
+        len(schema.returns) == 1
+        and len(written) == 1
+        and written[0].name == schema.arguments[0].name
+        and str(written[0].type) == "Tensor"
+        and func._schema.name.endswith("_")
+    )

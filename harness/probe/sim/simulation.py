@@ -1,0 +1,186 @@
+"""Puts one process in the place of one rank of a large job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Any, Iterable, Iterator, Optional
+
+import torch
+import torch.distributed as dist
+
+from harness.probe.sim import attention, host
+from harness.probe.sim.errors import SimulationError
+from harness.probe.sim.mode import SimulationMode
+from harness.probe.wire import PhaseReading
+
+
+class Simulation:
+    """As long as it is entered, this process is rank ``rank`` of ``world_size``, its accelerator is ``meta``, and no
+    operator computes anything.
+
+    Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the framework
+    does anything: before ``init_distributed``, before a model is built. One simulation per process at a time. Inside, build
+    the model on whatever device the job would; large CPU tensors cost nothing (see `harness.probe.sim.host`).
+
+    ``kernels`` says whose attention kernel is counted: ``gpu``, or ``cpu`` to compare with ``cpu`` mode to the byte.
+    """
+
+    device = "meta"
+
+    def __init__(
+        self, rank: int = 0, world_size: int = 1, *, ranks_per_node: int = 8, kernels: str = "gpu", trace: bool = False
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise SimulationError(f"rank {rank} of {world_size}: there is no such rank; ranks count from 0")
+        self.rank = rank
+        self.world_size = world_size
+        self.ranks_per_node = min(ranks_per_node, world_size)
+        self.kernels = kernels
+        self.mode = SimulationMode(trace=trace)
+        self.meter = SimulationMeter(self.mode)
+        self._exit = contextlib.ExitStack()
+
+    def __enter__(self) -> "Simulation":
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_environment(self.rank, self.world_size, self.ranks_per_node))
+            stack.enter_context(_process_group(self.rank, self.world_size))
+            stack.enter_context(_attention(self.kernels))
+            stack.enter_context(_autocast())
+            stack.enter_context(_converted_parameters())
+            if "deepspeed" in sys.modules:
+                from harness.probe.sim import deepspeed_release
+
+                stack.enter_context(deepspeed_release.adapted(self._pin))
+            stack.enter_context(self.mode)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> Optional[bool]:
+        return self._exit.__exit__(*exc)
+
+    def _pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Pinning copies into page-locked host memory, except on CPU, where it returns its input."""
+        if self.kernels == "cpu" or tensor.device.type != "cpu":
+            return tensor
+        return self.mode._as_ghost(host.stand_in(tensor))
+
+
+class SimulationMeter:
+    """Implements `harness.probe.framework.Meter` on the mode of a running simulation."""
+
+    def __init__(self, mode: SimulationMode) -> None:
+        self._mode = mode
+
+    def __enter__(self) -> "SimulationMeter":
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        return None
+
+    def adopt(self, tensors: Iterable[torch.Tensor]) -> None:
+        self._mode.adopt(tensors)
+
+    def begin(self) -> None:
+        self._mode.begin()
+
+    def end(self) -> PhaseReading:
+        return self._mode.end()
+
+
+@contextlib.contextmanager
+def _environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
+    """What a launcher would have set."""
+    local = rank % ranks_per_node
+    values = {
+        "RANK": rank, "WORLD_SIZE": world_size, "LOCAL_RANK": local, "LOCAL_SIZE": ranks_per_node,
+        "LOCAL_WORLD_SIZE": ranks_per_node, "CROSS_RANK": rank // ranks_per_node,
+        "CROSS_SIZE": -(-world_size // ranks_per_node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500,
+    }  # fmt: skip
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update({name: str(value) for name, value in values.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _process_group(rank: int, world_size: int) -> Iterator[None]:
+    """torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    if dist.is_initialized():
+        raise SimulationError("a process group exists already: enter the simulation before anything joins one")
+    dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())
+    # The group's collectives are answered by the mode, on any device; this is for what asks the group for its device.
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _attention(kernels: str) -> Iterator[None]:
+    functional: Any = torch.nn.functional
+    original = functional.scaled_dot_product_attention
+    chosen = {"gpu": attention.on_gpu, "cpu": attention.on_cpu}[kernels]
+
+    def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return (chosen if query.is_meta else original)(query, *args, **kwargs)
+
+    functional.scaled_dot_product_attention = scaled_dot_product_attention
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = original
+
+
+@contextlib.contextmanager
+def _autocast() -> Iterator[None]:
+    """``torch.autocast("meta", enabled=False)`` is what models write to keep a part in fp32: it changes nothing. An enabled
+    one would insert casts that the meta device does not have."""
+    autocast: Any = torch.amp.autocast_mode.autocast
+    original = autocast.__init__
+
+    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        if device_type != "meta":
+            original(self, device_type, *args, **kwargs)
+            return
+        enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
+        if enabled:
+            raise SimulationError("torch.autocast cannot be simulated; use the framework's bf16 or fp16 mode, or run it on cpu")
+        original(self, "cpu", *args, **{**kwargs, "enabled": False})
+
+    autocast.__init__ = __init__
+    try:
+        yield
+    finally:
+        autocast.__init__ = original
+
+
+@contextlib.contextmanager
+def _converted_parameters() -> Iterator[None]:
+    """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold; torch gives a module
+    that moves to meta new ones, unless parameters are swapped in place."""
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    original = torch.nn.Module._apply
+
+    def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
+        crossing = any(not t.is_meta for t in [*self._parameters.values()] if t is not None)
+        torch.__future__.set_swap_module_params_on_conversion(crossing)
+        return original(self, fn, recurse)
+
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = original  # type: ignore[method-assign]
+        torch.__future__.set_swap_module_params_on_conversion(before)
+
+

@@ -1,0 +1,65 @@
+"""What a lock means on a machine with and without a GPU."""
+
+from __future__ import annotations
+
+from harness.envs.installer import find_wheel
+from harness.envs.recipe import recipe, torch_version
+from harness.versions import locking
+
+LOCK = (
+    "cuda-bindings==13.4.4 ; sys_platform == 'linux'",
+    "cuda-toolkit==13.0.3.0 ; sys_platform == 'linux'",
+    "deepspeed==0.16.4",
+    "nvidia-cublas==13.1.1.3 ; sys_platform == 'linux'",
+    "nvidia-cusparselt-cu13==0.8.1 ; sys_platform == 'linux'",
+    "nvidia-ml-py==13.615.71",
+    "torch==2.13.0",
+    "triton==3.7.1 ; python_full_version < '3.15' and sys_platform == 'linux'",
+)
+
+
+def test_without_a_gpu_the_cpu_build_replaces_torch_and_its_cuda_packages() -> None:
+    result = recipe(LOCK, gpu=False, cpu_torch="torch==2.13.0+cpu")
+    assert result.requirements == ("deepspeed==0.16.4", "nvidia-ml-py==13.615.71", "torch==2.13.0+cpu")
+    assert result.torch == "cpu"
+
+
+def test_with_a_gpu_the_lock_is_installed_as_it_is() -> None:
+    assert recipe(LOCK, gpu=True, cpu_torch="torch==2.13.0+cpu").requirements == LOCK
+
+
+def test_where_no_cpu_build_can_be_had_the_plain_wheel_keeps_what_it_needs_to_be_imported() -> None:
+    result = recipe(LOCK, gpu=False, cpu_torch=None)
+    assert (result.requirements, result.torch) == (LOCK, "cuda")
+
+
+def test_a_stack_without_torch_is_left_alone() -> None:
+    assert recipe(("mine==1.0",), gpu=False, cpu_torch=None).requirements == ("mine==1.0",)
+
+
+def test_the_committed_locks_lose_every_cuda_package_on_a_machine_without_a_gpu() -> None:
+    for file in locking.FOLDER.glob("torch*.txt"):
+        lines = tuple(line for line in file.read_text().splitlines() if not line.startswith("#"))
+        version = torch_version(lines)
+        kept = recipe(lines, gpu=False, cpu_torch=f"torch=={version}+cpu").requirements
+        assert [line for line in kept if line.startswith(("nvidia-", "cuda-", "triton"))] == [
+            line for line in lines if line.startswith("nvidia-ml-py")
+        ]
+        assert f"torch=={version}+cpu" in kept
+
+
+def test_pytorchs_own_page_yields_the_wheel_of_this_python_and_machine(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    page = """
+    <a href="/whl/cpu/torch-2.13.0%2Bcpu-cp310-cp310-manylinux_2_28_x86_64.whl#sha256=aa">a</a>
+    <a href="/whl/cpu/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl#sha256=bb">b</a>
+    <a href="/whl/cpu/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_aarch64.whl#sha256=cc">c</a>
+    <a href="https://elsewhere.org/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=dd" data-x="&gt;">d</a>
+    """
+    wheel = "torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=dd"
+    assert find_wheel(page, "2.13.0", "3.11") == f"https://elsewhere.org/{wheel}"
+    assert find_wheel(page, "2.13.0", "3.10") == (
+        "https://download.pytorch.org/whl/cpu/torch-2.13.0%2Bcpu-cp310-cp310-manylinux_2_28_x86_64.whl#sha256=aa"
+    )
+    assert find_wheel(page, "2.13.0", "3.12") is None
+    assert find_wheel(page, "2.1", "3.11") is None

@@ -1,0 +1,72 @@
+"""An installer's output in one stable line, and whose fault it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.envs.signatures import classify, failed_build, signature
+from harness.errors import EnvironmentUnavailable
+
+UV_BUILD = """\
+  × Failed to build `deepspeed==0.14.0`
+  ├─▶ The build backend returned an error
+  ╰─▶ Call to `setuptools.build_meta:__legacy__.build_wheel` failed (exit status: 1)
+
+      [stderr]
+      Traceback (most recent call last):
+        File "<string>", line 14, in <module>
+      ConnectionRefusedError: [Errno 111] Connection refused
+      ModuleNotFoundError: No module named 'torch'
+
+      hint: This usually indicates a problem with the package or the build environment.
+"""
+
+UV_NO_SOLUTION = """\
+error: No solution found when resolving dependencies
+  cause: Because transformers==5.0.0 depends on huggingface-hub>=1.0 and peft==0.9 depends on huggingface-hub<1,
+      we can conclude that your requirements are unsatisfiable.
+"""
+
+
+def test_a_build_is_named_with_its_last_exception() -> None:
+    assert signature(UV_BUILD) == "build of deepspeed: ModuleNotFoundError: No module named 'torch'"
+    assert failed_build(UV_BUILD) == "deepspeed"
+
+
+def test_what_a_build_prints_of_networks_is_not_the_machines_fault() -> None:
+    assert classify(UV_BUILD, "here").stage == "install"
+
+
+def test_no_solution_is_told_by_its_reason() -> None:
+    assert signature(UV_NO_SOLUTION) == (
+        "no solution: transformers==5.0.0 depends on huggingface-hub>=1.0 and peft==0.9 depends on huggingface-hub<1"
+    )
+
+
+def test_pips_own_words_are_taken_where_there_is_nothing_else() -> None:
+    assert signature("noise\nERROR: No matching distribution found for mine==9.0\n") == (
+        "ERROR: No matching distribution found for mine==9.0"
+    )
+    assert signature("") == "no output"
+
+
+def test_addresses_and_places_of_a_machine_are_left_out() -> None:
+    assert signature("OSError: /home/me/x/lib.so at 0x7f00aa") == "OSError: lib.so at 0x"
+
+
+@pytest.mark.parametrize(
+    ("output", "what"),
+    [
+        ("error: Failed to fetch: `https://x/simple/a/`\n dns error", "no package index can be reached (dns error)"),
+        ("error: failed to write: No space left on device (os error 28)", "the disk is full (No space left on device)"),
+        ("error: Read-only file system (os error 30)", "a folder cannot be written (Read-only file system)"),
+        (
+            "error: No interpreter found for Python 3.99",
+            "the stack's Python cannot be found (No interpreter found for)",
+        ),
+    ],
+)
+def test_the_machines_faults_are_errors(output: str, what: str) -> None:
+    with pytest.raises(EnvironmentUnavailable) as caught:
+        classify(output, "here")
+    assert str(caught.value).startswith(f"here: {what}; ")

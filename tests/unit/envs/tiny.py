@@ -1,0 +1,59 @@
+"""Tiny packages in a folder that serves as the only index: real installers, no network."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+from harness.envs.installer import Installer
+from harness.envs.pip_config import PipConfig
+from harness.model import LockedStack, Stack
+
+
+def wheel(folder: Path, name: str, version: str, code: str = "", requires: tuple[str, ...] = ()) -> None:
+    """A wheel of one module."""
+    info = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    files = {
+        f"{name}/__init__.py": code or f"__version__ = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tiny\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for file, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(file, text)
+
+
+def source_with_its_own_backend(folder: Path, name: str, version: str, backend: str) -> None:
+    """A source distribution that brings its build backend along, so that building it needs nothing else."""
+    project = (
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f'[project]\nname = "{name}"\nversion = "{version}"\n'
+    )
+    files = {"pyproject.toml": project, "backend.py": backend, "PKG-INFO": f"Name: {name}\nVersion: {version}\n"}
+    with tarfile.open(folder / f"{name}-{version}.tar.gz", "w:gz") as archive:
+        for file, text in files.items():
+            member = tarfile.TarInfo(f"{name}-{version}/{file}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+
+def installer(index: Path, cache: Path, **more: str) -> Installer:
+    """One that knows no index but the folder, and shares nothing with the user's own caches."""
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(cache),
+        "UV_CACHE_DIR": str(cache / "uv"),
+        **more,
+    }
+    return Installer(environment=environment, pip=PipConfig(no_index=True, find_links=(str(index),)))
+
+
+def locked(python: str, *requirements: str) -> LockedStack:
+    """A lock of the package ``mine`` with these pins."""
+    version = next((line.partition("==")[2] for line in requirements if line.startswith("mine==")), "0")
+    sha256 = str(abs(hash(requirements))).rjust(64, "0")
+    return LockedStack(stack=Stack(python=python, versions={"mine": version}), requirements=requirements, sha256=sha256)

@@ -1,0 +1,110 @@
+"""Real forked ranks: rounds, crashes, deaths, hangs, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from harness.probe.channel import Channel
+from harness.probe.ranks import CellEnded, Ranks
+
+Body = Callable[[int, Channel], None]
+
+
+def start(body: Body, folder: Path, world_size: int = 2, timeout_s: float = 20.0) -> Ranks:
+    return Ranks(body, world_size, folder, {}, timeout_s)
+
+
+def dutiful(rank: int, channel: Channel) -> None:
+    channel.send({"at": "stage", "stage": "forward"})
+    channel.send({"at": "measured", "imported": []})
+    while True:
+        channel.receive()
+        channel.send({"at": "round", "seconds": {"forward": 0.5 + rank}})
+
+
+def ended(body: Body, folder: Path, timeout_s: float = 20.0) -> CellEnded:
+    with start(body, folder, timeout_s=timeout_s) as ranks, pytest.raises(CellEnded) as caught:
+        ranks.measured()
+    return caught.value
+
+
+def test_a_round_is_as_slow_as_its_slowest_rank(tmp_path: Path) -> None:
+    with start(dutiful, tmp_path, world_size=3) as ranks:
+        ranks.measured()
+        assert ranks.round() == {"forward": 2.5}
+
+
+
+
+def test_ranks_know_who_they_are(tmp_path: Path) -> None:
+    def tell(rank: int, channel: Channel) -> None:
+        (tmp_path / f"{rank}").write_text(" ".join(os.environ[n] for n in ("RANK", "WORLD_SIZE", "LOCAL_SIZE")))
+        dutiful(rank, channel)
+
+    with start(tell, tmp_path) as ranks:
+        ranks.measured()
+    assert (tmp_path / "1").read_text() == "1 2 2"
+
+
+def test_a_crash_has_its_stage_and_signature(tmp_path: Path) -> None:
+    def crash(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "backward"})
+        raise RuntimeError("no hook")
+
+    fault = ended(crash, tmp_path)
+    assert (fault.outcome, fault.stage, fault.signature) == ("failed", "backward", "RuntimeError: no hook")
+
+
+def test_the_rank_that_failed_by_itself_is_blamed_not_the_one_that_lost_its_peer(tmp_path: Path) -> None:
+    def crash(rank: int, channel: Channel) -> None:
+        if rank == 0:
+            raise RuntimeError("Connection closed by peer")
+        time.sleep(0.3)
+        raise ValueError("the real reason")
+
+    assert ended(crash, tmp_path).signature == "ValueError: the real reason"
+
+
+def test_out_of_memory_is_an_outcome_of_its_own(tmp_path: Path) -> None:
+    def grow(rank: int, channel: Channel) -> None:
+        raise MemoryError("no more")
+
+    assert ended(grow, tmp_path).outcome == "out_of_memory"
+
+
+def test_a_rank_killed_by_a_signal_is_named_with_it(tmp_path: Path) -> None:
+    def die(rank: int, channel: Channel) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    fault = ended(die, tmp_path)
+    assert (fault.outcome, fault.signature) == ("failed", "killed by SIGTERM")
+
+
+def test_a_rank_that_hangs_is_timed_out_and_reaped(tmp_path: Path) -> None:
+    def hang(rank: int, channel: Channel) -> None:
+        (tmp_path / f"pid-{rank}").write_text(str(os.getpid()))
+        channel.send({"at": "stage", "stage": "step"})
+        time.sleep(600)
+
+    fault = ended(hang, tmp_path, timeout_s=0.5)
+    assert (fault.outcome, fault.stage, fault.signature) == ("timed_out", "step", "no sign of life for 0.5 s in step")
+    for rank in (0, 1):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / f"pid-{rank}").read_text()), 0)
+
+
+def test_a_sign_of_life_puts_the_limit_off(tmp_path: Path) -> None:
+    def slow(rank: int, channel: Channel) -> None:
+        for _ in range(6):
+            time.sleep(0.2)
+            channel.send({"at": "stage", "stage": "forward"})
+        dutiful(rank, channel)
+
+    with start(slow, tmp_path, timeout_s=0.8) as ranks:
+        ranks.measured()

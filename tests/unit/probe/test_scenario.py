@@ -1,0 +1,97 @@
+"""How a scenario is declared, resolved and spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.probe import scenario as scenarios
+from harness.probe.scenario import Scenario, ScenarioError, grid, one_by_one, parse_variant, variant_id
+
+PARAMETERS = {"zero_stage": 3, "dtype": "bf16", "clip": 1.0, "offload": False, "accumulation": None}
+
+
+def declared(**changes: object) -> Scenario:
+    fields = {
+        "version": 1,
+        "summary": "",
+        "framework": "x",
+        "parameters": PARAMETERS,
+        "devices": {"cpu": {"zero_stage": 1}, "sim": {}},
+        "variants": one_by_one(dtype=("fp32",)),
+    }
+    return Scenario(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_variant_overrides_the_device_which_overrides_the_scenario() -> None:
+    resolved = declared(devices={"cpu": {"zero_stage": 1, "dtype": "fp16"}}).resolve("dtype=fp32", "cpu")
+    assert (resolved["zero_stage"], resolved["dtype"]) == (1, "fp32")
+
+
+def test_a_variant_that_is_not_declared_can_be_spelled_out() -> None:
+    assert declared().resolve("zero_stage=2,offload=true", "sim") == {**PARAMETERS, "zero_stage": 2, "offload": True}
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("stage=2", "no such variant: stage=2 ('stage' is no parameter of this scenario)"),
+        ("zero_stage=two", "no such variant: zero_stage=two ('two' is no int)"),
+        ("offload=maybe", "no such variant: offload=maybe ('maybe' is no bool)"),
+    ],
+)
+def test_a_variant_that_makes_no_sense_says_which_part(variant: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        declared().resolve(variant, "sim")
+    assert str(error.value) == message
+
+
+def test_a_device_that_it_does_not_run_on_is_refused_with_those_it_does() -> None:
+    with pytest.raises(ScenarioError, match=r"does not run on cuda \(it runs on: cpu, sim\)"):
+        declared().resolve("base", "cuda")
+
+
+@pytest.mark.parametrize("changes", [{"devices": {"tpu": {}}}, {"devices": {"cpu": {"x": 1}}}, {"variants": ({"x": 1},)}])
+def test_a_declaration_with_unknown_names_does_not_load(changes: dict[str, object]) -> None:
+    with pytest.raises(ScenarioError):
+        declared(**changes)
+
+
+@given(st.fixed_dictionaries({}, optional={
+    "zero_stage": st.integers(0, 3), "dtype": st.sampled_from(["fp32", "bf16"]),
+    "clip": st.floats(0.1, 10), "offload": st.booleans(),
+}))  # fmt: skip
+def test_a_spelled_variant_reads_back_as_it_was(changes: dict[str, object]) -> None:
+    assert parse_variant(variant_id(changes), PARAMETERS) == changes
+
+
+def test_a_grid_holds_every_combination() -> None:
+    assert [variant_id(v) for v in grid(a=(1, 2), b=(True,))] == ["a=1,b=true", "a=2,b=true"]
+
+
+def test_a_file_without_a_scenario_is_named_in_the_error(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("SCENARIO = 3\n")
+    with pytest.raises(ScenarioError, match=r"x\.py: has no SCENARIO"):
+        scenarios.load(tmp_path / "x.py")
+
+
+def test_a_file_that_does_not_run_is_named_in_the_error(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("1 / 0\n")
+    with pytest.raises(ScenarioError, match=r"x\.py: does not load: ZeroDivisionError"):
+        scenarios.load(tmp_path / "x.py")
+
+
+def test_the_projects_own_scenarios_load_without_torch_and_name_models_that_exist() -> None:
+    import sys
+
+    folder = Path(__file__).parents[3] / "scenarios"
+    shapes = scenarios.load_shapes(folder)
+    for name, file in scenarios.find(folder).items():
+        declared_there = scenarios.load(file)
+        for device in declared_there.devices:
+            for variant in declared_there.variant_ids:
+                assert declared_there.resolve(variant, device)["model"] in shapes, name
+    assert "torch" not in sys.modules
