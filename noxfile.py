@@ -1,9 +1,9 @@
 """Sessions only; what they do lives in ``harness/``. ``nox -l`` lists them.
 
-    nox -s regress                                    the main job, with the stacks and scenarios of pyproject.toml
-    nox -s regress -- --deepspeed '0.16.*'            with options of `python -m harness regress`
-    nox -s "stack(deepspeed='0.16.4')"                one release against the baseline, for a CI matrix
-    nox -s tests                                      the project's own tests
+nox -s regress                                    the main job, with the stacks and scenarios of pyproject.toml
+nox -s regress -- --deepspeed '0.16.*'            with options of `python -m harness regress`
+nox -s "stack(deepspeed='0.16.4')"                one release against the baseline, for a CI matrix
+nox -s tests                                      the project's own tests
 """
 
 from __future__ import annotations

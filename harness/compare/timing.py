@@ -177,6 +177,6 @@ def ratio_text(time: StepTime) -> str:
 
 
 def _finite(mine: Sequence[float], theirs: Sequence[float]) -> Rounds:
-    if len(mine) == len(theirs) and min(*mine, *theirs) > 0 and math.isfinite(sum(mine) + sum(theirs)):
+    if mine and len(mine) == len(theirs) and min(*mine, *theirs) > 0 and math.isfinite(sum(mine) + sum(theirs)):
         return list(zip(mine, theirs, strict=True))
     return [(a, b) for a, b in zip(mine, theirs, strict=False) if 0 < a < math.inf and 0 < b < math.inf]

@@ -10,10 +10,11 @@ import importlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ class Gate:
     def beat(self, stage: str) -> None:
         """A sign of life."""
 
-    def learned(self, modules: List[str]) -> None:
+    def learned(self, modules: list[str]) -> None:
         """Modules that a rank imported lazily: worth importing before the next fork."""
 
 
@@ -47,7 +48,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
     processes = framework.world_size(request.parameters, request.device)
     record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
-    rounds: List[Dict[str, float]] = []
+    rounds: list[dict[str, float]] = []
     try:
         shape = _shape(request)
         with Ranks(
@@ -98,7 +99,7 @@ def _shape(request: CellRequest) -> Mapping[str, Any]:
     return shapes[name]
 
 
-def extra_info(record: RunRecord) -> Dict[str, int]:
+def extra_info(record: RunRecord) -> dict[str, int]:
     """Memory of the worst rank by phase, for pytest-benchmark's own report."""
     return {
         f"{phase}_{name}": max(getattr(rank.phases[phase], name) for rank in record.ranks)
@@ -107,9 +108,9 @@ def extra_info(record: RunRecord) -> Dict[str, int]:
     }
 
 
-def _collect(folder: Path, processes: int) -> "tuple[List[RankRecord], Optional[Detail]]":
-    records: List[RankRecord] = []
-    detail: Optional[Detail] = None
+def _collect(folder: Path, processes: int) -> tuple[list[RankRecord], Detail | None]:
+    records: list[RankRecord] = []
+    detail: Detail | None = None
     for number in range(processes):
         path = folder / f"rank-{number}.json"
         if path.exists():

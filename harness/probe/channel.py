@@ -1,13 +1,13 @@
-"""One JSON object a line over a socket pair: how the cell's process and its ranks, and the server and the cell, talk."""
+"""One JSON object a line over a socket pair: how the server and a cell's process, and that one and its ranks, talk."""
 
 from __future__ import annotations
 
 import json
 import select
 import socket
-from typing import Any, Dict, Optional
+from typing import Any
 
-Message = Dict[str, Any]
+Message = dict[str, Any]
 
 
 class Closed(Exception):
@@ -34,7 +34,7 @@ class Channel:
         except OSError as error:
             raise Closed from error
 
-    def receive(self, timeout_s: Optional[float] = None) -> Optional[Message]:
+    def receive(self, timeout_s: float | None = None) -> Message | None:
         """The next message; None when none came in time. Raises Closed."""
         while b"\n" not in self._read:
             if not select.select([self._end], [], [], timeout_s)[0]:
@@ -56,6 +56,6 @@ class Channel:
         return b"\n" in self._read
 
 
-def pair() -> "tuple[Channel, Channel]":
+def pair() -> tuple[Channel, Channel]:
     one, other = socket.socketpair()
     return Channel(one), Channel(other)

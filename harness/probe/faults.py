@@ -1,11 +1,10 @@
-"""From an exception, a signal or a log to an outcome: which stage, and a signature that is the same for the same fault."""
+"""From an exception, a signal or a log to a signature that is the same for the same fault."""
 
 from __future__ import annotations
 
 import re
 import signal
 import traceback
-from typing import Optional
 
 #: Longest signature and detail that are kept.
 SIGNATURE_LENGTH = 160
@@ -79,7 +78,7 @@ def _place(error: BaseException) -> str:
     return ""
 
 
-def tail(path: str, length: int = DETAIL_LENGTH) -> Optional[str]:
+def tail(path: str, length: int = DETAIL_LENGTH) -> str | None:
     """The end of a log, or None when there is none."""
     try:
         with open(path, "rb") as log:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Dict, Mapping
+from typing import Any
 
 #: Keys that name this run or this machine and not a choice of the framework.
 _OWN = ("_param_dict", "global_rank", "mesh_device")
 
 
-def flatten(prefix: str, value: Any, depth: int = 5) -> Dict[str, Any]:
-    """``{"deepspeed.zero_config.stage": 3, ...}``; objects that are no configuration (modules, handles) are left out."""
-    found: Dict[str, Any] = {}
+def flatten(prefix: str, value: Any, depth: int = 5) -> dict[str, Any]:
+    """``{"deepspeed.zero_config.stage": 3, ...}``; modules, handles and other objects are left out."""
+    found: dict[str, Any] = {}
     _flatten(prefix, value, depth, found)
     return dict(sorted(found.items()))
 
 
-def _flatten(key: str, value: Any, depth: int, found: Dict[str, Any]) -> None:
+def _flatten(key: str, value: Any, depth: int, found: dict[str, Any]) -> None:
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -35,7 +36,7 @@ def _flatten(key: str, value: Any, depth: int, found: Dict[str, Any]) -> None:
         found[key] = str(value)
 
 
-def _fields(value: Any) -> "Mapping[Any, Any] | None":
+def _fields(value: Any) -> Mapping[Any, Any] | None:
     if isinstance(value, Mapping):
         return value
     dump = getattr(type(value), "model_fields", None) or getattr(type(value), "__fields__", None)

@@ -6,7 +6,9 @@ An adapter runs inside the measured environment only; ``harness.probe.frameworks
 
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager, Dict, Mapping, Optional, Protocol
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from harness.probe.wire import Numerics, PhaseReading
 
@@ -14,9 +16,9 @@ from harness.probe.wire import Numerics, PhaseReading
 class Meter(Protocol):
     """Counts memory, operations and communication of the process that it is entered in."""
 
-    def __enter__(self) -> "Meter": ...
+    def __enter__(self) -> Meter: ...
 
-    def __exit__(self, *exc: object) -> Optional[bool]: ...
+    def __exit__(self, *exc: object) -> bool | None: ...
 
     def begin(self) -> None:
         """A phase begins: its peaks start from what is held now, its counts from zero."""
@@ -39,18 +41,18 @@ class Training(Protocol):
     def next_batch(self) -> None:
         """Called between steps, untimed: moves on to the fixed data of the next step."""
 
-    def loss(self) -> Optional[float]:
-        """Mean loss over the micro-batches and ranks of the step just done (every rank calls it); None where values mean
-        nothing (``sim``)."""
+    def loss(self) -> float | None:
+        """Mean loss over the micro-batches and ranks of the step just done (every rank calls it); None where values
+        mean nothing (``sim``)."""
 
-    def gradient_norm(self) -> Optional[float]:
+    def gradient_norm(self) -> float | None:
         """The global gradient norm of the step just done, where the framework tells it (every rank calls it)."""
 
-    def parameters(self) -> Optional[Mapping[str, Any]]:
+    def parameters(self) -> Mapping[str, Any] | None:
         """Whole parameters by name, as `Framework.judge` wants them (every rank calls it); None where values mean
         nothing."""
 
-    def configuration(self) -> Dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """The effective configuration as dotted keys and JSON scalars."""
 
 
@@ -64,7 +66,7 @@ class Framework(Protocol):
     def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
         """How many rank processes to start (1 in ``sim``, however many ranks are simulated)."""
 
-    def surroundings(self, parameters: Mapping[str, Any], device: str) -> ContextManager[Meter]:
+    def surroundings(self, parameters: Mapping[str, Any], device: str) -> AbstractContextManager[Meter]:
         """Entered by each rank for all its life, before `start`: what makes this process a rank (in ``sim``, the
         simulation), and what measures it."""
 
@@ -73,10 +75,10 @@ class Framework(Protocol):
         parameters: Mapping[str, Any],
         device: str,
         shape: Mapping[str, Any],
-        measured: Callable[[], ContextManager[None]],
+        measured: Callable[[], AbstractContextManager[None]],
     ) -> Training:
-        """Join the ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_* are set) and build the job; what counts
-        as the ``init`` phase runs inside ``with measured():``."""
+        """Join the ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_* are set) and build the job; what
+        counts as the ``init`` phase runs inside ``with measured():``."""
         ...
 
     def judge(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import cProfile
 import re
 from types import CodeType
-from typing import Dict, Optional
 
 #: Functions kept by name per phase; the rest is in the total. Enough to name what grew, small enough to store.
 FUNCTIONS_KEPT = 60
@@ -23,16 +22,16 @@ class HostWork:
     def __init__(self) -> None:
         self._profile = cProfile.Profile(subcalls=False)
 
-    def __enter__(self) -> "HostWork":
+    def __enter__(self) -> HostWork:
         self._profile.enable()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._profile.disable()
 
-    def functions(self) -> Dict[str, int]:
+    def functions(self) -> dict[str, int]:
         """Calls by function, most called first; without the calls that belong to measuring."""
-        counted: Dict[str, int] = {}
+        counted: dict[str, int] = {}
         for entry in self._profile.getstats():
             name = _python_name(entry.code) if isinstance(entry.code, CodeType) else _builtin_name(entry.code)
             if name is not None:
@@ -40,7 +39,7 @@ class HostWork:
         return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _python_name(code: CodeType) -> Optional[str]:
+def _python_name(code: CodeType) -> str | None:
     """``deepspeed/runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.step``, the same on every machine."""
     path = code.co_filename.replace("\\", "/")
     if "/harness/probe/" in path:
@@ -55,7 +54,7 @@ def _python_name(code: CodeType) -> Optional[str]:
     return f"{path}:{getattr(code, 'co_qualname', code.co_name)}"
 
 
-def _builtin_name(description: str) -> Optional[str]:
+def _builtin_name(description: str) -> str | None:
     """From ``<built-in method builtins.len>`` to ``builtins.len``; None for the profiler's own."""
     if "_lsprof.Profiler" in description:
         return None

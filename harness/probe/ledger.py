@@ -11,8 +11,9 @@ import collections
 import weakref
 from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
 
-#: The two memories, as indices of every pair of figures here.
-DEVICE, HOST = 0, 1
+#: The two memories, and where tensors are that have no bytes at all (on a ``meta`` device that nobody simulates), as
+#: indices of the figures here.
+DEVICE, HOST, NOWHERE = 0, 1, 2
 
 #: What happened to memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
 Event = Tuple[int, int, int, int]
@@ -38,8 +39,8 @@ class StorageLedger:
     """
 
     def __init__(self, *, trace: bool = False) -> None:
-        self.live: List[int] = [0, 0]
-        self.peak: List[int] = [0, 0]
+        self.live: List[int] = [0, 0, 0]
+        self.peak: List[int] = [0, 0, 0]
         self.entries: Dict[int, Entry] = {}
         self.phase = 0
         self.trace: Optional[List[Event]] = [] if trace else None

@@ -24,7 +24,7 @@ import torch.distributed  # so that c10d's operators are there
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.probe import operators
-from harness.probe.ledger import DEVICE, HOST, StorageLedger
+from harness.probe.ledger import DEVICE, HOST, NOWHERE, StorageLedger
 from harness.probe.wire import PhaseReading
 
 #: How long a communication thread may take to let go of a finished collective's tensors before they are counted as held.
@@ -97,9 +97,10 @@ class TorchMeter(TorchDispatchMode):
 
     # -- counting ----------------------------------------------------------------------------------------------------
 
-    def memory_of(self, tensor: torch.Tensor) -> int:
-        """Which memory a tensor lives in."""
-        return DEVICE if tensor.device.type == self.device_type else HOST
+    def memory_of(self, tensor: Any) -> int:
+        """Which memory a tensor or a storage lives in."""
+        kind = tensor.device.type
+        return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
@@ -167,11 +168,11 @@ class TorchMeter(TorchDispatchMode):
     def _watch_resizes(self) -> None:
         """``storage.resize_`` goes past the dispatcher, so the method itself is wrapped."""
         original = torch.UntypedStorage.resize_
-        ledger, device_type = self.ledger, self.device_type
+        ledger, memory_of = self.ledger, self.memory_of
 
         def resize_(storage: Any, *args: Any) -> Any:
             result = original(storage, *args)
-            ledger.resized(storage, DEVICE if storage.device.type == device_type else HOST)
+            ledger.resized(storage, memory_of(storage))
             return result
 
         torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]

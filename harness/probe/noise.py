@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator
+from typing import Any
 
 from harness.probe.faults import stable
 
@@ -14,7 +15,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class _Ear(logging.Handler):
-    def __init__(self, heard: Dict[str, int]) -> None:
+    def __init__(self, heard: dict[str, int]) -> None:
         super().__init__(logging.WARNING)
         self._heard = heard
 
@@ -25,7 +26,7 @@ class _Ear(logging.Handler):
             pass
 
 
-def add(heard: Dict[str, int], text: str) -> None:
+def add(heard: dict[str, int], text: str) -> None:
     """Count a message under its first line without numbers and addresses."""
     lines = text.strip().splitlines()
     signature = _NUMBER.sub("N", stable(lines[0] if lines else ""))
@@ -33,9 +34,9 @@ def add(heard: Dict[str, int], text: str) -> None:
 
 
 @contextmanager
-def heard() -> Iterator[Dict[str, int]]:
+def heard() -> Iterator[dict[str, int]]:
     """Counts Python warnings and log records of level WARNING and above, of every logger there is by now."""
-    found: Dict[str, int] = {}
+    found: dict[str, int] = {}
     ear = _Ear(found)
     # Frameworks switch propagation off on their own loggers, so listening at the root alone would miss them.
     loggers = [logging.getLogger()] + [

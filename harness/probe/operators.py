@@ -71,7 +71,7 @@ class Traits:
         aliases = [r.alias_info is not None for r in schema.returns]
         is_view = bool(aliases) and all(aliases) and not writes
         #: Kernels a device launches for it: one, or none for views and what only makes room.
-        self.launches = 0 if is_view or self.name in _NO_KERNEL or namespace == "prim" else 1
+        self.launches = 0 if is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") else 1
         self.flops: Optional[Callable[..., int]] = _flop_formula(func)
         #: Whether it can return memory that was not there before. An ``out=`` argument can be resized.
         out_argument = any(getattr(a, "is_out", False) for a in schema.arguments)

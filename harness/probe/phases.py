@@ -1,18 +1,18 @@
-"""The three ways in which a step is walked: metered, profiled, timed. Never two at once, so that none disturbs another."""
+"""The three ways to walk a step: metered, profiled, timed. Never two at once, so that none disturbs another."""
 
 from __future__ import annotations
 
 import gc
 import time
-from contextlib import contextmanager
-from typing import Callable, ContextManager, Dict, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from harness.probe.framework import Meter, Training
 from harness.probe.host_work import HostWork
 from harness.probe.wire import PhaseReading
 
 #: Entered by name around each phase of a step.
-Phase = Callable[[str], ContextManager[None]]
+Phase = Callable[[str], AbstractContextManager[None]]
 
 
 def walk(training: Training, phase: Phase) -> None:
@@ -29,7 +29,7 @@ class Metered:
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
-        self.readings: Dict[str, PhaseReading] = {}
+        self.readings: dict[str, PhaseReading] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -43,7 +43,7 @@ class Profiled:
     """Calls by phase and function."""
 
     def __init__(self) -> None:
-        self.work: Dict[str, HostWork] = {}
+        self.work: dict[str, HostWork] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -55,7 +55,7 @@ class Timed:
     """Seconds by phase."""
 
     def __init__(self) -> None:
-        self.seconds: Dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:

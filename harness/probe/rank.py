@@ -7,10 +7,11 @@ import importlib
 import json
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Optional
+from typing import Any
 
 from harness.probe import noise
 from harness.probe.channel import Channel
@@ -19,7 +20,7 @@ from harness.probe.host_work import FUNCTIONS_KEPT
 from harness.probe.phases import Metered, Profiled, Timed, announced, walk
 from harness.probe.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
 
-#: Steps before the metered one. The first step of a framework allocates, compiles and traces; the second is the regular one.
+#: Steps before the metered one: in its first a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
 #: Steps whose numerics are compared with plain PyTorch: the warm-up, the metered and the profiled one.
 TRUTH_STEPS = WARMUP_STEPS + 2
@@ -36,16 +37,15 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     def announce(stage: str) -> None:
         channel.send({"at": "stage", "stage": stage})
 
-    with noise.heard() as warnings:
-        with framework.surroundings(request.parameters, request.device) as meter:
-            measured = _Measured(framework, request, shape, meter, announce)
-            record, detail = measured.record(rank)
-            detail.warnings = dict(warnings)
-            contents = {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None}
-            _write(folder / f"rank-{rank}.json", contents)
-            # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
-            channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
-            _timed_rounds(measured.training, channel)
+    with noise.heard() as warnings, framework.surroundings(request.parameters, request.device) as meter:
+        measured = _Measured(framework, request, shape, meter, announce)
+        record, detail = measured.record(rank)
+        detail.warnings = dict(warnings)
+        contents = {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None}
+        _write(folder / f"rank-{rank}.json", contents)
+        # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
+        channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
+        _timed_rounds(measured.training, channel)
 
 
 class _Measured:
@@ -76,8 +76,8 @@ class _Measured:
             self._step(announced(profiled, announce))
         announce("measure")
         _truth(framework, request, shape, self.training, self.numerics)
-        self.readings: Dict[str, PhaseReading] = {"init": init_reading, **metered.readings}
-        self.functions: Dict[str, Dict[str, int]] = {}
+        self.readings: dict[str, PhaseReading] = {"init": init_reading, **metered.readings}
+        self.functions: dict[str, dict[str, int]] = {}
         for phase, work in profiled.work.items():
             functions = work.functions()
             self.readings[phase].host_calls = sum(functions.values())
@@ -90,9 +90,11 @@ class _Measured:
             self.numerics.losses.append(loss)
             self.numerics.gradient_norms.append(self.training.gradient_norm())
 
-    def record(self, rank: int) -> "tuple[RankRecord, Detail]":
+    def record(self, rank: int) -> tuple[RankRecord, Detail]:
         return (
-            RankRecord(rank=rank, phases=self.readings, init_s=self.init_s, numerics=self.numerics if rank == 0 else None),
+            RankRecord(
+                rank=rank, phases=self.readings, init_s=self.init_s, numerics=self.numerics if rank == 0 else None
+            ),
             Detail(host_functions=self.functions, configuration=self.configuration),
         )
 
@@ -118,13 +120,13 @@ def _timed_rounds(training: Training, channel: Channel) -> None:
         channel.send({"at": "round", "seconds": timed.seconds})
 
 
-def _write(path: Path, content: Dict[str, Any]) -> None:
+def _write(path: Path, content: dict[str, Any]) -> None:
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(content))
     unfinished.rename(path)
 
 
-def read_record(path: Path) -> "tuple[RankRecord, Optional[Detail]]":
+def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
     """The reverse of what `run` leaves."""
     content = json.loads(path.read_text())
     record = content["record"]

@@ -8,9 +8,9 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional
 
 from harness.probe import faults, reaping
 from harness.probe.channel import Channel, Closed, Message, pair
@@ -59,26 +59,26 @@ class Ranks:
         self._timeout_s = timeout_s
         self._beat = beat
         self._kernel_kills = reaping.kernel_out_of_memory_kills()
-        self._ranks: List[_Rank] = [self._fork(number, world_size) for number in range(world_size)]
+        self._ranks: list[_Rank] = [self._fork(number, world_size) for number in range(world_size)]
 
-    def __enter__(self) -> "Ranks":
+    def __enter__(self) -> Ranks:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.kill()
 
-    def measured(self) -> List[str]:
+    def measured(self) -> list[str]:
         """Returns when every rank has measured all that is untimed: the modules that they had to import. Raises
         CellEnded."""
-        imported: List[str] = self._gather("measured")[0]["imported"]
+        imported: list[str] = self._gather("measured")[0]["imported"]
         return imported
 
-    def round(self) -> Dict[str, float]:
+    def round(self) -> dict[str, float]:
         """One timed round on all ranks; seconds by phase of the slowest rank. Raises CellEnded."""
         self._tell({"do": "round"})
         replies = self._gather("round")
         slowest = max(replies, key=lambda reply: sum(reply["seconds"].values()))
-        seconds: Dict[str, float] = slowest["seconds"]
+        seconds: dict[str, float] = slowest["seconds"]
         return seconds
 
     def kill(self) -> None:
@@ -124,9 +124,9 @@ class Ranks:
                 except Closed:
                     pass  # the next gathering tells how it ended
 
-    def _gather(self, awaited: str) -> List[Message]:
+    def _gather(self, awaited: str) -> list[Message]:
         """The awaited message of every rank. The limit counts from the last sign of life of any rank."""
-        replies: Dict[int, Message] = {}
+        replies: dict[int, Message] = {}
         deadline = time.monotonic() + self._timeout_s
         while len(replies) < len(self._ranks):
             waiting = [rank for rank in self._ranks if rank.number not in replies]
@@ -160,7 +160,7 @@ class Ranks:
             raise self._first_fault(rank, message)
         return message
 
-    def _first_fault(self, rank: _Rank, message: Optional[Message]) -> CellEnded:
+    def _first_fault(self, rank: _Rank, message: Message | None) -> CellEnded:
         """One rank's fault makes the others fail in communication: prefer the one that failed by itself."""
         candidates = [(rank, message)]
         deadline = time.monotonic() + _CONFESSION_S
@@ -180,7 +180,7 @@ class Ranks:
                     others.remove(other)
         return self._ended(*min(candidates, key=lambda pair: _suspicion(pair[1])))
 
-    def _ended(self, rank: _Rank, message: Optional[Message]) -> CellEnded:
+    def _ended(self, rank: _Rank, message: Message | None) -> CellEnded:
         if message is not None:
             return CellEnded(message["outcome"], rank.stage, message["signature"], message["detail"])
         _, status = os.waitpid(rank.pid, 0)
@@ -195,7 +195,7 @@ class Ranks:
         return CellEnded("failed", rank.stage, faults.signal_signature(number), log)
 
 
-def _suspicion(message: Optional[Message]) -> int:
+def _suspicion(message: Message | None) -> int:
     """Died without a word, then an error of its own, then an error that speaks of the others."""
     if message is None:
         return 0

@@ -13,8 +13,8 @@ A scenario file holds one module-level ``SCENARIO``::
         variants=one_by_one(gradient_checkpointing=("none", "reentrant", "non_reentrant")),
     )
 
-``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that the
-scenario runs in, each with the parameters it changes there; a variant changes parameters once more.
+``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that
+it runs in, each with the parameters it changes there; a variant changes parameters once more.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import dataclasses
 import importlib.util
 import itertools
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any
 
 DEVICES = ("sim", "cpu", "cuda")
 
@@ -46,7 +47,7 @@ class Scenario:
     framework: str
     parameters: Mapping[str, Any]
     devices: Mapping[str, Mapping[str, Any]]
-    variants: Tuple[Mapping[str, Any], ...] = ({},)
+    variants: tuple[Mapping[str, Any], ...] = ({},)
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.devices) - set(DEVICES))
@@ -58,10 +59,10 @@ class Scenario:
                 raise ScenarioError(f"{where}: changes what is no parameter: {', '.join(strange)}")
 
     @property
-    def variant_ids(self) -> List[str]:
+    def variant_ids(self) -> list[str]:
         return [variant_id(variant) for variant in self.variants]
 
-    def resolve(self, variant: str, device: str) -> Dict[str, Any]:
+    def resolve(self, variant: str, device: str) -> dict[str, Any]:
         """The parameters of one cell: the scenario's, changed for the device, then by the variant.
 
         A variant that is not declared may be spelled out (``zero_stage=2,dtype=fp32``) as long as every name is one of
@@ -79,11 +80,11 @@ def variant_id(changes: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={_spell(value)}" for name, value in changes.items()) or BASE_VARIANT
 
 
-def parse_variant(text: str, parameters: Mapping[str, Any]) -> Dict[str, Any]:
+def parse_variant(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The reverse of `variant_id`, each value read as the type that the parameter already has. Raises ScenarioError."""
     if text == BASE_VARIANT:
         return {}
-    changes: Dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or name not in parameters:
@@ -92,12 +93,12 @@ def parse_variant(text: str, parameters: Mapping[str, Any]) -> Dict[str, Any]:
     return changes
 
 
-def one_by_one(**values: Tuple[Any, ...]) -> Tuple[Mapping[str, Any], ...]:
+def one_by_one(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
     """Variants that change one parameter each: the values of the first parameter, then of the second, ..."""
     return tuple({name: value} for name, choices in values.items() for value in choices)
 
 
-def grid(**values: Tuple[Any, ...]) -> Tuple[Mapping[str, Any], ...]:
+def grid(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
     """Variants for every combination of the values."""
     return tuple(dict(zip(values, combination)) for combination in itertools.product(*values.values()))
 
@@ -120,7 +121,7 @@ def load(file: Path) -> Scenario:
     return found
 
 
-def find(folder: Path) -> Dict[str, Path]:
+def find(folder: Path) -> dict[str, Path]:
     """The scenario files of a folder by name: every module in it that declares a SCENARIO."""
     return {
         file.stem: file
@@ -129,7 +130,7 @@ def find(folder: Path) -> Dict[str, Path]:
     }
 
 
-def load_shapes(folder: Path) -> Dict[str, Dict[str, Any]]:
+def load_shapes(folder: Path) -> dict[str, dict[str, Any]]:
     """``SHAPES`` of the folder's ``models.py``: model name -> the fields of its transformers configuration."""
     file = folder / "models.py"
     spec = importlib.util.spec_from_file_location("scenarios.models", file)
@@ -138,7 +139,7 @@ def load_shapes(folder: Path) -> Dict[str, Dict[str, Any]]:
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault("scenarios.models", module)
     spec.loader.exec_module(module)
-    shapes: Dict[str, Dict[str, Any]] = module.SHAPES
+    shapes: dict[str, dict[str, Any]] = module.SHAPES
     return shapes
 
 

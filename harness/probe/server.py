@@ -1,7 +1,7 @@
 """The probe's server: imports the framework once, then runs cells for the host, each in a fork of itself.
 
-Started by the host as ``python -m harness.probe.server``. Commands come in on stdin and events go out on what was stdout,
-one JSON object a line; the framework's own prints go to the log. See ``docs/architecture.md`` for the dialogue.
+Started by the host as ``python -m harness.probe.server``. Commands come in on stdin and events go out on what was
+stdout, one JSON object a line; the framework's own prints go to the log. See ``docs/architecture.md`` for the dialogue.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import List, Optional
 
 from harness.probe import faults, reaping
 from harness.probe.channel import Channel, Closed, Message, pair
 from harness.probe.wire import CellRequest, RunRecord
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="harness.probe.server", description=__doc__)
     parser.add_argument("--framework", required=True, help="dotted name of the adapter module")
     parser.add_argument("--device", required=True, choices=("sim", "cpu", "cuda"))
@@ -34,7 +33,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     try:
         import_s = _preload(options.framework, options.device)
     except BaseException as error:
-        host.tell({"event": "import_failed", "signature": faults.signature_of(error), "detail": faults.detail_of(error)})
+        host.tell(
+            {"event": "import_failed", "signature": faults.signature_of(error), "detail": faults.detail_of(error)}
+        )
         return 1
     host.tell({"event": "ready", "import_s": import_s})
     _serve(host, import_s)
@@ -69,13 +70,18 @@ class _Host:
     def fileno(self) -> int:
         return self._commands
 
+    @property
+    def pending(self) -> bool:
+        """Whether a whole command has been read already."""
+        return b"\n" in self._read
+
     def tell(self, event: Message) -> None:
         try:
             self._events.write(json.dumps(event) + "\n")
         except OSError:
             sys.exit(1)  # nobody listens any more
 
-    def command(self) -> Optional[Message]:
+    def command(self) -> Message | None:
         """The next command; None at the end of input."""
         while b"\n" not in self._read:
             more = os.read(self._commands, 65536)
@@ -97,9 +103,8 @@ def _serve(host: _Host, import_s: float) -> None:
         command = host.command()
         if command is None:
             return
-        if command["do"] == "start":
-            if not _run_cell(host, Path(command["folder"]), import_s):
-                return
+        if command["do"] == "start" and not _run_cell(host, Path(command["folder"]), import_s):
+            return
 
 
 def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
@@ -120,8 +125,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     theirs.close()
     stage, alive, imported = "init", True, []
     while True:
-        ready = select.select([host, ours], [], [])[0]
-        if ours in ready or ours.pending:
+        if _cell_speaks(host, ours):
             try:
                 message = ours.receive()
             except Closed:
@@ -132,7 +136,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
                 imported = message["imported"]
             else:
                 host.tell(message)
-        elif host in ready:
+        else:
             command = host.command()
             if command is None or command["do"] == "stop":
                 alive = command is not None
@@ -148,7 +152,16 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     return alive
 
 
-def _import_all(modules: List[str]) -> None:
+def _cell_speaks(host: _Host, cell: Channel) -> bool:
+    """Waits for either; whether it is the cell. What was read together with the message before is in a buffer already,
+    where select does not see it."""
+    if cell.pending or host.pending:
+        return cell.pending
+    ready = select.select([cell.fileno(), host.fileno()], [], [])[0]
+    return cell.fileno() in ready
+
+
+def _import_all(modules: list[str]) -> None:
     """Import here what a rank imported lazily, so that the forks to come need not."""
     for module in modules:
         try:
@@ -208,10 +221,10 @@ class _Session:
         config.dsregress = self  # type: ignore[attr-defined]
 
     # pytest-benchmark asks git and the processor for their names; the host knows both, and the asking costs a second.
-    def pytest_benchmark_generate_machine_info(self) -> "dict[str, str]":
+    def pytest_benchmark_generate_machine_info(self) -> dict[str, str]:
         return {"node": "unnamed", "python_version": sys.version.split()[0]}
 
-    def pytest_benchmark_generate_commit_info(self) -> "dict[str, str]":
+    def pytest_benchmark_generate_commit_info(self) -> dict[str, str]:
         return {"id": "unknown"}
 
     def pass_through(self) -> None:
@@ -223,7 +236,7 @@ class _Session:
     def beat(self, stage: str) -> None:
         self._server.send({"event": "beat", "stage": stage})
 
-    def learned(self, modules: List[str]) -> None:
+    def learned(self, modules: list[str]) -> None:
         self._server.send({"event": "beat", "imported": modules})
 
 

@@ -1,8 +1,8 @@
-"""What every measured process finds in its environment, whoever starts it. Standard library only: the host reads it too."""
+"""What every measured process finds in its environment, whoever starts it. The host reads it too."""
 
 from __future__ import annotations
 
-from typing import Mapping
+from collections.abc import Mapping
 
 #: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
 #: fixed hashing, no look at the network.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping
+from typing import Any
 
 import torch
 
@@ -21,9 +22,9 @@ from harness.probe.workload import Workload
 
 #: How many times the yardstick's own distance from the truth is still rounding.
 ROUNDING_FACTOR = 4.0
-#: The least relative distance that counts as wrong, by dtype, for the loss, the gradient norm and a parameter's movement.
-#: The yardstick can be accidentally exact, and ranks add in another order. Sound releases were seen at a quarter of these
-#: or less; a single norm layer trained with nine tenths of its gradient is beyond them.
+#: The least relative distance that counts as wrong, by dtype, for the loss, the gradient norm and a parameter's
+#: movement. The yardstick can be accidentally exact, and ranks add in another order. Sound releases were seen at a
+#: quarter of these or less; a single norm layer trained with nine tenths of its gradient is beyond them.
 FLOORS = {"fp32": (1e-5, 1e-4, 1e-3), "bf16": (1e-3, 2e-2, 3e-2), "fp16": (1e-3, 1e-2, 2e-2)}
 
 
@@ -31,10 +32,10 @@ FLOORS = {"fp32": (1e-5, 1e-4, 1e-3), "bf16": (1e-3, 2e-2, 3e-2), "fp16": (1e-3,
 class Trained:
     """What a few steps of training gave. Parameters are fp32 and whole."""
 
-    losses: List[float]
-    gradient_norms: List[float]
-    start: Dict[str, torch.Tensor]
-    parameters: Dict[str, torch.Tensor]
+    losses: list[float]
+    gradient_norms: list[float]
+    start: dict[str, torch.Tensor]
+    parameters: dict[str, torch.Tensor]
 
 
 def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dtype) -> Trained:
@@ -43,7 +44,7 @@ def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dty
     model = workload.build(work, config, dtype)
     names = [name for name, _ in model.named_parameters()]
     computing = dict(model.named_parameters())
-    masters: Dict[str, torch.Tensor] = {}
+    masters: dict[str, torch.Tensor] = {}
     with torch.no_grad():
         for name in names:
             # Every run starts from the weights that the scenario's dtype can hold, also the fp32 one.
@@ -128,7 +129,7 @@ def digest(parameters: Mapping[str, torch.Tensor]) -> str:
     return sha.hexdigest()[:16]
 
 
-def _worst_error(measured: List[float], true: List[float], yardstick: List[float], floor: float) -> float:
+def _worst_error(measured: list[float], true: list[float], yardstick: list[float], floor: float) -> float:
     worst = 0.0
     for value, truth, rounded in zip(measured, true, yardstick):
         tolerance = max(ROUNDING_FACTOR * abs(rounded - truth), floor * abs(truth), 1e-12)

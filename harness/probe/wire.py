@@ -7,12 +7,12 @@ decoder; the probe writes them with ``json.dumps(dataclasses.asdict(record))``. 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 PHASES = ("init", "forward", "backward", "step")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class CellRequest:
     """One cell to run, written by the host as ``request.json`` in the run's own folder."""
 
@@ -20,14 +20,14 @@ class CellRequest:
     scenario_file: str  #: path of the scenario's file as the environment sees it
     variant: str
     device: str  #: ``sim``, ``cpu`` or ``cuda``
-    parameters: Dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied
+    parameters: dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied
     framework: str  #: dotted name of the adapter module
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count; 0 where nothing is timed
     timeout_s: float  #: how long the ranks may take between two signs of life
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class PhaseReading:
     """One rank, one phase of the measured step (a phase that runs per micro-batch is folded: peaks by maximum, counts
     by sum, retained as it stood at the last end)."""
@@ -36,15 +36,15 @@ class PhaseReading:
     device_retained_bytes: int = 0
     host_peak_bytes: int = 0
     host_retained_bytes: int = 0
-    reserved_peak_bytes: Optional[int] = None  #: where an allocator (or a model of one) exists
+    reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one) exists
     seconds: float = 0.0  #: of the untracked rounds, median; 0.0 where nothing was timed
     host_calls: int = 0  #: Python functions, and C functions called from Python
     op_launches: int = 0
     flops: int = 0
-    collectives: Dict[str, List[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
+    collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Numerics:
     """What training computed in its first steps, and how far that is from plain PyTorch.
 
@@ -52,37 +52,37 @@ class Numerics:
     tolerance of the dtype (see ``harness.probe.truth``): above 1 is wrong. None where no truth could be had.
     """
 
-    losses: List[float] = dataclasses.field(default_factory=list)
-    gradient_norms: List[Optional[float]] = dataclasses.field(default_factory=list)
+    losses: list[float] = dataclasses.field(default_factory=list)
+    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)
     parameter_digest: str = ""
-    true_losses: List[float] = dataclasses.field(default_factory=list)
-    true_gradient_norms: List[float] = dataclasses.field(default_factory=list)
-    loss_error: Optional[float] = None
-    gradient_norm_error: Optional[float] = None
-    parameter_error: Optional[float] = None
+    true_losses: list[float] = dataclasses.field(default_factory=list)
+    true_gradient_norms: list[float] = dataclasses.field(default_factory=list)
+    loss_error: float | None = None
+    gradient_norm_error: float | None = None
+    parameter_error: float | None = None
     note: str = ""  #: why there is no truth, or which parameter is furthest from it
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class RankRecord:
     """All that one rank measured."""
 
     rank: int
-    phases: Dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
+    phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
     init_s: float = 0.0
-    numerics: Optional[Numerics] = None
+    numerics: Numerics | None = None
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Detail:
     """What explains the figures, of rank 0: large, and read only when a figure is to be explained."""
 
-    host_functions: Dict[str, Dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
-    configuration: Dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
-    warnings: Dict[str, int] = dataclasses.field(default_factory=dict)  #: signature -> count
+    host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
+    configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
+    warnings: dict[str, int] = dataclasses.field(default_factory=dict)  #: signature -> count
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class RunRecord:
     """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
 
@@ -92,6 +92,6 @@ class RunRecord:
     log_tail: str = ""  #: the end of the traceback or log, for a person
     import_s: float = 0.0
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
-    ranks: List[RankRecord] = dataclasses.field(default_factory=list)
-    round_s: List[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
-    detail: Optional[Detail] = None
+    ranks: list[RankRecord] = dataclasses.field(default_factory=list)
+    round_s: list[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
+    detail: Detail | None = None

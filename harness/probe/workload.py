@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ class Workload:
     dtype: str = "bf16"  #: fp32, bf16 or fp16
     attention: str = "sdpa"  #: transformers' attn_implementation
     gradient_checkpointing: str = "none"  #: none, reentrant or non_reentrant
-    gradient_clipping: Optional[float] = None
+    gradient_clipping: float | None = None
     learning_rate: float = 1e-3
     weight_decay: float = 0.1
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
@@ -68,7 +69,7 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     return model
 
 
-def weight(name: str, shape: Tuple[int, ...]) -> torch.Tensor:
+def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
     """The weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some noise, so
     that no two rows train alike and a value lost on the way shows."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
@@ -76,7 +77,7 @@ def weight(name: str, shape: Tuple[int, ...]) -> torch.Tensor:
     return values + 1 if len(shape) == 1 and name.endswith("norm.weight") else values
 
 
-def parameter_groups(work: Workload, model: torch.nn.Module) -> List[Dict[str, Any]]:
+def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
     """Optimizer groups; empty ones are left out, which torch >= 2.10 does not survive."""
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not work.decay_groups:
@@ -91,19 +92,19 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> List[Dict[str, A
     return [group for group in groups if group["params"]]
 
 
-def optimizer(work: Workload, groups: List[Dict[str, Any]]) -> torch.optim.Optimizer:
+def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
     of torch, which is not what is compared."""
     return torch.optim.AdamW(groups, lr=work.learning_rate, betas=(0.9, 0.95), eps=ADAM_EPSILON, foreach=False)
 
 
-#: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a gradient
-#: near zero into a full step of either sign, and no tolerance could tell a wrong gradient from that.
+#: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
+#: gradient near zero into a full step of either sign, and no tolerance could tell a wrong gradient from that.
 ADAM_EPSILON = 1e-3
 
 
 def batch(
-    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: "torch.device | str" = "cpu"
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
     """Token ids, shape (micro_batch_size, sequence_length), of one micro-batch of one rank."""
     if work.identical_micro_batches:

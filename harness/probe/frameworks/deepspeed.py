@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 from harness.probe.flatten import flatten
 from harness.probe.framework import Meter
@@ -22,19 +24,19 @@ class Sharding:
     zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
     offload_optimizer: bool = False
     offload_param: bool = False
-    gradient_accumulation_dtype: Optional[str] = None
+    gradient_accumulation_dtype: str | None = None
     reduce_bucket_size: Any = None  #: elements
     prefetch_bucket_size: Any = None  #: elements
     persistence_threshold: Any = None  #: elements
-    max_live_parameters: Optional[int] = None
-    max_reuse_distance: Optional[int] = None
-    sub_group_size: Optional[int] = None
-    overlap_comm: Optional[bool] = None
-    contiguous_gradients: Optional[bool] = None
-    hpz_partition_size: Optional[int] = None
+    max_live_parameters: int | None = None
+    max_reuse_distance: int | None = None
+    sub_group_size: int | None = None
+    overlap_comm: bool | None = None
+    contiguous_gradients: bool | None = None
+    hpz_partition_size: int | None = None
 
 
-_AUTO: Dict[str, Callable[[int], int]] = {
+_AUTO: dict[str, Callable[[int], int]] = {
     "reduce_bucket_size": lambda hidden: hidden * hidden,
     "prefetch_bucket_size": lambda hidden: int(0.9 * hidden * hidden),
     "persistence_threshold": lambda hidden: 10 * hidden,
@@ -54,7 +56,7 @@ def preload(device: str) -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     import transformers.integrations.deepspeed  # noqa: F401
 
-    import harness.probe.meter  # noqa: F401
+    import harness.probe.meter
     import harness.probe.truth  # noqa: F401
 
 
@@ -75,7 +77,7 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
         yield TorchMeter(device=device)
 
 
-def config(parameters: Mapping[str, Any], hidden_size: int) -> Dict[str, Any]:
+def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """The dictionary that ``deepspeed.initialize`` gets."""
     from harness.probe.workload import Workload, pick
 
@@ -102,7 +104,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> Dict[str, Any]:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if shard.offload_param:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
-    settings: Dict[str, Any] = {
+    settings: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": work.micro_batch_size,
         "gradient_accumulation_steps": work.gradient_accumulation_steps,
         "zero_optimization": {name: value for name, value in zero.items() if value is not None},
@@ -122,8 +124,11 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> Dict[str, Any]:
 
 
 def start(
-    parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], measured: Callable[[], ContextManager[None]]
-) -> "DeepSpeedTraining":
+    parameters: Mapping[str, Any],
+    device: str,
+    shape: Mapping[str, Any],
+    measured: Callable[[], AbstractContextManager[None]],
+) -> DeepSpeedTraining:
     import deepspeed
     import torch
 
@@ -156,7 +161,7 @@ def start(
 
 
 @contextlib.contextmanager
-def _zero_init(settings: Dict[str, Any], shard: Sharding) -> Any:
+def _zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
     """While this is entered transformers builds models under zero.Init, as it does for everyone who trains with it."""
     if not (shard.zero_stage == 3 and shard.zero_init):
         yield
@@ -198,8 +203,8 @@ class DeepSpeedTraining:
         self._work, self._engine, self._model_config = work, engine, model_config
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
-        self._batches: List[Any] = []
-        self._losses: List[Any] = []
+        self._batches: list[Any] = []
+        self._losses: list[Any] = []
         self._loss: Any = None
 
     def next_batch(self) -> None:
@@ -224,7 +229,7 @@ class DeepSpeedTraining:
     def step(self, micro_batch: int) -> None:
         self._engine.step()
 
-    def loss(self) -> Optional[float]:
+    def loss(self) -> float | None:
         if self._simulated:
             return None
         import torch
@@ -234,18 +239,18 @@ class DeepSpeedTraining:
         dist.all_reduce(mean)
         return float(mean) / dist.get_world_size()
 
-    def gradient_norm(self) -> Optional[float]:
+    def gradient_norm(self) -> float | None:
         if self._simulated:
             return None
         norm = self._engine.get_global_grad_norm()
         return None if norm is None else float(norm)
 
-    def parameters(self) -> Optional[Mapping[str, Any]]:
+    def parameters(self) -> Mapping[str, Any] | None:
         if self._simulated:
             return None
         from deepspeed.utils import safe_get_full_fp32_param
 
-        whole: Dict[str, Any] = {}
+        whole: dict[str, Any] = {}
         for name, parameter in self._engine.module.named_parameters():
             values = safe_get_full_fp32_param(parameter)
             if values is None:  # not sharded: the parameter itself is all there is
@@ -253,7 +258,7 @@ class DeepSpeedTraining:
             whole[name] = values.detach().float().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
         return whole
 
-    def configuration(self) -> Dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         return {
             **flatten("deepspeed", vars(self._engine._config)),
             **flatten("model", self._model_config.to_dict()),

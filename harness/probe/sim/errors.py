@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from types import FrameType
 from typing import Optional
 
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_OURS = (_HERE, os.path.join(os.path.dirname(_HERE), "meter.py"))
 
 
 class SimulationError(RuntimeError):
@@ -35,3 +37,14 @@ def place(frame: Optional[FrameType]) -> str:
         return "an unknown place"
     path = "/".join(frame.f_code.co_filename.replace(os.sep, "/").split("/")[-3:])
     return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def says(frame: FrameType, word: str) -> bool:
+    """Whether the statement that a frame is executing has the literal ``word`` in it, as far as it has been evaluated."""
+    executed = [i for i in dis.get_instructions(frame.f_code) if i.offset <= frame.f_lasti]
+    for instruction in reversed(executed):
+        if instruction.opname.startswith(("STORE_", "POP_TOP", "RETURN_")):
+            return False
+        if instruction.opname == "LOAD_CONST" and instruction.argval == word:
+            return True
+    return False

@@ -16,10 +16,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from harness.probe import operators
-from harness.probe.ledger import DEVICE, HOST
+from harness.probe.ledger import DEVICE, HOST, NOWHERE
 from harness.probe.meter import TorchMeter, finished_work
 from harness.probe.sim import answers, host
-from harness.probe.sim.errors import SimulationError, caller, place
+from harness.probe.sim.errors import SimulationError, caller, place, says
 
 aten = torch.ops.aten
 
@@ -36,6 +36,7 @@ class SimulationMode(TorchMeter):
     def __init__(self, *, trace: bool = False) -> None:
         super().__init__("meta", trace=trace)
         self._plans: Dict[Any, Plan] = {}
+        self._says_meta: Dict[Any, bool] = {}
         self._special: Dict[Any, Plan] = {
             aten._local_scalar_dense.default: self._item,
             aten.equal.default: self._equal,
@@ -94,7 +95,8 @@ class SimulationMode(TorchMeter):
         what = operators.traits(func)
         if device is not None and device.type == "meta":
             out = func(*args, **kwargs)
-            self.count(what, args, kwargs, out)
+            self.op_launches += what.launches
+            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
             return out
         shape = func(*args, **{**kwargs, "device": _META, "pin_memory": None})
         if shape.untyped_storage().nbytes() < host.LARGE_BYTES:
@@ -119,6 +121,8 @@ class SimulationMode(TorchMeter):
                 f"operator {func} has no meta kernel in torch {torch.__version__}, called at {place(caller())}: its result "
                 "depends on data or it was never given a shape rule; take another variant, or run the cell on cpu or cuda"
             ) from error
+        if "device" in kwargs and isinstance(out, torch.Tensor):
+            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
         self.count(what, args, kwargs, out)
         return out
 
@@ -128,6 +132,8 @@ class SimulationMode(TorchMeter):
         device = kwargs.get("device")
         if not any(self._is_ghost(t) for t in tensors):
             out = func(*args, **kwargs)
+            if device is not None and device.type == "meta":
+                self.ledger.add(out.untyped_storage(), self._meant(kwargs))
             self.count(what, args, kwargs, out)
             return out
         stand_ins: Dict[int, torch.Tensor] = {}
@@ -152,7 +158,7 @@ class SimulationMode(TorchMeter):
                     self._become_ghost(originals[id(value)])
                     return originals[id(value)]
                 if device is not None and device.type == "meta":
-                    self.register(value)
+                    self.ledger.add(value.untyped_storage(), self._meant(kwargs))
                     return value
                 return self._as_ghost(value)
             if isinstance(value, (list, tuple)):
@@ -210,7 +216,7 @@ class SimulationMode(TorchMeter):
         self.op_launches += 1
         if device.type == "meta":
             out = func(*args, **kwargs)
-            self.ledger.add(out.untyped_storage(), DEVICE)
+            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
             return out
         if source.is_meta or self._is_ghost(source):
             shape = source if source.is_meta else host.stand_in(source)
@@ -224,6 +230,20 @@ class SimulationMode(TorchMeter):
 
     def _pin_memory(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> torch.Tensor:
         return self._as_ghost(host.stand_in(args[0]))
+
+    def _meant(self, kwargs: Dict[str, Any]) -> int:
+        """Where a tensor belongs that was asked for on the meta device: on the accelerator, unless the asking statement spells
+        the name ``meta`` out. That one wants a tensor without storage for its own ends, and gets it on a GPU as well."""
+        if "device" not in kwargs:
+            return DEVICE
+        frame = caller()
+        if frame is None:
+            return DEVICE
+        where = (frame.f_code, frame.f_lasti)
+        spelled_out = self._says_meta.get(where)
+        if spelled_out is None:
+            spelled_out = self._says_meta[where] = says(frame, "meta")
+        return NOWHERE if spelled_out else DEVICE
 
     # -- host memory without contents --------------------------------------------------------------------------------
 

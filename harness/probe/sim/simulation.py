@@ -157,11 +157,22 @@ def _autocast() -> Iterator[None]:
             raise SimulationError("torch.autocast cannot be simulated; use the framework's bf16 or fp16 mode, or run it on cpu")
         original(self, "cpu", *args, **{**kwargs, "enabled": False})
 
+    def as_on_cpu(function: Any) -> Any:
+        def answer(device_type: Any = "cpu", *args: Any) -> Any:
+            return function("cpu" if device_type == "meta" else device_type, *args)
+
+        return answer
+
+    questions = {name: getattr(torch, name) for name in ("get_autocast_dtype", "is_autocast_enabled")}
     autocast.__init__ = __init__
+    for name, function in questions.items():
+        setattr(torch, name, as_on_cpu(function))
     try:
         yield
     finally:
         autocast.__init__ = original
+        for name, function in questions.items():
+            setattr(torch, name, function)
 
 
 @contextlib.contextmanager

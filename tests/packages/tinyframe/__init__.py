@@ -1,4 +1,4 @@
-"""A training framework of a hundred lines with the faults of a large one. ``BEHAVIOUR`` is what a release gets wrong."""
+"""A framework of a hundred lines with the faults of a large one; ``BEHAVIOUR`` is what a release gets wrong."""
 
 import weakref
 

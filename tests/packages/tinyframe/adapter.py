@@ -101,4 +101,3 @@ def judge(parameters, device, shape, steps, trained, numerics):
     numerics.gradient_norm_error = max(abs(a - b) for a, b in zip(numerics.gradient_norms, norms)) / 1e-9
     numerics.parameter_error = max(abs(a - b) for a, b in zip(trained["weights"], weights)) / 1e-9
     numerics.parameter_digest = str(hash(tuple(trained["weights"])))
-

@@ -23,8 +23,6 @@ def test_a_signature_is_one_line_of_limited_length() -> None:
     assert len(faults.signature_of(raised(ValueError("x" * 500)))) <= faults.SIGNATURE_LENGTH
 
 
-
-
 def test_an_error_without_a_message_is_named_by_its_type() -> None:
     assert faults.signature_of(raised(ValueError())) == "ValueError"
 
@@ -40,7 +38,10 @@ def test_out_of_memory_is_known_by_class_and_by_words() -> None:
 
 
 def test_links_are_not_taken_for_folders() -> None:
-    assert faults.without_folders("see https://example.org/a/b and /etc/ssl/x.pem") == "see https://example.org/a/b and .../x.pem"
+    assert (
+        faults.without_folders("see https://example.org/a/b and /etc/ssl/x.pem")
+        == "see https://example.org/a/b and .../x.pem"
+    )
 
 
 def test_signals_are_named() -> None:

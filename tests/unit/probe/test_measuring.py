@@ -48,7 +48,9 @@ def test_a_configuration_of_any_objects_becomes_dotted_scalars() -> None:
     class Kind(Enum):
         CPU = "cpu"
 
-    found = flatten("x", {"zero": {"stage": 3, "device": Kind.CPU, "sizes": [1, 2]}, "_hidden": True, "module": object()})
+    found = flatten(
+        "x", {"zero": {"stage": 3, "device": Kind.CPU, "sizes": [1, 2]}, "_hidden": True, "module": object()}
+    )
     assert found == {"x.hidden": True, "x.zero.device": "cpu", "x.zero.sizes": "1, 2", "x.zero.stage": 3}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 
@@ -38,8 +38,6 @@ def test_a_round_is_as_slow_as_its_slowest_rank(tmp_path: Path) -> None:
     with start(dutiful, tmp_path, world_size=3) as ranks:
         ranks.measured()
         assert ranks.round() == {"forward": 2.5}
-
-
 
 
 def test_ranks_know_who_they_are(tmp_path: Path) -> None:

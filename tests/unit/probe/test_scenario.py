@@ -54,7 +54,9 @@ def test_a_device_that_it_does_not_run_on_is_refused_with_those_it_does() -> Non
         declared().resolve("base", "cuda")
 
 
-@pytest.mark.parametrize("changes", [{"devices": {"tpu": {}}}, {"devices": {"cpu": {"x": 1}}}, {"variants": ({"x": 1},)}])
+@pytest.mark.parametrize(
+    "changes", [{"devices": {"tpu": {}}}, {"devices": {"cpu": {"x": 1}}}, {"variants": ({"x": 1},)}]
+)
 def test_a_declaration_with_unknown_names_does_not_load(changes: dict[str, object]) -> None:
     with pytest.raises(ScenarioError):
         declared(**changes)

@@ -1,0 +1,223 @@
+"""What a person types and gets back: text, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness import cli
+from harness.cli.progress import Estimate, duration_text
+from harness.cli.stored import stack_id
+from harness.errors import UsageError
+from harness.model import Failed, Result
+from harness.store import Store
+from tests.unit.launch.test_schedule import cell
+from tests.unit.store.results import result
+
+PYPROJECT = """
+[tool.dsregress]
+baseline = "0.15.0"
+select = ["tiny/base/cpu"]
+[tool.dsregress.stack]
+torch = "2.13.0"
+deepspeed = ["0.15.0", "0.16.4"]
+"""
+SCENARIO = """
+from harness.probe.scenario import Scenario
+SCENARIO = Scenario(version=1, summary="A tiny one.", framework="f", parameters={"zero_stage": 3}, devices={"cpu": {}},
+                    variants=({}, {"zero_stage": 2}))
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "tiny.py").write_text(SCENARIO)
+    for variable in ("DSREGRESS_RESULTS", "DSREGRESS_ENVIRONMENTS", "DSREGRESS_DEBUG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Said:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+Say = Callable[..., Said]
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    def call(*arguments: str) -> Said:
+        with pytest.raises(SystemExit) as caught:
+            cli.main(arguments)
+        captured = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return Said(caught.value.code, captured.out, captured.err)
+
+    return call
+
+
+def of(version: str, **fields: object) -> Result:
+    one = result(**fields)  # type: ignore[arg-type]
+    return msgspec.structs.replace(
+        one,
+        cell=msgspec.structs.replace(
+            one.cell, stack=msgspec.structs.replace(one.cell.stack, versions={"deepspeed": version})
+        ),
+    )
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in cli.COMMANDS)])
+def test_every_command_explains_itself(say: Say, command: list[str]) -> None:
+    told = say(*command, "--help")
+    assert (told.code, told.err) == (0, "")
+    assert "Usage: dsregress" in told.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["regress", "--scenario", "tony"], "dsregress: error: no such scenario: tony; did you mean: tiny\n"),
+        (
+            ["regress", "--deepspeed", "0.16.4", "--fail-on", "memroy", "--dry-run"],
+            "command line",
+        ),
+        (["compare", "0.15.0", "9.9.9"], "no results for 0.15.0"),
+        (["regress", "--rounds", "-1"], "Invalid value for '--rounds'"),
+        (["regres"], "No such command 'regres'"),
+        (["regress", "--executor", "docker", "--dry-run"], ""),
+    ],
+)
+def test_a_wrong_call_is_exit_code_2_and_one_line(say: Say, arguments: list[str], line: str) -> None:
+    told = say(*arguments)
+    if line:
+        assert told.code == 2
+        assert line in told.err
+        assert "Traceback" not in told.err
+
+
+def test_nothing_stored_is_exit_code_4(say: Say) -> None:
+    told = say("report")
+    assert told.code == 4
+    assert "no results; `regress` measures some" in told.err
+
+
+def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**overrides: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("harness.cli.options.load_settings", broken)
+    told = say("scenarios")
+    assert told.code == 3
+    assert told.err == (
+        "dsregress: error: a fault of the harness itself: ZeroDivisionError: division by zero; --debug shows where\n"
+    )
+    assert "Traceback" in say("--debug", "scenarios").err
+
+
+def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**overrides: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.cli.options.load_settings", interrupted)
+    told = say("scenarios")
+    assert told.code == 130
+    assert "the same command goes on from there" in told.err
+
+
+def test_scenarios_are_listed_with_their_variants(say: Say) -> None:
+    assert say("scenarios").out == "tiny (version 1, on cpu)\n    A tiny one.\n    base\n    zero_stage=2\n"
+
+
+def test_a_dry_run_prints_the_cells_and_starts_nothing(say: Say, project: Path) -> None:
+    told = say("regress", "--dry-run")
+    assert told.code == 0
+    assert [line.rpartition("deepspeed")[2] for line in told.out.splitlines()[:2]] == [
+        "0.15.0/tiny/base/cpu",
+        "0.16.4/tiny/base/cpu",
+    ]
+    assert "2 cells on 2 stacks" in told.out
+    assert sorted(path.name for path in project.iterdir()) == ["pyproject.toml", "scenarios"]
+
+
+def test_a_matrix_is_json_for_ci(say: Say) -> None:
+    include = json.loads(say("matrix").out)["include"]
+    assert [(job["deepspeed"], job["baseline"]) for job in include] == [("0.15.0", True), ("0.16.4", False)]
+
+
+def test_stored_results_are_compared_and_written_as_json(say: Say, project: Path) -> None:
+    store = Store(str(project / "results"))
+    store.write(of("0.15.0"))
+    store.write(of("0.16.4", outcome=Failed(stage="backward", signature="RuntimeError: no")))
+    told = say("compare", "0.15.0", "0.16.4", "--json", "out.json")
+    assert told.code == 1
+    written = json.loads((project / "out.json").read_text())
+    assert [found["kind"] for found in written["findings"]] == ["failed"]
+    assert say("compare", "0.15.0", "0.16.4", "--fail-on", "memory").code != 1
+
+
+def test_the_results_of_several_jobs_become_one_report(say: Say, project: Path) -> None:
+    Store(str(project / "one")).write(of("0.15.0"))
+    Store(str(project / "two")).write(of("0.16.4", outcome=Failed(stage="init", signature="x")))
+    told = say("report", "one", "two", "--json", "-")
+    assert told.code == 1
+    assert len(json.loads(told.out)["cells"]) == 2
+
+
+def test_a_damaged_result_is_told_and_the_rest_reported(say: Say, project: Path) -> None:
+    store = Store(str(project / "results"))
+    store.write(of("0.15.0"))
+    file = Path(store.write(of("0.16.4")))
+    file.write_bytes(file.read_bytes()[:100])
+    told = say("show")
+    assert told.code == 0
+    assert told.err.startswith("dsregress: left out: results/py3.11-deepspeed0.16.4/llama/base/")
+    assert "deepspeed0.15.0" in told.out
+
+
+def test_a_report_that_cannot_be_written_is_one_line(say: Say, project: Path) -> None:
+    Store(str(project / "results")).write(of("0.15.0"))
+    told = say("report", "--markdown", "absent/report.md")
+    assert told.code == 3
+    assert told.err.count("\n") == 1
+
+
+KNOWN = [
+    "py3.11-torch2.12.0-deepspeed0.16.4",
+    "py3.11-torch2.13.0-deepspeed0.15.0",
+    "py3.11-torch2.13.0-deepspeed0.16.4",
+]
+
+
+def test_a_version_means_the_stack_that_is_like_the_baseline() -> None:
+    assert stack_id("0.15.0", "deepspeed", KNOWN) == KNOWN[1]
+    assert stack_id("0.16.4", "deepspeed", KNOWN, like=KNOWN[1]) == KNOWN[2]
+    assert stack_id(KNOWN[0], "deepspeed", KNOWN) == KNOWN[0]
+    with pytest.raises(UsageError, match="0.16.4 may mean 2 stacks"):
+        stack_id("0.16.4", "deepspeed", KNOWN)
+    with pytest.raises(UsageError, match="no results for 0.16.5; did you mean"):
+        stack_id("0.16.5", "deepspeed", KNOWN)
+
+
+def test_time_left_is_what_was_expected_at_the_pace_seen_so_far() -> None:
+    cells = [cell(version) for version in "ABCD"]
+    estimate = Estimate(cells, {cells[0].workload: 10.0})
+    assert estimate.left_s(0) == 40
+    estimate.finished(cells[0])
+    assert estimate.left_s(20.0) == 60
+    unknown = Estimate(cells, {})
+    assert unknown.left_s(5.0) is None
+    unknown.finished(cells[0])
+    assert unknown.left_s(5.0) == 15
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (3900, "1 h 5 min")])
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text

@@ -1,0 +1,124 @@
+"""A worker and its server, with servers that crash, hang, lie and fail to import."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from harness.launch import local
+from harness.launch.contract import Ended, RunPlan, Waiting
+from harness.launch.local import LocalWorker
+from harness.model import Failed, Passed, TimedOut
+from harness.probe.wire import RunRecord
+from tests.unit.launch.test_schedule import cell
+
+PLAN = RunPlan(warmup_rounds=1, rounds=1)
+
+#: What every server here begins with.
+PRELUDE = f"""
+import json, os, sys, time
+def tell(event, **more): print(json.dumps(dict(event=event, **more)), flush=True)
+def command(): return json.loads(sys.stdin.readline() or 'null')
+def record(folder): open(folder + '/record.json', 'w').write({json.dumps(asdict(RunRecord(outcome="passed")))!r})
+"""
+
+GOOD = """
+tell('ready', import_s=0.1)
+while (told := command()):
+    folder = told['folder']
+    assert json.load(open(folder + '/request.json'))['rounds'] == 1
+    for _ in range(2):
+        tell('beat', stage='step')
+        tell('waiting')
+        if command()['do'] == 'stop': break
+    record(folder)
+    tell('ended')
+"""
+
+
+def worker(folder: Path, program: str, timeout_s: float = 10.0) -> LocalWorker:
+    server = folder / "server.py"
+    server.write_text(PRELUDE + program)
+    return LocalWorker([sys.executable, str(server)], os.environ, folder / "runs", folder / "scenarios", timeout_s)
+
+
+def failure(ended: Waiting | Ended) -> Failed:
+    assert isinstance(ended, Ended) and isinstance(ended.outcome, Failed)
+    return ended.outcome
+
+
+def test_a_cell_goes_through_its_rounds_and_the_server_takes_the_next(tmp_path: Path) -> None:
+    one = worker(tmp_path, GOOD)
+    for _ in range(2):
+        assert one.start(cell("A"), PLAN) == Waiting()
+        assert one.round() == Waiting()
+        ended = one.round()
+        assert isinstance(ended, Ended)
+        assert ended.outcome == Passed()
+        assert 0 < ended.duration_s < 10
+    one.close()
+    one.close()
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_cell_can_be_stopped(tmp_path: Path) -> None:
+    one = worker(tmp_path, GOOD)
+    one.start(cell("A"), PLAN)
+    assert one.stop().outcome == Passed()
+    one.close()
+
+
+def test_an_import_that_fails_is_the_outcome_of_every_cell(tmp_path: Path) -> None:
+    one = worker(tmp_path, "tell('import_failed', signature='ImportError: x', detail='traceback')")
+    for _ in range(2):
+        assert failure(one.start(cell("A"), PLAN)) == Failed("import", "ImportError: x", "traceback")
+    one.close()
+
+
+def test_an_import_that_crashes_tells_the_signal_and_the_log(tmp_path: Path) -> None:
+    one = worker(tmp_path, "sys.stderr.write('bus error'); sys.stderr.flush(); os.kill(os.getpid(), 7)")
+    assert failure(one.start(cell("A"), PLAN)) == Failed("import", "the import killed by SIGBUS", "bus error")
+
+
+def test_a_missing_interpreter_is_a_failed_import(tmp_path: Path) -> None:
+    one = LocalWorker([str(tmp_path / "python")], os.environ, tmp_path / "runs", tmp_path, 10)
+    assert failure(one.start(cell("A"), PLAN)).signature.startswith("its interpreter does not start")
+
+
+@pytest.mark.parametrize(
+    ("death", "how"), [("os.kill(os.getpid(), 9)", "killed by SIGKILL"), ("sys.exit(3)", "ended with exit code 3")]
+)
+def test_a_server_that_dies_is_replaced_for_the_next_cell(tmp_path: Path, death: str, how: str) -> None:
+    mark = tmp_path / "died"
+    program = f"""
+if not os.path.exists({str(mark)!r}):
+    tell('ready'); command(); open({str(mark)!r}, 'w'); tell('beat', stage='backward'); time.sleep(0.05); {death}
+"""
+    one = worker(tmp_path, program + GOOD)
+    lost = failure(one.start(cell("A"), PLAN))
+    assert (lost.stage, lost.signature) == ("backward", f"the probe's server {how}")
+    assert one.start(cell("A"), PLAN) == Waiting()
+    one.close()
+
+
+def test_a_server_that_hangs_is_killed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_OUTER_GRACE_S", 0.2)
+    one = worker(tmp_path, "tell('ready'); command(); tell('beat', stage='forward'); time.sleep(60)", timeout_s=0.3)
+    one.wait_until_open()
+    ended = one.start(cell("A"), PLAN)
+    assert isinstance(ended, Ended)
+    assert ended.outcome == TimedOut(stage="forward", limit_s=0.3)
+
+
+def test_an_interruption_from_another_thread_ends_the_cell(tmp_path: Path) -> None:
+    import threading
+
+    one = worker(tmp_path, "tell('ready'); command(); time.sleep(60)")
+    one.wait_until_open()
+    threading.Timer(0.1, one.interrupt).start()
+    assert failure(one.start(cell("A"), PLAN)).signature == "the probe's server killed by SIGKILL"

@@ -1,0 +1,93 @@
+"""Talking to a process that may crash, hang, print or lie."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.launch.process import Conversation, Gone, Hung
+
+
+def start(folder: Path, program: str) -> Conversation:
+    return Conversation([sys.executable, "-c", program], os.environ, str(folder), str(folder / "log"))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_messages_go_both_ways(tmp_path: Path) -> None:
+    talk = start(tmp_path, "import sys; [print(line, end='', flush=True) for line in sys.stdin]")
+    talk.send({"do": "round"})
+    assert talk.receive(10) == {"do": "round"}
+    assert talk.kill(5) == "ended with exit code 0"
+
+
+def test_what_is_no_message_is_skipped(tmp_path: Path) -> None:
+    talk = start(tmp_path, r"""print('hello\n{"half": \n[1]\n\x00\xff\n' + '[' * 99999 + '\n{"event": "ready"}')""")
+    assert talk.receive(10) == {"event": "ready"}
+    talk.close()
+
+
+def test_an_endless_line_ends_it(tmp_path: Path) -> None:
+    talk = start(tmp_path, "while True: print('x' * 65536, end='')")
+    with pytest.raises(Gone, match="was killed for writing garbage"):
+        talk.receive(30)
+
+
+@pytest.mark.parametrize(
+    ("program", "how"),
+    [
+        ("raise SystemExit(7)", "ended with exit code 7"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"),
+        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+    ],
+)
+def test_an_end_tells_how_it_came(tmp_path: Path, program: str, how: str) -> None:
+    talk = start(tmp_path, program)
+    with pytest.raises(Gone) as caught:
+        talk.receive(10)
+    assert caught.value.how == how
+    with pytest.raises(Gone):
+        talk.send({"do": "round"})
+
+
+def test_silence_is_noticed_in_time(tmp_path: Path) -> None:
+    talk = start(tmp_path, "import time; time.sleep(60)")
+    before = time.monotonic()
+    with pytest.raises(Hung):
+        talk.receive(0.2)
+    assert time.monotonic() - before < 5
+    assert talk.kill() == "was killed by the harness"
+
+
+def test_killing_takes_the_whole_group(tmp_path: Path) -> None:
+    talk = start(
+        tmp_path,
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print('{\"pid\": %d}' % child.pid, flush=True)\n"
+        "time.sleep(60)",
+    )
+    child = talk.receive(10)["pid"]
+    assert is_alive(child)
+    talk.kill()
+    deadline = time.monotonic() + 5
+    while is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(child)
+
+
+def test_what_it_prints_on_stderr_is_in_its_log(tmp_path: Path) -> None:
+    talk = start(tmp_path, "import sys; sys.stderr.write('oh no')")
+    with pytest.raises(Gone):
+        talk.receive(10)
+    assert (tmp_path / "log").read_text() == "oh no"

@@ -1,0 +1,201 @@
+"""Results on disk: whole or not at all, never overwritten, and one bad file never hides the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.errors import ResultsError, UsageError
+from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
+from harness.store import Store, key_of, newest
+from harness.store.reuse import reusable
+from tests.unit.store.results import result
+
+DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, warnings={"w": 2})
+
+
+def test_a_result_comes_back_as_it_was_and_its_detail_apart(tmp_path: Path) -> None:
+    store, one = Store(str(tmp_path)), result()
+    file = store.write(one, DETAIL)
+    key = key_of(one)[:12]
+    assert file == str(tmp_path / "py3.11-deepspeed0.16.4" / "llama" / "base" / f"cpu-{key}.json")
+    loaded = store.load()
+    assert loaded.results == (one,)
+    assert loaded.problems == ()
+    assert store.detail(loaded.results[0]) == DETAIL
+
+
+def test_the_file_is_one_json_document(tmp_path: Path) -> None:
+    file = Store(str(tmp_path)).write(result(), DETAIL)
+    written = json.loads(Path(file).read_text())
+    assert written["schema"] == 1
+    assert written["outcome"] == {"type": "passed"}
+    assert written["detail"]["configuration"] == {"a.b": 1}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Passed(),
+        Failed(stage="init", signature="s", detail="d"),
+        OutOfMemory(phase="backward"),
+        TimedOut(stage="step", limit_s=3.0),
+        Skipped(reason="r"),
+    ],
+)
+def test_every_outcome_survives(tmp_path: Path, outcome: Outcome) -> None:
+    store = Store(str(tmp_path))
+    store.write(result(outcome=outcome))
+    assert store.load().results[0].outcome == outcome
+
+
+def test_a_second_run_of_the_same_content_stands_beside_the_first(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    first, second = result(), result(session="s2", started_at="2026-02-01T00:00:00Z")
+    store.write(first)
+    file = store.write(second, DETAIL)
+    assert Path(file).name == f"cpu-{key_of(first)[:12]}-s2.json"
+    found = store.of_cell(first.cell, key_of(first)).results
+    assert [r.session for r in found] == ["s1", "s2"]
+    assert newest(found)[first.cell.id].session == "s2"
+    assert store.detail(second) == DETAIL
+    with pytest.raises(ResultsError, match="never overwritten"):
+        store.write(second)
+
+
+def test_changed_content_has_another_key() -> None:
+    one = result()
+    assert key_of(one) == key_of(result(session="s2"))
+    for other in (
+        result(code_sha256="x"),
+        result(lock_sha256="x"),
+        result(probe_sha256="x"),
+        msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, scenario_version=9)),
+        msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, parameters={"zero_stage": 1})),
+        msgspec.structs.replace(one, hardware=msgspec.structs.replace(one.hardware, cores=64)),
+    ):
+        assert key_of(other) != key_of(one)
+
+
+def test_bad_files_are_told_one_line_each_and_left_alone(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "results"))
+    good = store.write(result())
+    folder = Path(good).parent
+    bad = {
+        "cpu-a.json": b"",
+        "cpu-b.json": Path(good).read_bytes()[:200],
+        "cpu-c.json": b'{"schema": 7, "cell": "from the future"}',
+        "cpu-d.json": b'{"schema":1,"cell":"not a cell"}',
+        "cpu-e.json": b"[1, 2, 3]",
+        "cpu-f.json": b"\xff\xfe\x00",
+        "cpu-g.json": b'{"schema": 0}',
+    }
+    for name, content in bad.items():
+        (folder / name).write_bytes(content)
+    loaded = store.load()
+    assert len(loaded.results) == 1
+    assert len(loaded.problems) == len(bad)
+    assert all("\n" not in problem for problem in loaded.problems)
+    where = "results/py3.11-deepspeed0.16.4/llama/base"
+    assert (
+        f"{where}/cpu-c.json: written by a newer version (schema 7, this one reads up to 1): update dsregress"
+        in loaded.problems
+    )
+    assert {name: (folder / name).read_bytes() for name in bad} == bad
+
+
+def test_foreign_and_hidden_files_are_not_looked_at(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    folder = Path(store.write(result(), benchmark={"benchmarks": [{"name": "x"}]})).parent
+    (folder / ".partial-abc").write_text("{")
+    (folder / "notes.txt").write_text("mine")
+    (tmp_path / "README.md").write_text("mine")
+    loaded = store.load()
+    assert (len(loaded.results), loaded.problems) == (1, ())
+    (benchmark,) = folder.glob("*.benchmark.json")
+    assert json.loads(benchmark.read_text())["benchmarks"][0]["name"] == "x"
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    elsewhere = Store(str(tmp_path / "elsewhere"))
+    elsewhere.write(result())
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "link").symlink_to(tmp_path / "elsewhere")
+    assert Store(str(tmp_path / "results")).load().results == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "a/b", "../../etc", "/etc", "a\0b", "a\nb", ".hidden", "x" * 300, "-rf"]
+)
+@pytest.mark.parametrize("field", ["scenario", "variant", "device"])
+def test_hostile_names_write_nothing_anywhere(tmp_path: Path, field: str, name: str) -> None:
+    store = Store(str(tmp_path / "results"))
+    cell = msgspec.structs.replace(result().cell, **{field: name})
+    with pytest.raises(UsageError, match="cannot name a folder of results"):
+        store.write(msgspec.structs.replace(result(), cell=cell))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_folder_means_no_results(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "absent"))
+    assert store.load().results == ()
+    assert store.stack_ids() == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultsError) as caught:
+        Store(str(tmp_path / "file" / "results")).check_writable()
+    assert "Not a directory" in str(caught.value)
+    assert "--results" in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(str(tmp_path))
+
+    def full(handle: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ResultsError, match=r"No space left on device; free some space"):
+        store.write(result())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_only_the_head_of_a_long_file_is_needed(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    many = RunRecord(
+        outcome="passed",
+        ranks=[RankRecord(rank=n, phases={"step": PhaseReading(device_peak_bytes=n)}) for n in range(500)],
+    )
+    one = msgspec.structs.replace(result(), record=many)
+    store.write(one, Detail(configuration={str(n): n for n in range(50_000)}))
+    assert store.load().results == (one,)
+
+
+def result_with(outcome: Outcome, rounds: int = 9) -> Result:
+    return result(outcome=outcome, rounds=rounds)
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        (result_with(Passed()), True),
+        (result_with(Passed(), rounds=3), False),
+        (result_with(Failed(stage="backward", signature="RuntimeError: x")), True),
+        (result_with(Failed(stage="install", signature="x")), True),
+        (result_with(Failed(stage="harness", signature="x")), False),
+        (result_with(Failed(stage="step", signature="killed by SIGKILL")), False),
+        (result_with(OutOfMemory(phase="backward")), True),
+        (result_with(TimedOut(stage="init", limit_s=1.0)), False),
+    ],
+)
+def test_what_a_release_does_is_kept_and_what_a_machine_did_is_tried_again(found: Result, counts: bool) -> None:
+    assert (reusable([found], rounds=9) is found) is counts
