@@ -76,7 +76,7 @@ def load(
     root, file, table = _project(Path.cwd() if start is None else start)
     defaults = Settings()
     values = {name: _convert(file, name, value, defaults) for name, value in table.items()}
-    if "stack" in values:
+    if "stack" in values and values["stack"].keys() <= DEFAULT_STACK.keys():  # else it is another framework's
         values["stack"] = {**DEFAULT_STACK, **values["stack"]}
     for name in ("environments", "results"):
         if variable := variables.get(f"DSREGRESS_{name.upper()}"):

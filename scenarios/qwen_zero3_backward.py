@@ -1,6 +1,6 @@
 """Qwen2.5 under ZeRO-3: tied embeddings, biases in attention. Small on CPU; 1.5B on GPUs and in `sim`."""
 
-from harness.probe.scenario import Scenario, one_by_one
+from harness.probe.scenario import Scenario, grid, one_by_one
 
 SCENARIO = Scenario(
     version=1,
@@ -24,9 +24,12 @@ SCENARIO = Scenario(
     variants=one_by_one(
         gradient_checkpointing=("none", "reentrant", "non_reentrant"),
         gradient_accumulation_steps=(4,),
-        zero_stage=(1, 2),
+        zero_stage=(0, 1, 2),
         zero_init=(False,),
         offload_optimizer=(True,),
         dtype=("fp32",),
-    ),
+        gradient_clipping=(None,),
+        decay_groups=(True,),
+    )
+    + grid(gradient_accumulation_steps=(4,), zero_stage=(1, 2), gradient_accumulation_dtype=(None, "fp32")),
 )  # fmt: skip

@@ -20,6 +20,8 @@ class Pair(msgspec.Struct, frozen=True):
     own: Measured
     base: Measured | None
     base_again: Measured | None = None  #: a second run of the baseline in the same session, where there is one
+    #: The baseline's run that took turns with this one; a later session, of other stacks, has left it behind as `base`.
+    base_beside: Measured | None = None
 
     @property
     def result(self) -> Result:
@@ -84,7 +86,11 @@ class Index:
         for workload, by_stack in self._newest.items():
             base = by_stack.get(self.baseline)
             again = self._again(workload, base)
-            pairs += [Pair(stack, workload, own, base, again) for stack, own in by_stack.items()]
+            beside = {run.result.session: run for run in reversed(self._baseline_runs.get(workload, ()))}
+            pairs += [
+                Pair(stack, workload, own, base, again, base if own is base else beside.get(own.result.session))
+                for stack, own in by_stack.items()
+            ]
         return pairs
 
     def _again(self, workload: str, base: Measured | None) -> Measured | None:

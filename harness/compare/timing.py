@@ -64,15 +64,15 @@ def judge(
 
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
     """The rounds that can be paired, or why they cannot be."""
-    base = pair.baseline
-    if base is None or pair.base is None:
+    if pair.base is None:
         return [], ""
-    mine, theirs = pair.own.round_s, pair.base.round_s
+    beside = pair.base_beside
+    mine, theirs = pair.own.round_s, (beside or pair.base).round_s
     if not mine or not theirs:
         return [], "" if bool(mine) == bool(theirs) else "only one side was timed"
-    if pair.result.session != base.session:
+    if beside is None:
         return [], "timed in another session than the baseline; --fresh measures both together"
-    if pair.result.hardware != base.hardware:
+    if pair.result.hardware != beside.result.hardware:
         return [], "timed on other hardware than the baseline"
     usable = _finite(mine, theirs)
     if len(usable) < thresholds.rounds:

@@ -9,6 +9,7 @@ import re
 
 from harness.errors import EnvironmentUnavailable
 from harness.model import Failed
+from harness.probe.faults import without_folders
 
 _DETAIL_CHARACTERS = 4000
 _SIGNATURE_CHARACTERS = 200
@@ -39,7 +40,7 @@ def classify(output: str, where: str) -> Failed:
         for pattern, what, hint in _MACHINE:
             if found := pattern.search(output):
                 raise EnvironmentUnavailable(f"{what} ({found[0]})", where=where, hint=hint)
-    return Failed("install", signature(output), output.strip()[-_DETAIL_CHARACTERS:])
+    return Failed("install", signature(output), without_folders(output.strip())[-_DETAIL_CHARACTERS:])
 
 
 def failed_build(output: str) -> str:

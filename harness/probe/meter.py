@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 import torch.distributed  # so that c10d's operators are there
@@ -44,13 +45,13 @@ class TorchMeter(TorchDispatchMode):
         self.ledger = StorageLedger(trace=trace)
         self.op_launches = 0
         self.flops = 0
-        self.collectives: Dict[str, List[int]] = {}
+        self.collectives: dict[str, list[int]] = {}
         self._collector_was_on = False
-        self._storage_resize: Optional[Callable[..., Any]] = None
+        self._storage_resize: Callable[..., Any] | None = None
 
     # -- the protocol ------------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> "TorchMeter":
+    def __enter__(self) -> TorchMeter:
         self._collector_was_on = gc.isenabled()
         gc.collect()
         gc.freeze()  # what was imported so far is not walked again at the end of every phase
@@ -103,7 +104,7 @@ class TorchMeter(TorchDispatchMode):
         return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         what = operators.traits(func)
         if what.kind:
@@ -112,7 +113,7 @@ class TorchMeter(TorchDispatchMode):
         self.count(what, args, kwargs, out)
         return out
 
-    def count(self, what: operators.Traits, args: Tuple[Any, ...], kwargs: Optional[Dict[str, Any]], out: Any) -> None:
+    def count(self, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> None:
         """Books one operator that has run."""
         self.op_launches += what.launches
         if what.flops is not None:
@@ -128,12 +129,12 @@ class TorchMeter(TorchDispatchMode):
             for item in out:
                 self.register(item)
 
-    def count_collective(self, what: operators.Traits, args: Tuple[Any, ...]) -> None:
+    def count_collective(self, what: operators.Traits, args: tuple[Any, ...]) -> None:
         figures = self.collectives.setdefault(what.kind, [0, 0])
         figures[0] += 1
         figures[1] += operators.payload_bytes(what, args)
 
-    def _collective(self, func: Any, what: operators.Traits, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.count_collective(what, args)
         if what.point_to_point:
             return func(*args, **kwargs)
@@ -141,7 +142,7 @@ class TorchMeter(TorchDispatchMode):
         counts = [_use_count(tensor) for tensor in involved]
         return self._let_go([func(*args, **kwargs)], involved, counts)
 
-    def _let_go(self, box: List[Any], involved: List[torch.Tensor], counts: List[int]) -> Any:
+    def _let_go(self, box: list[Any], involved: list[torch.Tensor], counts: list[int]) -> Any:
         """Waits for a collective and for its thread to release the tensors, and gives the caller a finished handle."""
         out = box.pop()  # handed over in a box, so that no caller's frame keeps the handle
         position, work = _find_work(out)
@@ -179,7 +180,7 @@ class TorchMeter(TorchDispatchMode):
         self._storage_resize = original
 
 
-def finished_work(outputs: List[torch.Tensor]) -> Any:
+def finished_work(outputs: list[torch.Tensor]) -> Any:
     """A handle of a collective that is done and holds its outputs, boxed as the dispatcher wants it; None where this
     torch cannot make one."""
     c10d = torch._C._distributed_c10d
@@ -190,7 +191,7 @@ def finished_work(outputs: List[torch.Tensor]) -> Any:
     return c10d._create_work_from_future(future).boxed()
 
 
-def _find_work(out: Any) -> Tuple[Optional[int], Any]:
+def _find_work(out: Any) -> tuple[int | None, Any]:
     """(position in the result, the handle) of a collective's result; position None where the handle is all of it."""
     unbox = getattr(torch._C._distributed_c10d.Work, "unbox", None)
     if unbox is None or out is None:

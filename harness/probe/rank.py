@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.probe import noise
 from harness.probe.channel import Channel
+from harness.probe.faults import signature_of
 from harness.probe.framework import Framework, Meter, Training
 from harness.probe.host_work import FUNCTIONS_KEPT
 from harness.probe.phases import Metered, Profiled, Timed, announced, walk
@@ -72,6 +73,8 @@ class _Measured:
             for _ in range(WARMUP_STEPS + 1):  # the last one counts
                 metered.readings = {}
                 self._step(announced(metered, announce))
+            announce("measure")
+            self.ideal, self.ideal_note = _ideal(framework, request, shape, meter)
         if request.device != "sim":  # where it would count the simulation's own work
             self._step(announced(profiled, announce))
         announce("measure")
@@ -93,7 +96,12 @@ class _Measured:
     def record(self, rank: int) -> tuple[RankRecord, Detail]:
         return (
             RankRecord(
-                rank=rank, phases=self.readings, init_s=self.init_s, numerics=self.numerics if rank == 0 else None
+                rank=rank,
+                phases=self.readings,
+                init_s=self.init_s,
+                numerics=self.numerics if rank == 0 else None,
+                ideal=self.ideal,
+                ideal_note=self.ideal_note,
             ),
             Detail(host_functions=self.functions, configuration=self.configuration),
         )
@@ -106,6 +114,19 @@ def _truth(
     parameters = training.parameters()  # a collective operation: every rank takes part
     if parameters is not None:
         framework.judge(request.parameters, request.device, shape, TRUTH_STEPS, parameters, numerics)
+
+
+def _ideal(
+    framework: Framework, request: CellRequest, shape: Mapping[str, Any], meter: Meter
+) -> tuple[dict[str, dict[str, int]], str]:
+    """What the job had to hold, where the adapter can tell; else why not. It never costs a cell its measurement."""
+    tell = getattr(framework, "ideal", None)
+    if tell is None:
+        return {}, "the adapter tells no ideal"
+    try:
+        return tell(request.parameters, request.device, shape, meter), ""
+    except Exception as error:
+        return {}, signature_of(error)
 
 
 def _timed_rounds(training: Training, channel: Channel) -> None:

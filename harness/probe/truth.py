@@ -93,7 +93,7 @@ def judge(
     work: Workload, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
     """Fills in the truth and the distances, each divided by its tolerance: above 1 is wrong. ``trained`` holds whole
-    parameters in fp32 after ``steps`` steps."""
+    parameters after ``steps`` steps, in fp32 where the framework keeps them so."""
     numerics.parameter_digest = digest(trained)
     true = train(work, shape, steps, torch.float32)
     yardstick = train(work, shape, steps, work.torch_dtype)
@@ -113,7 +113,9 @@ def judge(
         moved = (true.parameters[name] - start).norm().item()
         distance = (trained[name].float() - true.parameters[name]).norm().item()
         rounding = (yardstick.parameters[name] - true.parameters[name]).norm().item()
-        tolerance = max(ROUNDING_FACTOR * rounding, parameter_floor * moved, 1e-12)
+        # Where the framework keeps no fp32 weights, what it shows is as coarse as its dtype.
+        coarse = 0.0 if trained[name].dtype == torch.float32 else torch.finfo(trained[name].dtype).eps
+        tolerance = max(ROUNDING_FACTOR * rounding, parameter_floor * moved, 1e-12) + coarse * start.norm().item()
         error = distance / tolerance if math.isfinite(distance) else math.inf
         if error > worst:
             worst, at = error, f"furthest from the truth: {name}"

@@ -71,6 +71,9 @@ class RankRecord:
     phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
     init_s: float = 0.0
     numerics: Numerics | None = None
+    #: ``backward.device_retained_bytes`` -> term -> bytes: what it had to hold at most (see ``harness.probe.ideal``)
+    ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    ideal_note: str = ""  #: why there is no ideal
 
 
 @dataclasses.dataclass(slots=True)

@@ -253,9 +253,9 @@ class DeepSpeedTraining:
         whole: dict[str, Any] = {}
         for name, parameter in self._engine.module.named_parameters():
             values = safe_get_full_fp32_param(parameter)
-            if values is None:  # not sharded: the parameter itself is all there is
-                values = parameter.detach()
-            whole[name] = values.detach().float().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
+            if values is None:  # not sharded: the parameter itself, in its own dtype, is all there is
+                values = parameter
+            whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
         return whole
 
     def configuration(self) -> dict[str, Any]:
@@ -281,3 +281,24 @@ def judge(
 
     if int(os.environ["RANK"]) == 0:
         truth.judge(pick(Workload, parameters), shape, steps, trained, numerics)
+
+
+def ideal(
+    parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
+) -> dict[str, dict[str, int]]:
+    """What ZeRO says that this job's ranks must hold: see `harness.probe.ideal`. Not for a real GPU's activations: beside
+    the engine there is no room to train the model once more."""
+    from harness.probe import ideal as oracle
+    from harness.probe import plain
+    from harness.probe.workload import Workload, pick
+
+    work, shard = pick(Workload, parameters), pick(Sharding, parameters)
+    job = oracle.from_configuration(
+        config(parameters, shape["hidden_size"])["zero_optimization"],
+        world_size=work.world_size,
+        element_bytes=work.torch_dtype.itemsize,
+        gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
+        micro_batches=work.gradient_accumulation_steps,
+    )
+    taken = plain.activations(work, shape, meter, {"sim": "meta"}.get(device, device)) if device != "cuda" else None
+    return oracle.ideal(plain.model_of(work, shape), job, taken, one_memory=device == "cpu")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Any, Iterable, Iterator, Optional
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from harness.probe.ledger import StorageLedger
 from harness.probe.sim import attention, host
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
@@ -42,13 +44,13 @@ class Simulation:
         self.meter = SimulationMeter(self.mode)
         self._exit = contextlib.ExitStack()
 
-    def __enter__(self) -> "Simulation":
+    def __enter__(self) -> Simulation:
         with contextlib.ExitStack() as stack:
             stack.enter_context(_environment(self.rank, self.world_size, self.ranks_per_node))
             stack.enter_context(_process_group(self.rank, self.world_size))
             stack.enter_context(_attention(self.kernels))
             stack.enter_context(_autocast())
-            stack.enter_context(_converted_parameters())
+            stack.enter_context(_moved_parameters())
             if "deepspeed" in sys.modules:
                 from harness.probe.sim import deepspeed_release
 
@@ -57,7 +59,7 @@ class Simulation:
             self._exit = stack.pop_all()
         return self
 
-    def __exit__(self, *exc: Any) -> Optional[bool]:
+    def __exit__(self, *exc: Any) -> bool | None:
         return self._exit.__exit__(*exc)
 
     def _pin(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -73,7 +75,12 @@ class SimulationMeter:
     def __init__(self, mode: SimulationMode) -> None:
         self._mode = mode
 
-    def __enter__(self) -> "SimulationMeter":
+    @property
+    def ledger(self) -> StorageLedger:
+        """The books, for whoever wants the trace."""
+        return self._mode.ledger
+
+    def __enter__(self) -> SimulationMeter:
         return self
 
     def __exit__(self, *exc: Any) -> None:
@@ -176,15 +183,17 @@ def _autocast() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _converted_parameters() -> Iterator[None]:
-    """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold; torch gives a module
-    that moves to meta new ones, unless parameters are swapped in place."""
-    before = torch.__future__.get_swap_module_params_on_conversion()
+def _moved_parameters() -> Iterator[None]:
+    """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold. torch takes meta for
+    another kind of tensor and would give the module new ones, so a move is made beneath the object here."""
     original = torch.nn.Module._apply
 
     def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
-        crossing = any(not t.is_meta for t in [*self._parameters.values()] if t is not None)
-        torch.__future__.set_swap_module_params_on_conversion(crossing)
+        for parameter in self._parameters.values():
+            if parameter is not None and not parameter.is_meta and fn(parameter.data[:0] if parameter.dim() else parameter).is_meta:
+                with torch.no_grad():
+                    moved = torch.nn.Parameter(fn(parameter), parameter.requires_grad)
+                torch._C._swap_tensor_impl(parameter, moved)
         return original(self, fn, recurse)
 
     torch.nn.Module._apply = _apply  # type: ignore[method-assign]
@@ -192,6 +201,3 @@ def _converted_parameters() -> Iterator[None]:
         yield
     finally:
         torch.nn.Module._apply = original  # type: ignore[method-assign]
-        torch.__future__.set_swap_module_params_on_conversion(before)
-
-

@@ -55,6 +55,11 @@ def test_a_table_changes_the_default_stack_by_package(tmp_path: Path) -> None:
     assert (stack["torch"], stack["deepspeed"], stack["peft"]) == ("2.5.1", ("0.15.0",), "0.21.2")
 
 
+def test_a_table_with_a_package_of_another_framework_is_the_whole_stack(tmp_path: Path) -> None:
+    project(tmp_path, '[tool.dsregress.stack]\ntinyframe = ["1.0.0", "1.1.0"]')
+    assert config.load(start=tmp_path, environ={}).stack == {"tinyframe": ("1.0.0", "1.1.0")}
+
+
 def test_malformed_toml_names_file_and_line(tmp_path: Path) -> None:
     assert message(tmp_path, "[tool.dsregress\n").startswith("DIR/pyproject.toml: not valid TOML: ")
     assert "line 1" in message(tmp_path, "[tool.dsregress\n")

@@ -1,0 +1,1 @@
+"""What the harness itself costs: ``nox -s bench``."""

@@ -1,0 +1,28 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+#: Their items run under measured frameworks, which warn as they like.
+FRAMEWORKS = HERE / "probe"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A warning fails a test of ours."""
+    for item in items:
+        if FRAMEWORKS not in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("error"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _without_the_callers_settings() -> None:
+    """How the person who runs the tests has configured their own runs is not the tests' business, but for where
+    environments are kept: those of real releases are worth reusing."""
+    for name in [name for name in os.environ if name.startswith("DSREGRESS_") and name != "DSREGRESS_ENVIRONMENTS"]:
+        del os.environ[name]

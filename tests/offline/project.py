@@ -1,0 +1,171 @@
+"""A project of somebody who uses the harness, with a folder as its only package index."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.packages import build
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCENARIOS = REPOSITORY / "tests" / "packages" / "scenarios"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+#: Longer than any command here takes on a busy machine; one that hangs ends a test instead of a job.
+LIMIT_S = 120.0
+
+#: Behaviour of a release -> its version; the good one is the oldest.
+VERSION = {behaviour: version for version, behaviour in reversed(build.RELEASES.items())}
+GOOD = VERSION["good"]
+
+
+def stack(version: str) -> str:
+    """The id of a stack."""
+    return f"py{PYTHON}-tinyframe{version}"
+
+
+def cell(version: str, variant: str = "base") -> str:
+    """The id of a cell."""
+    return f"{stack(version)}/fit/{variant}/cpu"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``regress --json`` wrote, and what it said besides."""
+
+    said: Said
+    json: dict[str, Any]
+
+    @property
+    def code(self) -> int:
+        return self.said.code
+
+    def cell(self, version: str, variant: str = "base") -> dict[str, Any]:
+        (found,) = [c for c in self.json["cells"] if c["id"] == cell(version, variant)]
+        return dict(found)
+
+    def findings(self, version: str, **fields: str) -> list[dict[str, Any]]:
+        """Findings on a stack whose fields have these values."""
+        return [
+            found
+            for found in self.json["findings"]
+            if found["stack"] == stack(version) and all(found[name] == value for name, value in fields.items())
+        ]
+
+    def finding(self, version: str, **fields: str) -> dict[str, Any]:
+        (found,) = self.findings(version, **fields)
+        return found
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a pyproject.toml, and the variables that its user has set."""
+
+    folder: Path
+    variables: dict[str, str]
+    work: Path  #: environments, shared by the tests so that each is built once
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    @property
+    def results_files(self) -> list[str]:
+        """Every file of the results folder, without the keys that depend on the machine."""
+        files = [file.relative_to(self.results).as_posix() for file in self.results.rglob("*") if file.is_file()]
+        return sorted(re.sub(r"-[0-9a-f]{12}", "-KEY", file) for file in files)
+
+    def configure(self, *versions: str, baseline: str = "", rounds: int = 0, text: str = "", **values: object) -> None:
+        """Write the pyproject.toml; the first version is the baseline."""
+        values = {
+            "baseline": baseline or versions[0],
+            "scenarios": str(SCENARIOS),
+            "environments": str(self.work),
+            "select": ["fit/base/cpu"],
+            "rounds": rounds,
+            "warmup_rounds": 1,
+            "timeout_s": 20,
+            **values,
+        }
+        lines = ["[tool.dsregress]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
+        lines += ["[tool.dsregress.stack]", f"tinyframe = {json.dumps(versions)}"]
+        # A thousand weights of eight bytes are what a release can get wrong here.
+        lines += ["[tool.dsregress.thresholds]", "memory_bytes = 4096", text]
+        (self.folder / "pyproject.toml").write_text("\n".join(lines))
+
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        """Start the command, in a session of its own as a terminal's jobs are."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "harness", *arguments],
+            cwd=self.folder,
+            env={**self.variables, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, **variables: str) -> Said:
+        """Run the command to its end."""
+        process = self.start(*arguments, **variables)
+        out, err = process.communicate(timeout=LIMIT_S)
+        return Said(process.returncode, out, err)
+
+    def regress(self, *arguments: str, **variables: str) -> Report:
+        """Run ``regress`` to its end and read its JSON."""
+        file = self.folder / "report.json"
+        file.unlink(missing_ok=True)
+        said = self.run("regress", *arguments, "--json", str(file), **variables)
+        assert file.exists(), said.err
+        return Report(said, json.loads(file.read_bytes()))
+
+    def processes(self) -> list[str]:
+        """Command lines of all processes, whoever started them, that run in one of this project's environments or for
+        it: what must be empty once a command has ended."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+                folder = os.readlink(process / "cwd")
+                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue  # it has ended meanwhile
+            if state != "Z" and (str(self.work) in command or folder.startswith((str(self.work), str(self.folder)))):
+                found.append(command)
+        return found
+
+
+def without_times(report: dict[str, Any]) -> Any:
+    """Cells of a report as they must be again in a second run: everything but what a clock or the run itself says."""
+    timed = re.compile(r"(^|\.)(step_time_s|init_s|import_s|seconds)$|_time_")
+    return [
+        {
+            **{name: value for name, value in found.items() if name not in ("session", "rounds_s")},
+            "metrics": {name: value for name, value in found["metrics"].items() if not timed.search(name)},
+        }
+        for found in report["cells"]
+    ]
+
+
+def stored(project: Project) -> list[dict[str, Any]]:
+    """Every result on disk."""
+    files = [file for file in sorted(project.results.rglob("*.json")) if not file.name.endswith(".benchmark.json")]
+    return [msgspec.json.decode(file.read_bytes()) for file in files]
