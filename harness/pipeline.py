@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -126,7 +126,7 @@ def build_environments(
     Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
     """
     cache = Path(settings.environments) / "locks"
-    locks = [locking.lock(stack, cache=cache, compile=installer.compile) for stack in wanted]
+    locks = locking.lock_all(wanted, cache=cache, compile=installer.compile)
     locked = [lock for lock in locks if isinstance(lock, LockedStack)]
     built = iter(
         venv.build_all(
@@ -149,8 +149,17 @@ def compare_results(results: Iterable[Result], baseline: str, settings: Settings
     return judge(results, baseline, settings, store.detail)
 
 
+def stored(
+    stores: Iterable[Store], problem: Callable[[str], None], stacks: Sequence[str] | None = None
+) -> Iterator[compare.Measured]:
+    """What a comparison needs of all stored results (of these stacks). ``problem`` is told what cannot be read."""
+    for store in stores:
+        for packed in store.map(compare.pack, problem, stacks):
+            yield from compare.unpack(packed)
+
+
 def judge(
-    results: Iterable[Result], baseline: str, settings: Settings, detail_of: compare.DetailOf
+    results: Iterable[Result | compare.Measured], baseline: str, settings: Settings, detail_of: compare.DetailOf
 ) -> compare.Comparison:
     """Judge results from anywhere against the stack with the id ``baseline``."""
     return compare.compare(results, baseline, settings.thresholds, detail_of)

@@ -19,6 +19,7 @@ from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_USAGE, HarnessError
 COMMANDS = {
     "regress": "Measure stacks against a baseline and report what differs. The main command.",
     "compare": "Compare the stored results of two stacks or versions.",
+    "fit": "Say on which GPUs, and from how many of them on, a workload fits.",
     "report": "Report stored results, without measuring anything.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios and their variants.",

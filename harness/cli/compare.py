@@ -37,7 +37,8 @@ def command(a: str, b: tuple[str, ...], **given: Any) -> int:
     others = [stack_id(text, package, known, like=baseline) for text in b]
     if baseline in others:
         raise UsageError(f"{a} is on both sides", where="compare", hint="name two different stacks")
-    loaded = store.load(dict.fromkeys([baseline, *others]))
-    note_problems(loaded.problems)
-    comparison = pipeline.compare_results(loaded.results, baseline, settings, store)
+    problems: list[str] = []
+    results = pipeline.stored([store], problems.append, list(dict.fromkeys([baseline, *others])))
+    comparison = pipeline.judge(results, baseline, settings, store.detail)
+    note_problems(problems)
     return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])

@@ -9,6 +9,7 @@ import click
 
 from harness import config
 from harness.config import Settings
+from harness.errors import UsageError
 from harness.matrix import Selection
 from harness.model import AXES
 
@@ -23,6 +24,13 @@ def stack_options(function: Function) -> Function:
             metavar="SPEC",
             help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
         )(function)
+    function = click.option(
+        "--with",
+        "others",
+        multiple=True,
+        metavar="PACKAGE=SPEC",
+        help="As these, for any other package of the configured stack. May be repeated.",
+    )(function)
     function = click.option("--stack", metavar="NAME", help="A named stack of the configuration.")(function)
     return click.option("--baseline", metavar="VERSION", help="What the others are compared with.")(function)
 
@@ -71,8 +79,14 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def versions_of(given: dict[str, Any]) -> dict[str, str]:
-    """The specs among a command's options."""
-    return {package: given[package] for package in AXES if given.get(package)}
+    """The specs among a command's options. Raises UsageError."""
+    versions = {package: given[package] for package in AXES if given.get(package)}
+    for text in given["others"]:
+        package, equals, spec = text.partition("=")
+        if not (package and equals and spec):
+            raise UsageError(f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE=SPEC")
+        versions[package] = spec
+    return versions
 
 
 def selection_of(given: dict[str, Any]) -> Selection:

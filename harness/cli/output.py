@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from harness import compare
+from harness.collecting import collector_paused
 from harness.compare import Comparison
 from harness.config import Settings
 from harness.errors import ResultsError
@@ -22,6 +23,13 @@ def write_reports(
     comparison: Comparison, settings: Settings, *, json_file: str | None, markdown_file: str | None
 ) -> int:
     """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError."""
+    with collector_paused():
+        return _write_reports(comparison, settings, json_file, markdown_file)
+
+
+def _write_reports(
+    comparison: Comparison, settings: Settings, json_file: str | None, markdown_file: str | None
+) -> int:
     code = compare.exit_code(comparison, settings.fail_on)
     if json_file == "-":
         for chunk in json_report.chunks(comparison, code):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 from typing import Any
 
 import click
@@ -42,7 +41,7 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     package = pipeline.varied_package(settings)
     chosen = stack_id(baseline or settings.baseline, package, known, like=_most_common(known, package))
     problems: list[str] = []
-    results = chain.from_iterable(store.stream(problems.append) for store in stores)
+    results = pipeline.stored(stores, problems.append)
 
     def detail_of(result: Result) -> Detail | None:
         found = (store.detail(result) for store in stores)

@@ -2,6 +2,7 @@
 
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
 from harness.compare.exits import FAIL_ON, exit_code
+from harness.compare.measured import Measured, pack, unpack
 from harness.compare.thresholds import Thresholds
 from harness.compare.verdicts import compare
 
@@ -10,10 +11,13 @@ __all__ = [
     "Comparison",
     "DetailOf",
     "Group",
+    "Measured",
     "NotCompared",
     "Span",
     "StepTime",
     "Thresholds",
     "compare",
     "exit_code",
+    "pack",
+    "unpack",
 ]

@@ -7,11 +7,13 @@ workloads, and whether two runs do is then one comparison of bytes.
 from __future__ import annotations
 
 import math
-import sys
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from harness.compare import excess
+from harness.compare.excess import Excess
 from harness.compare.metrics import Exact, exact_values, init_s, worst_values
 from harness.compare.metrics import median as median_of
 from harness.model import Result
@@ -24,7 +26,7 @@ _decode = msgspec.msgpack.Decoder(Exact).decode
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """One result without its bulk."""
 
-    result: Result  #: without record and list of installed packages
+    result: Result  #: without its record
     packed: bytes = b""  #: the exact values; empty where nothing was recorded
     recorded: bool = False
     world_size: int = 0
@@ -34,6 +36,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""  #: of the trained parameters
     errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
     suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is no number
+    excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
 
     def exact(self) -> Exact:
         """The exact values, unpacked."""
@@ -48,71 +51,78 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
             values["step_time_s"] = median_of(self.round_s)
         if self.init_s is not None:
             values["init_s"] = self.init_s
+        values |= {f"{found.phase}.{excess.METRIC}": found.size for found in self.excesses}
         return {**values, "import_s": self.import_s, **dict(self.errors)}
 
 
+def measured(result: Result) -> Measured:
+    """What a comparison keeps of a result."""
+    slim = msgspec.structs.replace(result, record=None)
+    record = result.record
+    if record is None:
+        return Measured(result=slim)
+    errors: dict[str, float] = {}
+    suspects, digest = [], ""
+    for rank in record.ranks:
+        numbers = rank.numerics
+        if numbers is None:
+            continue
+        digest = digest or numbers.parameter_digest
+        for name, distance in distances(numbers):
+            size = distance if math.isfinite(distance) else math.inf
+            errors[name] = max(size, errors.get(name, 0.0))
+        if suspicious(numbers):
+            suspects.append((rank.rank, numbers))
+    return Measured(
+        result=slim,
+        packed=_encode(exact_values(record)),
+        recorded=True,
+        world_size=record.world_size,
+        round_s=tuple(record.round_s),
+        init_s=init_s(record),
+        import_s=record.import_s,
+        digest=digest,
+        errors=tuple(errors.items()),
+        suspects=tuple(suspects),
+        excesses=excess.excesses(record),
+    )
+
+
+def pack(results: Iterable[Result]) -> bytes:
+    """What a comparison keeps of some results, for another process."""
+    kept = []
+    seen: set[str] = set()
+    for result in results:
+        if result.lock_sha256 in seen:  # the list of a stack's packages is long, and told once
+            result = msgspec.structs.replace(result, installed=_NOTHING)
+        seen.add(result.lock_sha256)
+        kept.append(measured(result))
+    return _encode(kept)
+
+
+def unpack(data: bytes) -> list[Measured]:
+    """The reverse of `pack`."""
+    return _decode_many(data)
+
+
+_NOTHING: dict[str, str] = {}
+_decode_many = msgspec.msgpack.Decoder(list[Measured]).decode
+
+
 class Intake:
-    """Turns results into `Measured`, sharing what is equal among them."""
+    """Makes what is equal among results one object."""
 
     def __init__(self) -> None:
         self._packed: dict[bytes, bytes] = {}
         self._parameters: dict[bytes, dict[str, Any]] = {}
 
-    def take(self, result: Result) -> Measured:
-        """The result's own record is not kept."""
-        slim = self._slim(result)
-        record = result.record
-        if record is None:
-            return Measured(result=slim)
-        packed = _encode(exact_values(record))
-        errors: dict[str, float] = {}
-        suspects, digest = [], ""
-        for rank in record.ranks:
-            numbers = rank.numerics
-            if numbers is None:
-                continue
-            digest = digest or numbers.parameter_digest
-            for name, distance in distances(numbers):
-                size = distance if math.isfinite(distance) else math.inf
-                errors[name] = max(size, errors.get(name, 0.0))
-            if suspicious(numbers):
-                suspects.append((rank.rank, numbers))
-        return Measured(
-            result=slim,
-            packed=self._packed.setdefault(packed, packed),
-            recorded=True,
-            world_size=record.world_size,
-            round_s=tuple(record.round_s),
-            init_s=init_s(record),
-            import_s=record.import_s,
-            digest=sys.intern(digest),
-            errors=tuple(errors.items()),
-            suspects=tuple(suspects),
-        )
-
-    def _slim(self, result: Result) -> Result:
-        cell = result.cell
-        key = _encode(cell.parameters)
-        cell = msgspec.structs.replace(
-            cell,
-            parameters=self._parameters.setdefault(key, cell.parameters),
-            variant=sys.intern(cell.variant),
-            scenario=sys.intern(cell.scenario),
-            framework=sys.intern(cell.framework),
-        )
-        return msgspec.structs.replace(
-            result,
-            cell=cell,
-            record=None,
-            installed=_NOTHING,
-            lock_sha256=sys.intern(result.lock_sha256),
-            code_sha256=sys.intern(result.code_sha256),
-            probe_sha256=sys.intern(result.probe_sha256),
-            session=sys.intern(result.session),
-        )
-
-
-_NOTHING: dict[str, str] = {}
+    def take(self, one: Measured) -> Measured:
+        """The same, sharing what it can with those taken before."""
+        cell = one.result.cell
+        parameters = self._parameters.setdefault(_encode(cell.parameters), cell.parameters)
+        msgspec.structs.force_setattr(cell, "parameters", parameters)
+        msgspec.structs.force_setattr(one, "packed", self._packed.setdefault(one.packed, one.packed))
+        return one
 
 
 def distances(numbers: Numerics) -> list[tuple[str, float]]:

@@ -72,6 +72,8 @@ def _signature(outcome: Outcome) -> str:
 
 
 def _evidence(outcome: Outcome) -> tuple[str, ...]:
-    if isinstance(outcome, (Failed, OutOfMemory)) and outcome.detail.strip():
-        return (f"it said: {shortened(outcome.detail.strip().splitlines()[-1])}",)
+    if isinstance(outcome, (Failed, OutOfMemory)):
+        lines = [line for line in outcome.detail.splitlines() if line.strip() and not line.startswith("hint: ")]
+        if lines:  # uv ends with a hint that fits every failure
+            return (f"it said: {shortened(lines[-1].strip())}",)
     return ()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.comparison import NotCompared
-from harness.compare.measured import Intake, Measured
+from harness.compare.measured import Intake, Measured, measured
 from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
 
 
@@ -51,7 +51,7 @@ class Pair(msgspec.Struct, frozen=True):
 class Index:
     """Results by workload and stack: the newest of each cell counts."""
 
-    def __init__(self, results: Iterable[Result], baseline: str) -> None:
+    def __init__(self, results: Iterable[Result | Measured], baseline: str) -> None:
         self.baseline = baseline
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
@@ -60,7 +60,9 @@ class Index:
         self._newest: dict[str, dict[str, Measured]] = {}
         ids: dict[Any, str] = {}
         intake = Intake()
-        for result in results:
+        for item in results:
+            taken = intake.take(item if isinstance(item, Measured) else measured(item))
+            result = taken.result
             cell = result.cell
             pins = (cell.stack.python, *cell.stack.versions.items())
             stack = ids.get(pins)
@@ -74,11 +76,10 @@ class Index:
                 self.superseded += 1
             if result.installed:
                 self.installed.setdefault(stack, result.installed)
-            measured = intake.take(result)
             if known is None or result.started_at > known.result.started_at:
-                by_stack[stack] = measured
+                by_stack[stack] = taken
             if stack == baseline:
-                self._baseline_runs.setdefault(workload, []).append(measured)
+                self._baseline_runs.setdefault(workload, []).append(taken)
 
     def pairs(self) -> list[Pair]:
         """Every newest result with the baseline's, workloads in the order they came."""

@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special  # scipy.stats has the same under other names, and takes half a second to import
 
 Floats = NDArray[np.float64]
 
@@ -59,9 +59,9 @@ def _interval_positions(pairs: int) -> tuple[int, int]:
     k = np.arange(1, pairs + 1)
     tail = (1 - CONFIDENCE) / 2
     needed = (pairs + 1) // 2
-    at_most = stats.binom.sf(needed - 1, pairs, k / pairs)
+    at_most = special.bdtrc(needed - 1, pairs, k / pairs)  # the binomial distribution's upper tail
     bootstrap = int(np.argmax(at_most >= tail))
-    sign_test = max(int(stats.binom.ppf(tail, pairs, 0.5)) - 1, 0)
+    sign_test = max(int(np.argmax(special.bdtr(np.arange(pairs + 1), pairs, 0.5) >= tail)) - 1, 0)
     low = min(bootstrap, sign_test)
     return low, pairs - 1 - low
 

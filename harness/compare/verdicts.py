@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.compare import changed, exact, oracles, outcomes, timing
+from harness.collecting import collector_paused
+from harness.compare import changed, exact, ideal_memory, oracles, outcomes, timing
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared
 from harness.compare.history import in_version_order, spans
+from harness.compare.measured import Measured
 from harness.compare.metrics import BY_NAME, Exact
 from harness.compare.notes import notes_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
@@ -28,17 +28,21 @@ MOST_EXPLAINED = 200
 _KINDS = ("failed", "wrong", "regression", "changed", "improvement")
 
 
-def compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
+def compare(
+    results: Iterable[Result | Measured], baseline: str, thresholds: Thresholds, detail_of: DetailOf
+) -> Comparison:
     """Judges every result against the baseline stack's (by its id) for the same workload, and against the oracles.
 
     Of several results of one cell the newest counts. Raises nothing for missing or failed results: they are in the
     comparison, with the reason.
     """
-    with _collector_paused():
+    with collector_paused():
         return _compare(results, baseline, thresholds, detail_of)
 
 
-def _compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
+def _compare(
+    results: Iterable[Result | Measured], baseline: str, thresholds: Thresholds, detail_of: DetailOf
+) -> Comparison:
     index = Index(results, baseline)
     pairs = index.pairs()
     findings: list[Finding] = []
@@ -55,6 +59,7 @@ def _compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, d
         if (outcome := outcomes.judge(pair)) is not None:
             findings.append(outcome)
         findings += oracles.judge(pair)
+        findings += ideal_memory.judge(pair, thresholds)
         reason_text = _cannot(pair)
         if reason_text:
             if outcome is not None and outcome.kind == "failed":
@@ -99,18 +104,6 @@ def _compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, d
         compared=sum(pair.stack != baseline for pair in comparable),
         ran=len(pairs),
     )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """All values here are trees, so Python's cycle collector would only walk millions of them, again and again."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def severity(found: Finding) -> tuple[bool, int, bool, float]:

@@ -96,7 +96,9 @@ def _shape(request: CellRequest) -> Mapping[str, Any]:
     name = request.parameters["model"]
     if name not in shapes:
         raise scenarios.ScenarioError(f"models.py: no such model: {name} (there are: {', '.join(shapes)})")
-    return shapes[name]
+    shape: Mapping[str, Any] = shapes[name]
+    layers = request.parameters.get("layers")  # of a sweep over the depth: `python -m harness fit --max-layers`
+    return shape if layers is None else {**shape, "num_hidden_layers": int(layers)}
 
 
 def extra_info(record: RunRecord) -> dict[str, int]:

@@ -19,8 +19,8 @@ from typing import Any
 #: Adam keeps two fp32 moments (the paper's K = 12 is master copy + momentum + variance, 4 bytes each).
 _FP32 = 4
 _MOMENTS = 2 * _FP32
-#: torch's AdamW, one tensor at a time, has two fp32 temporaries of the tensor's size alive at once: the square root of the
-#: variance, and that divided by its bias correction (torch/optim/adam.py, `_single_tensor_adam`).
+#: torch's AdamW, one tensor at a time, has two fp32 temporaries of the tensor's size alive at once: the square root of
+#: the variance, and that divided by its bias correction (torch/optim/adam.py, `_single_tensor_adam`).
 _OPTIMIZER_TEMPORARIES = 2 * _FP32
 
 #: Term -> (what it is, where that is said).
@@ -122,77 +122,87 @@ def from_configuration(
 def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = False) -> dict[str, Terms]:
     """``backward.device_retained_bytes`` -> term -> bytes, for what each phase may hold at its end and at its peak.
 
-    Without ``plain`` (nobody measured the activations) what depends on them is left out. ``one_memory``: the host's memory
-    is the device's, as where the CPU is the accelerator.
+    Without ``plain`` (nobody measured the activations) what depends on them is left out. ``one_memory``: the memory of
+    the host is the device's, as where the CPU is the accelerator. Empty without ZeRO (stage 0).
     """
+    if job.stage == 0:
+        return {}
     device, host = _states(model, job)
     if one_memory:
-        device = {name: device.get(name, 0) + host.get(name, 0) for name in {**device, **host}}
-        host = {}
-    moments = {"optimizer": _share(model, job) * _MOMENTS}
+        device, host = {name: device.get(name, 0) + host.get(name, 0) for name in {**device, **host}}, {}
     on_host = job.offload_optimizer and not one_memory
-    device_step = device if on_host else {**device, **moments}
-    host_step = {**host, **moments} if on_host else host
+    moments = {"optimizer": _share(model, job) * _MOMENTS}
+    lasting = device if on_host else {**device, **moments}
+    lasting_host = {**host, **moments} if on_host else host
     batch = {"batch": plain.batch * job.micro_batches} if plain is not None else {}
     live = {"window": _window(model, job)} if job.stage == 3 else {}
-    on_the_way = {"in_flight": max(model.numels) * job.element_bytes}
+    reduced = _while_reducing(model, job)
+    in_forward = {**lasting, **batch, **live, **(reduced if job.micro_batches > 1 else {})}
+    after_backward = {**lasting, **batch, **live, **reduced}
     workspace = {"workspace": _sub_group(model, job) * (_OPTIMIZER_TEMPORARIES + (0 if on_host else _FP32))}
-    whole = {"gradients": sum(model.numels) * job.element_bytes} if job.stage < 2 and not job.offload_optimizer else {}
-    during = {**device_step, **batch, **live}
-    retained = {**during, **whole} if job.stage == 3 else {**during, **whole, **on_the_way}
     found: dict[str, Terms] = {
         "init.device_retained_bytes": device,
-        "backward.device_retained_bytes": retained,
-        "step.device_retained_bytes": {**device_step, **batch},
-        "step.device_peak_bytes": {**retained, **({} if on_host else workspace)},
+        "backward.device_retained_bytes": after_backward,
+        "step.device_retained_bytes": {**lasting, **batch},
+        "step.device_peak_bytes": {**after_backward, **({} if on_host else workspace)},
     }
     if plain is not None:
-        found["forward.device_retained_bytes"] = {**during, "activations": plain.forward_retained}
-        found["forward.device_peak_bytes"] = {**during, "activations": plain.forward_peak}
-        found["backward.device_peak_bytes"] = {**during, **whole, **on_the_way, "activations": plain.backward_peak}
+        on_the_way = {"in_flight": max(model.numels) * job.element_bytes}
+        found["forward.device_retained_bytes"] = {**in_forward, "activations": plain.forward_retained}
+        found["forward.device_peak_bytes"] = {**in_forward, "activations": plain.forward_peak}
+        found["backward.device_peak_bytes"] = {**after_backward, **on_the_way, "activations": plain.backward_peak}
     if host:
         found["init.host_retained_bytes"] = host
         for phase in ("forward", "backward", "step"):
-            found[f"{phase}.host_retained_bytes"] = host_step
-        found["step.host_peak_bytes"] = {**host_step, **workspace} if on_host else host_step
+            found[f"{phase}.host_retained_bytes"] = lasting_host
+        found["step.host_peak_bytes"] = {**lasting_host, **workspace} if on_host else lasting_host
     return found
-
-
-def model_states(model: Model, job: Job) -> int:
-    """Bytes of parameters, gradients and optimizer states on the device, as the paper's formulas and DeepSpeed's own
-    ``estimate_zero*_model_states_mem_needs`` count them."""
-    terms = ideal(model, job, None)["step.device_retained_bytes"]
-    return sum(terms.get(name, 0) for name in ("parameters", "master", "gradients", "optimizer"))
 
 
 def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
     """What stays from initialization on, on the device and on the host."""
     share, element = _share(model, job), job.element_bytes
     gradient = job.gradient_bytes or element
-    device: Terms = {"buckets": job.reduce_bucket_size * element}
+    device: Terms = {}
     host: Terms = {}
     if job.stage == 3:
         (host if job.offload_param else device)["parameters"] = share * element
         device["persistent"] = _persistent(model, job) * element
+        device["buckets"] = job.reduce_bucket_size * element
         if job.hpz_partition_size > 1:
             device["secondary"] = sum(-(-n // job.hpz_partition_size) for n in model.numels) * element
     else:
         device["parameters"] = sum(model.numels) * element
-        device["buckets"] *= 2  # one is filled while the other is reduced
     if job.offload_optimizer:  # fp32 gradients beside those that arrive in the parameters' type
         host["master"], host["gradients"] = share * _FP32, share * (_FP32 + gradient)
     else:
-        device["master"], device["gradients"] = share * _FP32, share * gradient
+        device["master"] = share * _FP32
+        if job.stage == 3:
+            device["gradients"] = share * gradient
     return device, host
 
 
+def _while_reducing(model: Model, job: Job) -> Terms:
+    """What is there from the first gradient to the step. Stage 3 has it all along."""
+    if job.stage == 3:
+        return {}
+    whole = sum(model.numels) * job.element_bytes
+    largest = max(model.numels) * job.element_bytes
+    kept = _share(model, job) * (job.gradient_bytes or job.element_bytes)
+    terms = {
+        "buckets": min(2 * job.reduce_bucket_size * job.element_bytes, whole),  # one is filled while one is reduced
+        "in_flight": largest,
+    }
+    if not job.offload_optimizer:
+        terms["gradients"] = max(whole, kept) if job.stage == 1 else kept
+    return terms
+
+
 def _share(model: Model, job: Job) -> int:
-    """Elements of which this rank holds the states. Stage 3 cuts each parameter by itself and pads it; below, all of them
-    are laid end to end first, and padded to twice the ranks so that messages are aligned."""
+    """Elements of which this rank holds the states. Stage 3 cuts each parameter by itself and pads it; below, all of
+    them are laid end to end first, and padded to twice the ranks so that messages are aligned."""
     if job.stage == 3:
         return sum(-(-n // job.world_size) for n in model.numels)
-    if job.stage == 0:
-        return sum(model.numels)
     return -(-sum(model.numels) // (2 * job.world_size)) * 2
 
 
@@ -208,8 +218,8 @@ def _persistent(model: Model, job: Job) -> int:
 
 
 def _window(model: Model, job: Job) -> int:
-    """Bytes of whole parameters: what is kept to be used again (or stays below max_live), what is fetched ahead, and the
-    module at work, which cannot do with less than its own."""
+    """Bytes of whole parameters: what is kept to be used again (or stays below max_live), what is fetched ahead, and
+    the module at work, which cannot do with less than its own."""
     partitioned = sum(model.numels) - _persistent(model, job)
     kept = max(job.max_live_parameters, job.max_reuse_distance)
     return min(partitioned, kept + job.prefetch_bucket_size + model.largest_module) * job.element_bytes

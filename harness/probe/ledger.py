@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
+from typing import Any
 
 #: The two memories, and where tensors are that have no bytes at all (on a ``meta`` device that nobody simulates), as
 #: indices of the figures here.
 DEVICE, HOST, NOWHERE = 0, 1, 2
 
 #: What happened to memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
-Event = Tuple[int, int, int, int]
+Event = tuple[int, int, int, int]
 
 
 class Entry(weakref.ref):  # type: ignore[type-arg]
     """A weak reference to a storage that knows what it weighs."""
 
-    __slots__ = ("key", "nbytes", "memory", "serial", "ghost")
+    __slots__ = ("ghost", "key", "memory", "nbytes", "serial")
 
     key: int
     nbytes: int
@@ -39,13 +40,13 @@ class StorageLedger:
     """
 
     def __init__(self, *, trace: bool = False) -> None:
-        self.live: List[int] = [0, 0, 0]
-        self.peak: List[int] = [0, 0, 0]
-        self.entries: Dict[int, Entry] = {}
+        self.live: list[int] = [0, 0, 0]
+        self.peak: list[int] = [0, 0, 0]
+        self.entries: dict[int, Entry] = {}
         self.phase = 0
-        self.trace: Optional[List[Event]] = [] if trace else None
+        self.trace: list[Event] | None = [] if trace else None
         self._serial = 0
-        self._freed: Deque[Any] = collections.deque()
+        self._freed: collections.deque[Any] = collections.deque()
 
     def add(self, storage: Any, memory: int, ghost: bool = False) -> None:
         """Books a storage that an operator returned; one that is known already is checked for a changed size."""
@@ -67,7 +68,7 @@ class StorageLedger:
         self.entries[key] = entry
         self._grow(entry, nbytes)
 
-    def adopt(self, storages: Iterable[Tuple[Any, int]]) -> None:
+    def adopt(self, storages: Iterable[tuple[Any, int]]) -> None:
         """Books storages that were there before anybody looked."""
         for storage, memory in storages:
             self.add(storage, memory)
@@ -90,10 +91,11 @@ class StorageLedger:
         """Books the frees that are waiting."""
         freed, entries, live = self._freed, self.entries, self.live
         while freed:
-            entry = freed.popleft()
+            entry: Entry = freed.popleft()
             live[entry.memory] -= entry.nbytes
-            if entries.get(entry.key) is entry:
-                del entries[entry.key]
+            key = entry.key
+            if entries.get(key) is entry:
+                del entries[key]
             if self.trace is not None:
                 self.trace.append((entry.serial, -entry.nbytes, entry.memory, self.phase))
 

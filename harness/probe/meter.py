@@ -2,10 +2,10 @@
 
 What is counted, exactly:
 
-- *Memory*: every storage from the moment an operator returns it until its last owner lets go, requested bytes, without an
-  allocator's rounding. Scratch memory that a kernel takes and gives back inside itself is not seen.
-- *The garbage collector's timing is taken out*: it runs at both ends of a phase and never within one, so reference cycles
-  count in the peak of the phase that made them, and never in what is retained.
+- *Memory*: every storage from the moment an operator returns it until its last owner lets go, requested bytes, without
+  an allocator's rounding. Scratch memory that a kernel takes and gives back inside itself is not seen.
+- *The garbage collector's timing is taken out*: it runs at both ends of a phase and never within one, so reference
+  cycles count in the peak of the phase that made them, and never in what is retained.
 - *A communication thread's timing is taken out*: a collective is finished, and let go of by its thread, before the
   operator returns. The handle that the caller gets holds the outputs, as NCCL's and gloo's do, and nothing else.
 - *Op launches*: dispatched operators, except views and those that only make room (see `harness.probe.operators`).
@@ -28,15 +28,15 @@ from harness.probe import operators
 from harness.probe.ledger import DEVICE, HOST, NOWHERE, StorageLedger
 from harness.probe.wire import PhaseReading
 
-#: How long a communication thread may take to let go of a finished collective's tensors before they are counted as held.
+#: How long a communication thread may take to let go of a finished collective's tensors; after that they are held.
 _RELEASE_LIMIT_S = 5.0
 
 
 class TorchMeter(TorchDispatchMode):
     """Implements `harness.probe.framework.Meter` with a dispatch mode.
 
-    ``device`` is the type of device whose memory is the device's (``cpu``, ``cuda`` or ``meta``); everything else is host
-    memory. With ``trace=True``, ``ledger.trace`` is the list of every allocation and free in order.
+    ``device`` is the type of device whose memory is the device's (``cpu``, ``cuda`` or ``meta``); everything else is
+    host memory. With ``trace=True``, ``ledger.trace`` is the list of every allocation and free in order.
     """
 
     def __init__(self, device: str = "cpu", *, trace: bool = False) -> None:
@@ -154,7 +154,7 @@ class TorchMeter(TorchDispatchMode):
         if finished is None:
             return out  # a torch whose handles cannot be made from Python: the real one then
         del work
-        replaced = finished if position is None else tuple([*out[:position], finished, *out[position + 1 :]])
+        replaced = finished if position is None else (*out[:position], finished, *out[position + 1 :])
         holds = {id(tensor): 0 for tensor in involved}
         for tensor in outputs:
             if id(tensor) in holds:

@@ -5,8 +5,8 @@ Everything is read off the operator itself (its name and schema) or off torch's 
 
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch.utils import flop_counter
@@ -16,7 +16,7 @@ from torch.utils import flop_counter
 #: The payload of a collective is the size that nccl-tests divides by time: the whole message as the largest side of it
 #: sees it, so the *output* of an all-gather, the *input* of a reduce-scatter, and the one buffer of the others
 #: (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
-COLLECTIVES: Dict[str, Tuple[str, Tuple[int, ...]]] = {
+COLLECTIVES: dict[str, tuple[str, tuple[int, ...]]] = {
     "_allgather_base_": ("all_gather", (0,)),
     "allgather_": ("all_gather", (0,)),
     "allgather_coalesced_": ("all_gather", (0,)),
@@ -57,7 +57,7 @@ _ADOPTS = {"lift_fresh", "set_", "resize_", "resize_as_", "data"}
 class Traits:
     """What one operator does, looked up once."""
 
-    __slots__ = ("name", "kind", "payload", "launches", "flops", "returns_storage", "point_to_point")
+    __slots__ = ("flops", "kind", "launches", "name", "payload", "point_to_point", "returns_storage")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -72,13 +72,13 @@ class Traits:
         is_view = bool(aliases) and all(aliases) and not writes
         #: Kernels a device launches for it: one, or none for views and what only makes room.
         self.launches = 0 if is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") else 1
-        self.flops: Optional[Callable[..., int]] = _flop_formula(func)
+        self.flops: Callable[..., int] | None = _flop_formula(func)
         #: Whether it can return memory that was not there before. An ``out=`` argument can be resized.
         out_argument = any(getattr(a, "is_out", False) for a in schema.arguments)
         self.returns_storage = not (is_view or (writes and all(aliases))) or out_argument or self.name in _ADOPTS
 
 
-_TRAITS: Dict[Any, Traits] = {}
+_TRAITS: dict[Any, Traits] = {}
 
 
 def traits(func: Any) -> Traits:
@@ -89,7 +89,7 @@ def traits(func: Any) -> Traits:
     return known
 
 
-def payload_bytes(what: Traits, args: Tuple[Any, ...]) -> int:
+def payload_bytes(what: Traits, args: tuple[Any, ...]) -> int:
     """Bytes of one collective, by the convention of `COLLECTIVES`."""
     return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
 
@@ -103,11 +103,11 @@ def tensors_in(value: Any) -> Iterable[torch.Tensor]:
             yield from tensors_in(item)
 
 
-def _flop_formula(func: Any) -> Optional[Callable[..., int]]:
+def _flop_formula(func: Any) -> Callable[..., int] | None:
     """torch's own formula for an operator, and the same formula for the attention kernels that torch counts on other
     devices only."""
     packet = func._overloadpacket
-    formula: Optional[Callable[..., int]] = flop_counter.flop_registry.get(packet)
+    formula: Callable[..., int] | None = flop_counter.flop_registry.get(packet)
     name = func._schema.name.partition("::")[2]
     if formula is None and name == "_scaled_dot_product_flash_attention_for_cpu":
         return flop_counter.flop_registry.get(torch.ops.aten._scaled_dot_product_flash_attention)

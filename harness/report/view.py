@@ -105,10 +105,11 @@ def reproduce(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
     stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
     axes = [axis for axis in varied_axes(stacks) if axis != "python"]
     if not axes:
-        axes = [axis for axis in ("deepspeed", *AXES) if axis in stack.versions][:1]
+        axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
     words = ["nox", "-s", "regress", "--"]
     for axis in axes:
-        words += [f"--{axis}", ",".join(dict.fromkeys(version(one, axis) for one in stacks))]
+        spec = ",".join(dict.fromkeys(version(one, axis) for one in stacks))
+        words += [f"--{axis}", spec] if axis in AXES else ["--with", f"{axis}={spec}"]
     if baseline is not None and len(axes) == 1:
         words += ["--baseline", version(baseline, axes[0])]
     words += ["--scenario", finding.scenario, "--variant", finding.variant, "--device", finding.device, "--fresh"]

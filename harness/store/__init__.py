@@ -1,6 +1,7 @@
 """Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
 
-from harness.store.folder import Loaded, Store, newest, write_atomically
+from harness.store.atomic import write_atomically
+from harness.store.folder import Loaded, Store, newest
 from harness.store.schema import SCHEMA, content_key, detail_hashes, key_of
 
 __all__ = [

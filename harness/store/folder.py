@@ -3,6 +3,7 @@
     RESULTS/<stack id>/<scenario>/<variant>/<device>-<key>.json             the first run of this content
     RESULTS/<stack id>/<scenario>/<variant>/<device>-<key>-<session>.json   a later one of the same content
     ... .benchmark.json                                                     the same run, for pytest-benchmark's tools
+    RESULTS/details/                                                        see `harness.store.details`
 
 ``key`` is the start of the content key (see `harness.store.schema.content_key`). What cannot be read is reported, one
 line each, and left as it is: it is somebody's measurement.
@@ -12,28 +13,32 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from harness.errors import ResultsError, UsageError
 from harness.model import Cell, Result
 from harness.probe.wire import Detail
-from harness.store import schema
+from harness.store import bulk, details, schema
+from harness.store.atomic import write_atomically
+from harness.store.details import Details
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,199}")
 
 _BENCHMARK = ".benchmark.json"
 
-#: Read of a file at first: more than the head of a result with tens of ranks.
-_HEAD_BYTES = 1 << 15
+#: More than most results take.
+_MOST_FILES_BYTES = 1 << 15
+
+_T = TypeVar("_T")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +53,7 @@ class Store:
 
     def __init__(self, folder: str) -> None:
         self.folder = os.path.abspath(folder)
+        self._details = Details(self.folder)
 
     def check_writable(self) -> None:
         """Find out before hours of measurement whether results can be kept. Raises ResultsError."""
@@ -58,18 +64,24 @@ class Store:
 
     def write(self, result: Result, detail: Detail | None = None, benchmark: Mapping[str, Any] | None = None) -> str:
         """Store one run; returns its file. Raises ResultsError, UsageError for a name that is no file name."""
-        stem = self._stem(result.cell, schema.key_of(result))
-        if os.path.exists(f"{stem}.json"):
-            stem = f"{stem}-{_checked(result.session, 'session')}"
-        file = f"{stem}.json"
+        file = self.file_of(result)
+        if os.path.exists(file):
+            file = f"{file.removesuffix('.json')}-{_checked(result.session, 'session')}.json"
         if os.path.exists(file):
             raise ResultsError("there already, and results are never overwritten", where=file, hint="move it away")
         with self._explained(file):
             os.makedirs(os.path.dirname(file), exist_ok=True)
-            if benchmark is not None:  # first: a result whose companion is missing would never get it
-                write_atomically(f"{stem}{_BENCHMARK}", json.dumps(benchmark, indent=1).encode())
-            write_atomically(file, schema.encode(result, detail))
+            # The result comes last: one whose companions are missing would never get them.
+            if detail is not None:
+                self._details.write(detail)
+            if benchmark is not None:
+                write_atomically(f"{file.removesuffix('.json')}{_BENCHMARK}", json.dumps(benchmark, separators=(",", ":")).encode())
+            write_atomically(file, schema.encode(result))
         return file
+
+    def file_of(self, result: Result) -> str:
+        """Where the first result of this content belongs. Raises UsageError for a name that is no file name."""
+        return f"{self._stem(result.cell, schema.key_of(result))}.json"
 
     def of_cell(self, cell: Cell, key: str) -> Loaded:
         """Every run of this content, oldest first."""
@@ -94,43 +106,45 @@ class Store:
 
     def stream(self, problem: Callable[[str], None], stacks: Iterable[str] | None = None) -> Iterator[Result]:
         """As `load`, one after another, for more results than fit into memory. ``problem`` is told what is left out."""
-        folders = [self.folder] if stacks is None else [os.path.join(self.folder, _checked(s, "stack")) for s in stacks]
-        return self._stream((file for folder in folders for file in _result_files(folder)), problem)
+        for results in self.map(list, problem, stacks):
+            yield from results
+
+    def map(
+        self,
+        function: Callable[[Iterator[Result]], _T],
+        problem: Callable[[str], None],
+        stacks: Iterable[str] | None = None,
+    ) -> Iterator[_T]:
+        """``function`` of the results, some hundreds at a time, in order.
+
+        Where there are many, several processes read and apply it, so it must be a module's own function, and what it
+        returns must be small and picklable.
+        """
+        names = self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]
+        work = functools.partial(_read_folders, function)
+        for value, problems in bulk.in_order(work, self._workloads(names)):
+            for file, why in problems:
+                problem(f"{self._shown(file)}: {why}")
+            yield value
+
+    def _workloads(self, stacks: Iterable[str]) -> Iterator[str]:
+        """Folders of workloads, in order; whatever else lies among them is no result."""
+        for stack in stacks:
+            for scenario in _folders(os.path.join(self.folder, stack)):
+                yield from _folders(scenario)
 
     def stack_ids(self) -> list[str]:
         """The stacks that have results, sorted."""
-        try:
-            with os.scandir(self.folder) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir() and _SAFE.fullmatch(entry.name))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise _cannot(error, self.folder) from None
+        names = [os.path.basename(folder) for folder in _folders(self.folder)]
+        return [name for name in names if name != details.FOLDER and _SAFE.fullmatch(name)]
 
     def _read(self, files: Iterable[str]) -> Loaded:
-        problems: list[str] = []
-        results = tuple(self._stream(files, problems.append))
-        return Loaded(results=results, problems=tuple(problems))
-
-    def _stream(self, files: Iterable[str], problem: Callable[[str], None]) -> Iterator[Result]:
-        """These files, in order. What cannot be read becomes a problem, never an error."""
-        for file in files:
-            try:
-                result = schema.decode(_read_head(file))
-            except schema.NotAResult as error:
-                problem(f"{self._shown(file)}: {error}")
-            except OSError as error:
-                problem(f"{self._shown(file)}: {error.strerror}")
-            else:
-                yield result
+        results, problems = _read_files(list, files)
+        return Loaded(results=tuple(results), problems=tuple(f"{self._shown(file)}: {why}" for file, why in problems))
 
     def detail(self, result: Result) -> Detail | None:
-        """What `load` left out of a result; None where its file is gone or damaged."""
-        stem = self._stem(result.cell, schema.key_of(result))
-        for file in (f"{stem}-{result.session}.json", f"{stem}.json"):
-            with contextlib.suppress(OSError, schema.NotAResult):
-                return schema.decode_detail(Path(file).read_bytes())
-        return None
+        """What explains a result's figures; None where it has none, or its files are gone or damaged."""
+        return self._details.read(result.detail_sha256)
 
     def _stem(self, cell: Cell, key: str) -> str:
         parts = [_checked(cell.stack.id, "stack"), _checked(cell.scenario, "scenario")]
@@ -148,26 +162,6 @@ class Store:
             raise _cannot(error, file) from None
 
 
-def write_atomically(file: str, data: bytes) -> None:
-    """Replace ``file`` by ``data`` so that a reader, or a crash at any moment, sees the old or the new, never a part.
-
-    Raises OSError.
-    """
-    folder = os.path.dirname(os.path.abspath(file))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".partial-")
-    try:
-        with open(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide it from whoever publishes the folder
-        os.replace(temporary, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 def newest(results: Iterable[Result]) -> dict[str, Result]:
     """Cell id -> its newest result."""
     found: dict[str, Result] = {}
@@ -178,31 +172,61 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
     return found
 
 
-def _result_files(folder: str) -> Iterator[str]:
-    """Result files below a folder, in a stable order. Links are not followed, dot files not looked at."""
+#: What a function made of the files that were read, and what could not be: file and reason.
+_Read = tuple[_T, list[tuple[str, str]]]
+
+
+def _read_folders(function: Callable[[Iterator[Result]], _T], folders: Iterable[str]) -> _Read[_T]:
+    return _read_files(function, (file for folder in folders for file in _result_files(folder)))
+
+
+def _read_files(function: Callable[[Iterator[Result]], _T], files: Iterable[str]) -> _Read[_T]:
+    """``function`` of the results in these files, in order. What cannot be read becomes a problem, never an error."""
+    problems: list[tuple[str, str]] = []
+
+    def results() -> Iterator[Result]:
+        for file in files:
+            try:
+                yield schema.decode(_read(file))
+            except schema.NotAResult as error:
+                problems.append((file, str(error)))
+            except OSError as error:
+                problems.append((file, error.strerror or "cannot be read"))
+
+    return function(results()), problems
+
+
+def _result_files(folder: str) -> list[str]:
+    """Files of results in the folder of a workload, sorted. Hidden ones are not looked at."""
     try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+        names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
     except OSError as error:
         raise _cannot(error, folder) from None
-    for entry in found:
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _result_files(entry.path)
-        elif entry.name.endswith(".json") and not entry.name.endswith(_BENCHMARK):
-            yield entry.path
+    wanted = (name for name in names if name.endswith(".json") and not name.endswith(_BENCHMARK))
+    return [f"{folder}/{name}" for name in sorted(wanted) if not name.startswith(".")]
 
 
-def _read_head(file: str) -> bytes:
+def _folders(folder: str) -> list[str]:
+    """Folders in a folder, sorted. Links are not followed, hidden ones not looked at; no folder has none."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [e.path for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _cannot(error, folder) from None
+    return sorted(found)
+
+
+def _read(file: str) -> bytes:
+    """The whole file, with as few calls of the system as can be."""
     handle = os.open(file, os.O_RDONLY)
     try:
-        data = os.read(handle, _HEAD_BYTES)
-        if len(data) == _HEAD_BYTES and not schema.has_whole_head(data):
-            with open(handle, "rb", closefd=False) as stream:
-                data += stream.read()
+        data = os.read(handle, _MOST_FILES_BYTES)
+        while len(data) % _MOST_FILES_BYTES == 0 and (more := os.read(handle, _MOST_FILES_BYTES)):
+            data += more
         return data
     finally:
         os.close(handle)

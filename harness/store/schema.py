@@ -1,7 +1,8 @@
 """One result as bytes, and back: the schema of the files under ``results/``.
 
 History of the schema
-    1  2026-11  First. Line one is `harness.model.Result`, line two its ``detail`` (`harness.probe.wire.Detail`).
+    1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail (`harness.probe.wire.Detail`)
+                are in files of their own, named by the hashes in ``detail_sha256`` (see `harness.store.details`).
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -9,6 +10,7 @@ never rewritten to a newer schema: it is what was measured.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,9 +21,6 @@ from harness.model import Cell, Hardware, Outcome, Result
 from harness.probe.wire import Detail, RunRecord
 
 SCHEMA = 1
-
-#: Where the detail starts. A line of its own, so that who wants figures only need not read it: it is most of the file.
-_DETAIL = b',\n"detail":'
 
 _GIB = 1 << 30
 
@@ -55,31 +54,25 @@ class _Result1(msgspec.Struct, kw_only=True, gc=False):
     detail_sha256: dict[str, str] = {}
 
 
-class _DetailOnly(msgspec.Struct):
-    detail: Detail
-
-
 _head = msgspec.json.Decoder(_Head)
 _result_1 = msgspec.json.Decoder(_Result1)
 _cell = msgspec.json.Decoder(Cell)
 _hardware = msgspec.json.Decoder(Hardware)
 _installed = msgspec.json.Decoder(dict[str, str])
-_detail_only = msgspec.json.Decoder(_DetailOnly)
+_detail = msgspec.json.Decoder(Detail)
 
 
-def encode(result: Result, detail: Detail | None) -> bytes:
+def encode(result: Result) -> bytes:
     """The whole file."""
-    return _encoder.encode(result)[:-1] + _DETAIL + _encoder.encode(detail or Detail()) + b"}\n"
+    return _encoder.encode(result) + b"\n"
 
 
 def decode(data: bytes) -> Result:
-    """The result in ``data``, which may be cut off anywhere in its detail. Raises NotAResult."""
-    end = data.find(_DETAIL)
-    light = data if end < 0 else data[:end] + b"}"
+    """The result in ``data``. Raises NotAResult."""
     try:
-        if light.startswith(b'{"schema":1,'):  # what nearly every file starts with
-            return _load_1(light)
-        schema = _head.decode(light).schema
+        if data.startswith(b'{"schema":1,'):  # what nearly every file starts with
+            return _load_1(data)
+        schema = _head.decode(data).schema
     except msgspec.DecodeError as error:
         raise NotAResult(f"not a result, or damaged: {error}") from None
     if schema > SCHEMA:
@@ -89,30 +82,27 @@ def decode(data: bytes) -> Result:
     if schema not in _LOADERS:
         raise NotAResult(f"not a result: there never was a schema {schema}")
     try:
-        return _LOADERS[schema](light)
+        return _LOADERS[schema](data)
     except msgspec.DecodeError as error:
         raise NotAResult(f"damaged: {error}") from None
 
 
-def has_whole_head(data: bytes) -> bool:
-    """Whether ``data``, the start of a file, holds all that `decode` needs."""
-    return _DETAIL in data
+def encode_parts(detail: Detail) -> dict[str, bytes]:
+    """Part of a detail -> its bytes, which are the same for equal parts."""
+    return {field.name: _encoder.encode(getattr(detail, field.name)) for field in dataclasses.fields(Detail)}
 
 
-def decode_detail(data: bytes) -> Detail:
-    """The detail in a whole file. Raises NotAResult."""
+def decode_parts(parts: Mapping[str, bytes]) -> Detail:
+    """The reverse of `encode_parts`. Raises NotAResult."""
     try:
-        return _detail_only.decode(data).detail
+        return _detail.decode(b"{" + b",".join(b'"%b":%b' % (name.encode(), part) for name, part in parts.items()) + b"}")
     except msgspec.DecodeError as error:
         raise NotAResult(f"damaged: {error}") from None
 
 
 def detail_hashes(detail: Detail) -> dict[str, str]:
     """Part of the detail -> hash, for `Result.detail_sha256`."""
-    return {
-        part: hashlib.sha256(_encoder.encode(getattr(detail, part))).hexdigest()
-        for part in ("configuration", "host_functions", "warnings")
-    }
+    return {name: hashlib.sha256(part).hexdigest() for name, part in sorted(encode_parts(detail).items())}
 
 
 def content_key(cell: Cell, *, lock_sha256: str, code_sha256: str, probe_sha256: str, hardware: Hardware) -> str:
@@ -151,8 +141,8 @@ def key_of(result: Result) -> str:
     )
 
 
-def _load_1(light: bytes) -> Result:
-    raw = _result_1.decode(light)
+def _load_1(data: bytes) -> Result:
+    raw = _result_1.decode(data)
     return Result(
         schema=raw.schema,
         cell=_shared(_cell, raw.cell),

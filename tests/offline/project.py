@@ -88,8 +88,8 @@ class Project:
 
     @property
     def results_files(self) -> list[str]:
-        """Every file of the results folder, without the keys that depend on the machine."""
-        files = [file.relative_to(self.results).as_posix() for file in self.results.rglob("*") if file.is_file()]
+        """Every run's files in the results folder, without the keys that depend on the machine."""
+        files = [file.relative_to(self.results).as_posix() for file in self.results.rglob("*.json")]
         return sorted(re.sub(r"-[0-9a-f]{12}", "-KEY", file) for file in files)
 
     def configure(self, *versions: str, baseline: str = "", rounds: int = 0, text: str = "", **values: object) -> None:
@@ -137,10 +137,11 @@ class Project:
         assert file.exists(), said.err
         return Report(said, json.loads(file.read_bytes()))
 
-    def processes(self) -> list[str]:
-        """Command lines of all processes, whoever started them, that run in one of this project's environments or for
-        it: what must be empty once a command has ended."""
+    def running(self) -> list[tuple[int, str]]:
+        """Number and command line of every process, whoever started it, that runs in one of this user's environments
+        or in this project: what must be none once a command has ended."""
         found = []
+        places = (str(self.work), str(self.folder))
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
@@ -148,9 +149,13 @@ class Project:
                 state = (process / "stat").read_text().rpartition(")")[2].split()[0]
             except OSError:
                 continue  # it has ended meanwhile
-            if state != "Z" and (str(self.work) in command or folder.startswith((str(self.work), str(self.folder)))):
-                found.append(command)
+            if state != "Z" and (str(self.work) in command or folder.startswith(places)):
+                found.append((int(process.name), command))
         return found
+
+    def processes(self) -> list[str]:
+        """Command lines of those."""
+        return [command for _, command in self.running()]
 
 
 def without_times(report: dict[str, Any]) -> Any:

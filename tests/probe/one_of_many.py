@@ -1,4 +1,7 @@
-"""One training job as one rank of N, in a forked process, on real CPU tensors or simulated. Needs a measured environment."""
+"""One training job as one rank of N, in a forked process, on real CPU tensors or simulated.
+
+Needs a measured environment.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ def preload() -> None:
 
 
 def train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
-    """Every phase of ``STEPS`` steps and what it measured: ``{"init": {...}, "0.forward": {...}, ...}``, with the peak over
-    both memories together as ``peak_bytes`` and the bytes of the model's buffers as ``buffers`` of ``init``."""
+    """Every phase of ``STEPS`` steps and what it measured: ``{"init": {...}, "0.0.forward": {...}, ...}``, with the
+    peak over both memories together as ``peak_bytes`` and the bytes of the model's buffers as init's ``buffers``."""
     return _forked(lambda: _train(parameters, device))
 
 
@@ -67,8 +70,9 @@ def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
             walk(training, numbered)
         readings["init"]["buffers"] = sum(b.nbytes for b in training._engine.module.buffers())
         trace: list[Event] = meter.ledger.trace  # type: ignore[attr-defined]
-    for name, peak in zip(names, _peaks(trace)):
-        readings[name]["peak_bytes"] = peak
+    peaks = _peaks(trace, len(names))
+    for number, name in enumerate(names, start=1):
+        readings[name]["peak_bytes"] = peaks[number]
     return readings
 
 
@@ -87,23 +91,29 @@ def _surroundings(parameters: dict[str, Any], device: str) -> Iterator[Meter]:
     from harness.probe.sim.deepspeed_release import ranks_agree
 
     world_size = parameters["world_size"]
-    os.environ.update(RANK="0", LOCAL_RANK="0", LOCAL_SIZE="8", WORLD_SIZE=str(world_size), DSREGRESS_RENDEZVOUS="env://")
+    os.environ.update(
+        RANK="0", LOCAL_RANK="0", LOCAL_SIZE="8", WORLD_SIZE=str(world_size), DSREGRESS_RENDEZVOUS="env://"
+    )
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
     dist.init_process_group("fake", rank=0, world_size=world_size, store=FakeStore())
     with ranks_agree():
         yield TorchMeter("cpu", trace=True)
 
 
-def _peaks(trace: list[Event]) -> list[int]:
-    """Peak of both memories together, phase by phase."""
-    live = 0
-    peaks: dict[int, int] = {}
+def _peaks(trace: list[Event], phases: int) -> list[int]:
+    """Peak of both memories together by the phase's number; 0 is what was before the first."""
+    live, at = 0, 0
+    peaks = [0] * (phases + 1)
     for _, nbytes, memory, phase in trace:
+        for entered in range(at + 1, phase + 1):
+            peaks[entered] = live
+        at = phase
         if memory != NOWHERE:
-            peaks.setdefault(phase, live)
             live += nbytes
             peaks[phase] = max(peaks[phase], live)
-    return [peaks[phase] for phase in sorted(peaks) if phase]
+    for entered in range(at + 1, phases + 1):
+        peaks[entered] = live
+    return peaks
 
 
 def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

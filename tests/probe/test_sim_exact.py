@@ -61,13 +61,24 @@ def test_zero3_holds_the_same_bytes_as_real_tensors_in_every_phase(model: str, c
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("gradient_checkpointing", ["none", "reentrant", "non_reentrant"])
-@pytest.mark.parametrize("changes", [{"zero_stage": 0}, {"zero_stage": 1}, {"zero_stage": 2}, {"zero_init": False}], ids=str)
+@pytest.mark.parametrize(
+    ("changes", "gradient_checkpointing"),
+    [
+        ({"zero_stage": 2}, "none"),
+        ({"zero_stage": 2}, "reentrant"),
+        ({"zero_stage": 2}, "non_reentrant"),
+        ({"zero_stage": 1}, "none"),
+        ({"zero_stage": 1}, "non_reentrant"),
+        ({"zero_stage": 0}, "non_reentrant"),
+        ({"zero_init": False}, "non_reentrant"),
+    ],
+    ids=str,
+)
 def test_a_model_built_on_the_host_holds_the_same_bytes_once_it_has_moved(
     model: str, changes: dict[str, Any], gradient_checkpointing: str
 ) -> None:
-    """While it moves, a copy is in flight that does not exist where host and device are one; and what a module keeps of a
-    buffer beside the buffer itself (rotary embeddings do) stays behind."""
+    """While it moves, a copy is in flight that does not exist where host and device are one; and what a module keeps of
+    a buffer beside the buffer itself (rotary embeddings do) stays behind."""
     real, simulated = both(model=model, gradient_checkpointing=gradient_checkpointing, **changes)
     left_behind = held(simulated["init"]) - held(real["init"])
     assert left_behind in (0, simulated["init"]["buffers"])
@@ -89,9 +100,7 @@ def test_offload_holds_the_same_bytes_but_on_the_host(model: str, changes: dict[
             assert simulated[phase]["collectives"] == expected["collectives"], phase
     step = simulated["1.0.step"]
     assert step["host_retained_bytes"] > step["device_retained_bytes"]
-    without = one_of_many.train(
-        {**one_of_many.SMALL, "model": model, "gradient_checkpointing": "non_reentrant"}, "sim"
-    )
+    without = one_of_many.train({**one_of_many.SMALL, "model": model, "gradient_checkpointing": "non_reentrant"}, "sim")
     assert without["1.0.step"]["host_retained_bytes"] < 1024
 
 

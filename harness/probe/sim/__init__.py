@@ -2,9 +2,9 @@
 
 ``Simulation`` is the whole of it to an adapter::
 
-    simulation = Simulation(rank=0, world_size=32)   # after the framework's modules are imported, before it does anything
+    simulation = Simulation(rank=0, world_size=32)  # the framework's modules are imported, but it has done nothing yet
     with simulation, simulation.meter as meter:
-        ...                                          # init_distributed, build, initialize, forward, backward, step
+        ...  # init_distributed, build, initialize, forward, backward, step
 """
 
 from __future__ import annotations

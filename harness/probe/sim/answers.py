@@ -1,15 +1,16 @@
 """What to answer when a program asks for the value of a tensor that has none.
 
 Frameworks ask for values to keep books: is there an overflow, what is the norm of the gradients, do the ranks agree. A
-healthy job has one answer to each (no; something finite; yes), and it changes neither memory nor communication, so these are
-answered. Anybody else who asks makes a decision that the simulation cannot know: an error names the place.
+healthy job has one answer to each (no; something finite; yes), and it changes neither memory nor communication, so
+these are answered. Anybody else who asks makes a decision that the simulation cannot know: an error names the place.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from types import FrameType
-from typing import Any, Iterator, Optional
+from typing import Any
 
 import torch
 
@@ -22,7 +23,14 @@ _BOOKKEEPERS = ("deepspeed", "torch.optim", "torch.nn.utils", "accelerate", "har
 _FAULT_WORDS = ("overflow", "inf", "nan")
 
 #: Comparisons of one value with a number, which are answered as if the value were `HEALTHY`.
-COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne}
+COMPARISONS = {
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
 
 #: What norms and losses of a healthy job are taken to be: finite and positive.
 HEALTHY = 1.0
@@ -55,7 +63,7 @@ def equal() -> bool:
     return True
 
 
-def _integer(tensor: torch.Tensor, frame: Optional[FrameType]) -> int:
+def _integer(tensor: torch.Tensor, frame: FrameType | None) -> int:
     if tensor.dtype == torch.uint8:  # how flags travel through a collective
         return 0
     raise SimulationError(
@@ -63,12 +71,12 @@ def _integer(tensor: torch.Tensor, frame: Optional[FrameType]) -> int:
     )
 
 
-def _keeps_books(frame: Optional[FrameType]) -> bool:
+def _keeps_books(frame: FrameType | None) -> bool:
     module = str(frame.f_globals.get("__name__", "")) if frame is not None else ""
     return any(module == name or module.startswith(name + ".") for name in _BOOKKEEPERS)
 
 
-def _functions(frame: Optional[FrameType]) -> Iterator[str]:
+def _functions(frame: FrameType | None) -> Iterator[str]:
     """Names of the functions that are asking, outwards as long as they belong to a framework."""
     while frame is not None and _keeps_books(frame):
         yield frame.f_code.co_name

@@ -1,14 +1,14 @@
 """Attention as the kernel that a GPU would run, instead of the one that the meta device falls back to.
 
-`torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes out
-the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash attention
-for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32; the score
-matrix else. Both kernels return the output and one fp32 number per row (the log-sum-exp).
+`torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes
+out the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash
+attention for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32;
+the score matrix else. Both kernels return the output and one fp32 number per row (the log-sum-exp).
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -22,10 +22,10 @@ def on_gpu(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attn_mask: Optional[torch.Tensor] = None,
+    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: Optional[float] = None,
+    scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """The output of the kernel that a GPU would run; shapes as `scaled_dot_product_attention`."""
@@ -53,10 +53,10 @@ def on_cpu(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attn_mask: Optional[torch.Tensor] = None,
+    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: Optional[float] = None,
+    scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """The output of the kernel that the CPU would run: what ``cpu`` mode is compared with to the byte."""

@@ -6,7 +6,6 @@ import dis
 import os
 import sys
 from types import FrameType
-from typing import Optional
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _OURS = (_HERE, os.path.join(os.path.dirname(_HERE), "meter.py"))
@@ -16,14 +15,14 @@ class SimulationError(RuntimeError):
     """The program asked for something that tensors without storage do not have."""
 
 
-def caller(skip: str = "") -> Optional[FrameType]:
-    """The innermost frame that is neither the simulation's nor torch's own (``torch.optim`` and ``torch.nn.utils`` count
-    as the program's: they ask for values)."""
-    frame: Optional[FrameType] = sys._getframe(1)
+def caller() -> FrameType | None:
+    """The innermost frame that is neither the simulation's nor torch's own (``torch.optim`` and ``torch.nn.utils``
+    count as the program's: they ask for values)."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         theirs = module == "torch" or module.startswith("torch.")
-        if theirs and (module.startswith("torch.optim") or module.startswith("torch.nn.utils")):
+        if theirs and module.startswith(("torch.optim", "torch.nn.utils")):
             theirs = False
         if not theirs and not frame.f_code.co_filename.startswith(_OURS):
             return frame
@@ -31,7 +30,7 @@ def caller(skip: str = "") -> Optional[FrameType]:
     return None
 
 
-def place(frame: Optional[FrameType]) -> str:
+def place(frame: FrameType | None) -> str:
     """``transformers/models/x.py:123 in forward``: the last three parts of the path, the line, the function."""
     if frame is None:
         return "an unknown place"
@@ -40,7 +39,7 @@ def place(frame: Optional[FrameType]) -> str:
 
 
 def says(frame: FrameType, word: str) -> bool:
-    """Whether the statement that a frame is executing has the literal ``word`` in it, as far as it has been evaluated."""
+    """Whether the statement that a frame is executing has the literal ``word`` in it, up to where it has got."""
     executed = [i for i in dis.get_instructions(frame.f_code) if i.offset <= frame.f_lasti]
     for instruction in reversed(executed):
         if instruction.opname.startswith(("STORE_", "POP_TOP", "RETURN_")):

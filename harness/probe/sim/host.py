@@ -1,12 +1,13 @@
 """Host memory that is counted but not touched.
 
-Offloaded optimizer states of a 70B model are tens of gigabytes of CPU tensors. Here they are real CPU tensors on pages that
-the kernel never has to provide: an anonymous mapping without reservation, which costs address space alone as long as nobody
-writes to it. Such a tensor is a *ghost*: it has a device, a shape, a dtype and a storage like any other, so every code path
-that asks for those behaves as it would; operators on it are answered from its geometry and not run.
+Offloaded optimizer states of a 70B model are tens of gigabytes of CPU tensors. Here they are real CPU tensors on pages
+that the kernel never has to provide: an anonymous mapping without reservation, which costs address space alone as long
+as nobody writes to it. Such a tensor is a *ghost*: it has a device, a shape, a dtype and a storage like any other, so
+every code path that asks for those behaves as it would; operators on it are answered from its geometry and not run.
 
-A CPU tensor becomes a ghost by its origin: it is large and new, or something that is a ghost or on the device was copied or
-computed into it. Small CPU tensors that the program filled itself (token ids, flags, step counts) stay real and can be read.
+A CPU tensor becomes a ghost by its origin: it is large and new, or something that is a ghost or on the device was
+copied or computed into it. Small CPU tensors that the program filled itself (token ids, flags, step counts) stay real
+and can be read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def like(meta: torch.Tensor) -> torch.Tensor:
     if nbytes < _MAPPED_BYTES:
         storage: Any = torch.UntypedStorage(nbytes, device="cpu")
     else:
-        pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000))
+        pages = mmap.mmap(
+            -1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+        )
         storage = torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
     empty = torch.empty(0, dtype=meta.dtype, device="cpu")
     return empty.set_(storage, meta.storage_offset(), meta.size(), meta.stride())

@@ -1,7 +1,7 @@
 """The dispatch mode of a simulation: runs operators on shapes, answers what has no data, and keeps the books.
 
-Every operator has a plan, made when it is first seen and found again by its identity, because a step of a large model is a
-hundred thousand operators, half of them views:
+Every operator has a plan, made when it is first seen and found again by its identity, because a step of a large model
+is a hundred thousand operators, half of them views:
 
 - a view runs as it is: it touches no element, on any device;
 - an operator that only writes into its first argument has nothing to do;
@@ -11,7 +11,8 @@ hundred thousand operators, half of them views:
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -24,10 +25,10 @@ from harness.probe.sim.errors import SimulationError, caller, place, says
 aten = torch.ops.aten
 
 #: How an operator is run: (operator, arguments, keyword arguments) -> result.
-Plan = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
+Plan = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 _META = torch.device("meta")
-_NOTHING: Dict[str, Any] = {}
+_NOTHING: dict[str, Any] = {}
 
 
 class SimulationMode(TorchMeter):
@@ -35,9 +36,9 @@ class SimulationMode(TorchMeter):
 
     def __init__(self, *, trace: bool = False) -> None:
         super().__init__("meta", trace=trace)
-        self._plans: Dict[Any, Plan] = {}
-        self._says_meta: Dict[Any, bool] = {}
-        self._special: Dict[Any, Plan] = {
+        self._plans: dict[Any, Plan] = {}
+        self._says_meta: dict[Any, bool] = {}
+        self._special: dict[Any, Plan] = {
             aten._local_scalar_dense.default: self._item,
             aten.equal.default: self._equal,
             aten._to_copy.default: self._to_copy,
@@ -53,7 +54,7 @@ class SimulationMode(TorchMeter):
         return False
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         plan = self._plans.get(func)
         if plan is None:
@@ -77,7 +78,7 @@ class SimulationMode(TorchMeter):
             return self._make if any(argument.name == "device" for argument in arguments) else _run
         return self._compute
 
-    def _write(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An in-place operator."""
         target = args[0]
         self.op_launches += 1
@@ -89,7 +90,7 @@ class SimulationMode(TorchMeter):
             return target
         return func(*args, **kwargs)
 
-    def _make(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator that makes a tensor out of nothing."""
         device = kwargs.get("device")
         what = operators.traits(func)
@@ -106,7 +107,7 @@ class SimulationMode(TorchMeter):
         self.op_launches += what.launches
         return self._as_ghost(shape)
 
-    def _compute(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Any other operator."""
         first = args[0] if args else None
         what = operators.traits(func)
@@ -118,8 +119,8 @@ class SimulationMode(TorchMeter):
             out = func(*args, **kwargs)
         except NotImplementedError as error:
             raise SimulationError(
-                f"operator {func} has no meta kernel in torch {torch.__version__}, called at {place(caller())}: its result "
-                "depends on data or it was never given a shape rule; take another variant, or run the cell on cpu or cuda"
+                f"operator {func} has no meta kernel in torch {torch.__version__}, called at {place(caller())}: its "
+                "result depends on data, or nobody gave it a shape rule; run the cell on cpu or cuda"
             ) from error
         if "device" in kwargs and isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
@@ -127,7 +128,12 @@ class SimulationMode(TorchMeter):
         return out
 
     def _compute_on_host(
-        self, func: Any, what: operators.Traits, tensors: List[torch.Tensor], args: Tuple[Any, ...], kwargs: Dict[str, Any]
+        self,
+        func: Any,
+        what: operators.Traits,
+        tensors: list[torch.Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         device = kwargs.get("device")
         if not any(self._is_ghost(t) for t in tensors):
@@ -136,7 +142,7 @@ class SimulationMode(TorchMeter):
                 self.ledger.add(out.untyped_storage(), self._meant(kwargs))
             self.count(what, args, kwargs, out)
             return out
-        stand_ins: Dict[int, torch.Tensor] = {}
+        stand_ins: dict[int, torch.Tensor] = {}
 
         def shape_of(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
@@ -167,7 +173,7 @@ class SimulationMode(TorchMeter):
 
         return on_host(out)
 
-    def _answer_collective(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _answer_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         what = operators.traits(func)
         self.count_collective(what, args)
         returns = func._schema.returns
@@ -183,22 +189,22 @@ class SimulationMode(TorchMeter):
 
     # -- operators with a plan of their own --------------------------------------------------------------------------
 
-    def _item(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
         return answers.scalar(tensor) if tensor.is_meta or self._is_ghost(tensor) else func(*args, **kwargs)
 
-    def _equal(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _equal(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(t.is_meta or self._is_ghost(t) for t in args[:2]):
             return answers.equal()
         return func(*args, **kwargs)
 
-    def _comparison(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _comparison(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = self._compute(func, args, kwargs)
         if out.numel() == 1 and (out.is_meta or self._is_ghost(out)):
             answers.remember(out, func._schema.name.partition("::")[2], args[1])
         return out
 
-    def _copy_(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target, source = args[0], args[1]
         self.op_launches += 1
         if not target.is_meta:
@@ -210,7 +216,7 @@ class SimulationMode(TorchMeter):
             torch.broadcast_shapes(target.shape, source.shape)
         return target
 
-    def _to_copy(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         source = args[0]
         device = kwargs.get("device") or source.device
         self.op_launches += 1
@@ -225,15 +231,15 @@ class SimulationMode(TorchMeter):
         self.ledger.add(out.untyped_storage(), HOST)
         return out
 
-    def _is_pinned(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+    def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return False
 
-    def _pin_memory(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> torch.Tensor:
+    def _pin_memory(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
         return self._as_ghost(host.stand_in(args[0]))
 
-    def _meant(self, kwargs: Dict[str, Any]) -> int:
-        """Where a tensor belongs that was asked for on the meta device: on the accelerator, unless the asking statement spells
-        the name ``meta`` out. That one wants a tensor without storage for its own ends, and gets it on a GPU as well."""
+    def _meant(self, kwargs: dict[str, Any]) -> int:
+        """Where a tensor belongs that was asked for on the meta device: on the accelerator, unless the asking statement
+        spells the name ``meta`` out. That one wants a tensor without storage for its own ends, on a GPU as well."""
         if "device" not in kwargs:
             return DEVICE
         frame = caller()
@@ -265,7 +271,7 @@ class SimulationMode(TorchMeter):
             entry.ghost = True
 
 
-def _run(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs) if kwargs else func(*args)
 
 

@@ -22,9 +22,10 @@ class Simulation:
     """As long as it is entered, this process is rank ``rank`` of ``world_size``, its accelerator is ``meta``, and no
     operator computes anything.
 
-    Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the framework
-    does anything: before ``init_distributed``, before a model is built. One simulation per process at a time. Inside, build
-    the model on whatever device the job would; large CPU tensors cost nothing (see `harness.probe.sim.host`).
+    Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the
+    framework does anything: before ``init_distributed``, before a model is built. One simulation per process at a time.
+    Inside, build the model on whatever device the job would; large CPU tensors cost nothing (see
+    `harness.probe.sim.host`).
 
     ``kernels`` says whose attention kernel is counted: ``gpu``, or ``cpu`` to compare with ``cpu`` mode to the byte.
     """
@@ -150,8 +151,8 @@ def _attention(kernels: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _autocast() -> Iterator[None]:
-    """``torch.autocast("meta", enabled=False)`` is what models write to keep a part in fp32: it changes nothing. An enabled
-    one would insert casts that the meta device does not have."""
+    """``torch.autocast("meta", enabled=False)`` is what models write to keep a part in fp32: it changes nothing. An
+    enabled one would insert casts that the meta device does not have."""
     autocast: Any = torch.amp.autocast_mode.autocast
     original = autocast.__init__
 
@@ -161,7 +162,9 @@ def _autocast() -> Iterator[None]:
             return
         enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
         if enabled:
-            raise SimulationError("torch.autocast cannot be simulated; use the framework's bf16 or fp16 mode, or run it on cpu")
+            raise SimulationError(
+                "torch.autocast cannot be simulated; use the framework's bf16 or fp16 mode, or run it on cpu or cuda"
+            )
         original(self, "cpu", *args, **{**kwargs, "enabled": False})
 
     def as_on_cpu(function: Any) -> Any:
@@ -184,13 +187,16 @@ def _autocast() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _moved_parameters() -> Iterator[None]:
-    """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold. torch takes meta for
-    another kind of tensor and would give the module new ones, so a move is made beneath the object here."""
+    """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold. torch takes meta
+    for another kind of tensor and would give the module new ones, so a move is made beneath the object here."""
     original = torch.nn.Module._apply
+
+    def moves(parameter: Any, fn: Any) -> bool:
+        return parameter is not None and not parameter.is_meta and bool(fn(parameter.data.view(-1)[:0]).is_meta)
 
     def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
         for parameter in self._parameters.values():
-            if parameter is not None and not parameter.is_meta and fn(parameter.data[:0] if parameter.dim() else parameter).is_meta:
+            if moves(parameter, fn):
                 with torch.no_grad():
                     moved = torch.nn.Parameter(fn(parameter), parameter.requires_grad)
                 torch._C._swap_tensor_impl(parameter, moved)

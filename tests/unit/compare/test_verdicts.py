@@ -253,6 +253,15 @@ def test_time_is_compared_only_where_rounds_were_interleaved(changes: dict[str, 
     assert comparison.step_times == () and reason in comparison.not_compared[0].reason
 
 
+def test_time_is_compared_with_the_baseline_that_took_turns_with_it_also_when_that_ran_again_later() -> None:
+    later = {"session": "later", "started_at": "2027-01-01T00:00:00Z"}
+    comparison = judged(result(), result("0.16.4"), result(**later), result("0.16.8", **later))
+    assert {(time.stack, time.verdict) for time in comparison.step_times} == {
+        (synthetic.stack("0.16.4").id, "same"),
+        (synthetic.stack("0.16.8").id, "same"),
+    }
+
+
 def test_a_wide_interval_is_not_enough_data_to_say() -> None:
     run = synthetic.record()
     run.round_s = [s * f for s, f in zip(run.round_s, [0.6, 1.5, 0.7, 1.9, 1.1, 0.8, 1.6, 1.2, 0.9], strict=True)]

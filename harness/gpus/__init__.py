@@ -1,0 +1,63 @@
+"""GPUs: how much memory a card has, and how fast it can be at best. Figures and sources are data: catalogue.toml."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_GIB = 1 << 30
+_MIB = 1 << 20
+#: The largest difference between what nvidia-smi and torch call the total, over the cards where both are known.
+_KEPT_BY_DRIVER_MIB = 768
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of GPU."""
+
+    name: str
+    memory_mib: int  #: the total by nvidia-smi
+    tflops: dict[str, float]  #: dtype -> peak of dense matrix products, 1e12 per second
+    memory_gbs: float  #: bandwidth of its memory, 1e9 bytes per second
+    link_gbs: float  #: bandwidth to the other GPUs of its node, 1e9 bytes per second, per direction
+    sources: tuple[str, ...]
+    usable_gib: float | None = None  #: the total by torch, where it is known
+
+    @property
+    def usable_bytes(self) -> int:
+        """What a process can have at most, its CUDA context included."""
+        if self.usable_gib is not None:
+            return int(self.usable_gib * _GIB)
+        return (self.memory_mib - _KEPT_BY_DRIVER_MIB) * _MIB
+
+    def flops(self, dtype: str) -> float | None:
+        """Peak operations per second in ``dtype`` (bf16, fp16, fp32); None where the card cannot compute in it."""
+        peak = self.tflops.get(dtype)
+        return None if peak is None else peak * 1e12
+
+
+@cache
+def catalogue() -> dict[str, Card]:
+    """Every card by its name."""
+    text = (Path(__file__).parent / "catalogue.toml").read_text(encoding="utf-8")
+    return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in tomllib.loads(text).items()}
+
+
+def card(name: str) -> Card:
+    """The card called ``name``, in any case. Raises UsageError, naming the known ones."""
+    known = {each.lower(): found for each, found in catalogue().items()}
+    if name.lower() not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        meant = f"did you mean {known[near[0]].name}? " if near else ""
+        raise UsageError(f"no such GPU: {name}", where="--gpu", hint=f"{meant}known: {', '.join(catalogue())}")
+    return known[name.lower()]

@@ -1,0 +1,60 @@
+"""What explains the figures of results: large, and mostly the same from run to run, so equal parts are stored once.
+
+    RESULTS/details/<hash>.json.gz      one part (`harness.store.schema.encode_parts`) of the details of many results
+
+A part is written before the first result that names it, so a result whose part is missing has lost it since.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Mapping
+
+from harness.probe.wire import Detail
+from harness.store import schema
+from harness.store.atomic import write_atomically
+
+#: Of the folder within the results.
+FOLDER = "details"
+
+#: Letters of a hash in a file's name: of a thousand million parts, two share a name with a chance of 3 %.
+_NAME_LENGTH = 16
+
+
+class Details:
+    """The details under one folder of results."""
+
+    def __init__(self, results: str) -> None:
+        self._folder = os.path.join(results, FOLDER)
+
+    def write(self, detail: Detail) -> None:
+        """Store the parts that are not there yet, and those that are damaged. Raises OSError."""
+        os.makedirs(self._folder, exist_ok=True)
+        for part in schema.encode_parts(detail).values():
+            sha256 = hashlib.sha256(part).hexdigest()
+            if self._part(sha256) is None:
+                write_atomically(self._file(sha256), gzip.compress(part, mtime=0))
+
+    def read(self, hashes: Mapping[str, str]) -> Detail | None:
+        """The detail whose parts have these hashes; None where one of them is missing or damaged."""
+        parts = {name: part for name, sha256 in hashes.items() if (part := self._part(sha256)) is not None}
+        if not parts or len(parts) < len(hashes):
+            return None
+        try:
+            return schema.decode_parts(parts)
+        except schema.NotAResult:
+            return None
+
+    def _part(self, sha256: str) -> bytes | None:
+        try:
+            with open(self._file(sha256), "rb") as stream:
+                part = gzip.decompress(stream.read())
+        except (OSError, EOFError, zlib.error):  # gzip.BadGzipFile is an OSError
+            return None
+        return part if hashlib.sha256(part).hexdigest() == sha256 else None
+
+    def _file(self, sha256: str) -> str:
+        return os.path.join(self._folder, f"{sha256[:_NAME_LENGTH]}.json.gz")

@@ -1,0 +1,303 @@
+"""What cannot work is said in one line that names what, where and what to do; nothing that was measured is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, Said, cell, stack, stored
+
+
+def said_once(said: Said, code: int, line: str) -> None:
+    """Exit code, nothing on stdout, and this line alone on stderr."""
+    assert (said.code, said.out, said.err) == (code, "", f"dsregress: error: {line}\n")
+
+
+# --- the call and the configuration -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--scenario", "fot"], "no such scenario: fot; did you mean: fit"),
+        (
+            ["--scenario", "fit", "--variant", "gradient_accumulation_steps=*9"],
+            "fit: no such variant: gradient_accumulation_steps=*9; did you mean: gradient_accumulation_steps=3",
+        ),
+        (
+            ["--scenario", "fit", "--variant", "zero_stage=2"],
+            "fit: no such variant: zero_stage=2 ('zero_stage' is no parameter of this scenario); "
+            "`python -m harness scenarios` lists scenarios with their variants",
+        ),
+        (["--device", "tpu"], "no such device: tpu; did you mean: cpu"),
+        (
+            ["--with", "tinyframe=1.0.1"],
+            "tinyframe: release 1.0.1 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
+            "if it is newer than this harness, run nox -s update_pins",
+        ),
+        (["--with", "tinyframe"], "--with: not a package with its releases: 'tinyframe'; write PACKAGE=SPEC"),
+        (["--with", "vllm=1.0"], "stack: 'vllm' is not part of the stack; it must be one of tinyframe"),
+        (["--executor", "docker"], "--executor: no such executor: docker; use local"),
+        (["--timeout", "0"], "PYPROJECT: timeout_s is not above 0; give seconds, e.g. 180"),
+    ],
+)
+def test_a_call_that_asks_for_what_is_not_there_starts_nothing(
+    project: Project, arguments: list[str], line: str
+) -> None:
+    said = project.run("regress", *arguments)
+    said_once(said, 2, line.replace("PYPROJECT", str(project.folder / "pyproject.toml")))
+    assert not project.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[tool.dsregress\n", "not valid TOML: Expected "),
+        ("[tool]\ndsregress = 3\n", "tool.dsregress is not a table; write [tool.dsregress]"),
+        ("[tool.dsregress]\nround = 3\n", "[tool.dsregress] round: unknown key 'round'; did you mean rounds?"),
+        ('[tool.dsregress]\nrounds = "many"\n', "[tool.dsregress] rounds: Expected int, got str; write it like 9"),
+        (
+            "[tool.dsregress.stack]\ntinyframe = 1.0\n",
+            "[tool.dsregress] stack.tinyframe: Expected str | array, got float; "
+            'write it like "0.16.4" or ["0.15.0", "0.16.*"]',
+        ),
+    ],
+)
+def test_a_malformed_pyproject_is_named_with_file_and_key(project: Project, text: str, line: str) -> None:
+    file = project.folder / "pyproject.toml"
+    file.write_text(text)
+    said = project.run("regress")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"dsregress: error: {file}: {line}")
+    assert said.err.count("\n") == 1
+
+
+def test_a_scenario_that_does_not_load_is_named(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "fit.py").write_text("import no_such_module\n")
+    project.configure(GOOD, scenarios=str(folder))
+    said_once(
+        project.run("regress"),
+        2,
+        f"{folder}/fit.py: does not load: ModuleNotFoundError: No module named 'no_such_module'; "
+        "docs/add-a-scenario.md shows one that works",
+    )
+
+
+# --- the index and the environments -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobody_listens() -> Iterator[str]:
+    """The URL of an index that refuses connections: the port is taken, and nobody answers there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/simple"
+
+
+def unreachable(project: Project, url: str) -> dict[str, str]:
+    """Variables under which that index is the only one."""
+    configuration = project.folder / "pip.conf"
+    configuration.write_text(f"[global]\nindex-url = {url}\nretries = 0\n")
+    return {"PIP_CONFIG_FILE": str(configuration), "UV_CACHE_DIR": str(project.folder / "uv")}
+
+
+def test_a_release_that_is_not_known_and_no_index_to_ask(project: Project, nobody_listens: str) -> None:
+    said = project.run("regress", **unreachable(project, nobody_listens))
+    said_once(
+        said,
+        3,
+        "package index: no index answers for tinyframe; "
+        "check the network and pip config list; what the harness knows already needs no index",
+    )
+    assert not project.results.exists()
+
+
+def test_an_environment_to_build_and_no_index_to_take_it_from(project: Project, nobody_listens: str) -> None:
+    work = project.folder / "work"
+    project.configure("0.15.0", environments=str(work), text='[tool.dsregress.stack]\ndeepspeed = ["0.15.0"]')
+    file = project.folder / "pyproject.toml"
+    file.write_text(file.read_text().replace('[tool.dsregress.stack]\ntinyframe = ["0.15.0"]\n', ""))
+    said = project.run("regress", **unreachable(project, nobody_listens))
+    assert (said.code, said.out) == (3, "")
+    assert said.err.startswith("dsregress: error: installing into ")
+    assert said.err.endswith("; check the network and pip's own configuration (pip config list)\n")
+    assert "no package index can be reached" in said.err
+    assert said.err.count("\n") == 1
+    assert not project.results.exists() or project.results_files == []
+    assert list((work / "envs").glob("*/dsregress.json")) == []  # nothing that looks whole
+
+
+def test_what_is_known_and_built_needs_no_index(project: Project, nobody_listens: str) -> None:
+    project.regress()
+    assert project.run("report", **unreachable(project, nobody_listens)).code == 1
+
+
+def test_environments_in_a_place_that_is_no_folder(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = project.run("regress", DSREGRESS_ENVIRONMENTS=str(tmp_path / "file"))
+    assert (said.code, said.out) == (3, "")
+    assert said.err.startswith(f"dsregress: error: {tmp_path}/file/")
+    assert said.err.count("\n") == 1
+
+
+# --- the results folder -----------------------------------------------------------------------------------------------
+
+
+def mounted(project: Project, options: str, *arguments: str) -> Said:
+    """Run a command with a file system of its own over the results folder; what that holds in the end is copied to
+    ``kept``. Skips where this user may not mount."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no `unshare` on this machine: a full or read-only disk cannot be made")
+    project.results.mkdir(exist_ok=True)
+    unshare = ["unshare", "--mount", "--map-root-user"]
+    script = f'mount -t tmpfs -o {options} none "$0" || exit 99; "$@"; code=$?; cp -r "$0" kept; exit $code'
+    command = [sys.executable, "-m", "harness", *arguments]
+    done = subprocess.run(
+        [*unshare, "sh", "-c", script, str(project.results), *command],
+        cwd=project.folder,
+        env=project.variables,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    if done.returncode == 99 or "unshare failed" in done.stderr:
+        pytest.skip(f"this user may not mount a file system: {done.stderr.strip()}")
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_read_only_results_folder_is_found_before_anything_is_measured(project: Project) -> None:
+    said = mounted(project, "size=1m,ro", "regress")
+    said_once(
+        said,
+        3,
+        f"{project.results}: cannot be used for results: Read-only file system; choose another folder with --results",
+    )
+
+
+def test_a_disk_that_fills_up_keeps_what_was_stored_whole(project: Project) -> None:
+    project.regress()
+    needed = sum(-(-file.stat().st_size // 4096) * 4096 for file in project.results.rglob("*") if file.is_file())
+    shutil.rmtree(project.results)
+    said = mounted(project, f"size={needed - 4096}", "regress")
+    assert (said.code, said.out) == (3, "")
+    last = said.err.splitlines()[-1]
+    assert last.startswith(f"dsregress: error: {project.results}/{stack(VERSION['hungry'])}/fit/base/")
+    assert last.endswith(
+        ": cannot be used for results: No space left on device; free some space, or choose another folder with --results"
+    )
+    kept = list((project.folder / "kept").rglob("*.json"))
+    assert [msgspec.json.decode(file.read_bytes())["cell"]["stack"]["label"] for file in kept] == [GOOD]
+    assert project.processes() == []
+
+
+def test_results_under_a_file_are_one_line(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said_once(
+        project.run("regress", "--results", str(tmp_path / "file" / "results")),
+        3,
+        f"{tmp_path}/file/results: cannot be used for results: Not a directory; choose another folder with --results",
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda data: data[: len(data) // 3], "not a result, or damaged: "),
+        (lambda data: b"", "not a result, or damaged: "),
+        (lambda data: os.urandom(4096), "not a result, or damaged: "),
+        (
+            lambda data: data.replace(b'{"schema":1,', b'{"schema":99,', 1),
+            "written by a newer version (schema 99, this one reads up to 1): update dsregress",
+        ),
+    ],
+    ids=["cut off", "empty", "garbage", "newer schema"],
+)
+def test_a_result_that_cannot_be_read_is_told_kept_and_measured_again(
+    measured: Project, damage: object, why: str
+) -> None:
+    assert callable(damage)
+    (file,) = (measured.results / stack(GOOD)).rglob("*.json")
+    file.write_bytes(damage(file.read_bytes()))
+    damaged = file.read_bytes()
+    told = f"dsregress: left out: results/{file.relative_to(measured.results)}: {why}"
+
+    said = measured.run("report", "--baseline", GOOD)
+    assert said.err.startswith(told)
+    assert said.err.count("\n") == 1
+
+    report = measured.regress()
+    assert "1 cells to run" in report.said.err or "1 cell to run" in report.said.err
+    assert why in report.said.err
+    assert report.code == 1
+    assert file.read_bytes() == damaged
+    assert len(list((measured.results / stack(GOOD)).rglob("*.json"))) == 2
+
+
+@pytest.fixture
+def measured(project: Project, shared: Project) -> Project:
+    """The project with results, which are measured once."""
+    kept = shared.folder / "measured"
+    if not kept.exists():
+        project.regress()
+        shutil.copytree(project.results, kept)
+    shutil.copytree(kept, project.results, dirs_exist_ok=True)
+    return project
+
+
+@pytest.mark.parametrize("field", ["scenario", "variant", "device"])
+def test_a_result_with_a_hostile_name_reaches_no_file_outside_the_folder(
+    measured: Project, tmp_path: Path, field: str
+) -> None:
+    (file,) = (measured.results / stack(VERSION["hungry"])).rglob("*.json")
+    data = file.read_bytes()
+    value = {"scenario": b"fit", "variant": b"base", "device": b"cpu"}[field]
+    hostile = data.replace(b'"%s":"%s"' % (field.encode(), value), b'"%s":"../../../escaped"' % field.encode(), 1)
+    assert hostile != data
+    file.with_name("cpu-000000000000.json").write_bytes(hostile)
+    for command in (["report", "--baseline", GOOD], ["compare", GOOD, VERSION["hungry"]], ["show", "*"]):
+        said = measured.run(*command)
+        assert said.code in (0, 1), said.err
+        assert "Traceback" not in said.err
+    assert not list(tmp_path.rglob("*escaped*"))
+
+
+def test_control_characters_in_a_result_do_not_reach_the_terminal(measured: Project) -> None:
+    (file,) = (measured.results / stack(VERSION["hungry"])).rglob("*.json")
+    data = file.read_bytes().replace(b'"label":"1.1.0"', b'"label":"\\u001b[31m1.1.0\\u0007"')
+    file.write_bytes(data)
+    for command in (["report", "--baseline", GOOD], ["show", "*"], ["stacks"]):
+        said = measured.run(*command)
+        assert "\x1b[31m" not in said.out + said.err
+        assert "\x07" not in said.out + said.err
+
+
+def test_a_report_with_no_results_is_no_pass(project: Project) -> None:
+    said_once(project.run("report"), 4, f"{project.results}: no results; `regress` measures some")
+
+
+def test_a_report_that_cannot_be_written_is_one_line_and_the_results_stay(project: Project, tmp_path: Path) -> None:
+    said = project.run("regress", "--json", str(tmp_path / "nowhere" / "report.json"))
+    assert said.code == 3
+    assert said.err.splitlines()[-1] == (
+        f"dsregress: error: {tmp_path}/nowhere/report.json: cannot be written: No such file or directory; "
+        "give --json another place"
+    )
+    assert {result["outcome"]["type"] for result in stored(project)} == {"passed"}
+    assert len(stored(project)) == 2
+
+
+def test_show_prints_what_is_stored_of_a_cell(measured: Project) -> None:
+    said = measured.run("show", cell(GOOD))
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"{cell(GOOD)}  passed\n")

@@ -1,0 +1,124 @@
+"""Runs that are cut short or meet each other: nothing measured is lost, nothing is left running, the next run goes on."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, stored
+
+HANGING = VERSION["hanging"]
+
+
+@pytest.fixture
+def running(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """A run that has measured the good release and hangs in the next; one more is to come."""
+    project.configure(GOOD, HANGING, VERSION["hungry"], timeout_s=LIMIT_S)
+    process = project.start("regress")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("[1/3"):
+            break
+    else:
+        raise AssertionError("the run has ended")
+    until(lambda: len(project.processes()) >= 5)  # the harness apart: the cell's process and two ranks, under a server
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def until(holds: object) -> None:
+    """Wait for what no descriptor tells of: that other processes have started others."""
+    assert callable(holds)
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether these processes, which may be nobody's children any more, end within seconds."""
+    deadline = time.monotonic() + 10
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                return False
+        finally:
+            os.close(handle)
+    return True
+
+
+def goes_on(project: Project) -> None:
+    """The next run takes what was measured and measures the rest."""
+    report = project.regress("--timeout", "2")
+    assert "2 cells to run" in report.said.err
+    assert "1 are stored already" in report.said.err
+    assert [report.cell(version)["outcome"] for version in (GOOD, HANGING, VERSION["hungry"])] == [
+        "passed",
+        "timed_out",
+        "passed",
+    ]
+    assert report.code == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        (
+            signal.SIGINT,
+            130,
+            # The empty line is for the "^C" that a terminal shows.
+            "\ndsregress: interrupted; what was measured is stored, and the same command goes on from there\n",
+        ),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_an_interrupted_run_keeps_what_it_measured_leaves_nothing_running_and_the_next_goes_on(
+    project: Project, running: subprocess.Popen[str], number: signal.Signals, code: int, line: str
+) -> None:
+    os.killpg(running.pid, number)  # as a terminal does
+    out, err = running.communicate(timeout=LIMIT_S)
+    assert (running.returncode, out, err) == (code, "", line)
+    assert project.processes() == []
+    assert [result["cell"]["stack"]["versions"]["tinyframe"] for result in stored(project)] == [GOOD]
+    goes_on(project)
+
+
+def test_a_killed_run_leaves_nothing_running_and_the_next_goes_on(
+    project: Project, running: subprocess.Popen[str]
+) -> None:
+    pids = [pid for pid, _ in project.running()]
+    assert running.pid in pids
+    running.kill()
+    assert gone(pids)
+    assert project.processes() == []
+    goes_on(project)
+
+
+def test_a_second_run_at_the_same_time_is_refused_in_one_line_and_a_report_is_not(
+    project: Project, running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    said = project.run("regress", "--results", str(tmp_path / "others"))
+    assert (said.code, said.out) == (3, "")
+    assert said.err == (
+        f"dsregress: error: {project.work}/run.lock: another run is going on here (process {running.pid}), and both would "
+        "measure each other; wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder\n"
+    )
+    assert running.poll() is None
+
+    read = project.run("report")  # what it has stored so far may be read meanwhile
+    assert (read.code, read.err) == (0, "")
+    assert "on 1 workload" in read.out
+    assert running.poll() is None

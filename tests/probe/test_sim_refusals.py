@@ -1,0 +1,53 @@
+"""What cannot be simulated is refused in one line that names the place and the way out."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from harness.probe.sim import Simulation, SimulationError  # noqa: E402
+
+
+def decide_by_data(tensor: torch.Tensor) -> bool:
+    return bool((tensor > 0).any())
+
+
+def test_a_decision_by_data_names_who_makes_it_and_the_way_out() -> None:
+    with Simulation(0, 4), pytest.raises(SimulationError) as refused:
+        decide_by_data(torch.ones(3, device=Simulation.device))
+    assert "test_sim_refusals.py" in str(refused.value) and "in decide_by_data" in str(refused.value)
+    assert "run the cell on cpu" in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_operator_without_a_shape_rule_is_named() -> None:
+    with Simulation(0, 4), pytest.raises(SimulationError, match=r"aten\.nonzero.*no meta kernel.*run the cell on cpu"):
+        torch.ones(3, device=Simulation.device).nonzero()
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [(4, 4), (-1, 4), (0, 0)])
+def test_a_rank_that_does_not_exist(rank: int, world_size: int) -> None:
+    with pytest.raises(SimulationError, match="there is no such rank"):
+        Simulation(rank, world_size)
+
+
+def test_an_enabled_autocast_is_refused_and_a_disabled_one_changes_nothing() -> None:
+    with Simulation(0, 2):
+        with torch.autocast(Simulation.device, enabled=False):
+            assert torch.ones(2, device=Simulation.device).dtype == torch.float32
+        with pytest.raises(SimulationError, match="autocast"):
+            torch.autocast(Simulation.device)
+
+
+def test_large_host_tensors_are_counted_but_take_no_memory() -> None:
+    resource = pytest.importorskip("resource")
+    with Simulation(0, 2) as simulation:
+        simulation.meter.begin()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        states = [torch.zeros(1 << 32, dtype=torch.float32) for _ in range(4)]
+        for state in states:
+            state.mul_(2).add_(torch.ones(1 << 32, device=Simulation.device).cpu())
+        reading = simulation.meter.end()
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert reading.host_retained_bytes == 4 << 34
+    assert after - before < 100 * 1024  # KiB
