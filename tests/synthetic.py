@@ -100,8 +100,8 @@ def result(
 
 
 def results(n_stacks: int, n_workloads: int, seed: int = 0, *, timed: bool = True) -> Iterator[Result]:
-    """Every stack on every workload. One stack in five holds more after backward in half of the workloads, one makes more
-    calls; all others differ by a few bytes."""
+    """Every stack on every workload. One stack in five holds more after backward in half of the workloads, one makes
+    more calls; all others differ by a few bytes."""
     rng = random.Random(seed)
     for at in range(n_stacks):
         for workload in range(n_workloads):

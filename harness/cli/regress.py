@@ -12,7 +12,7 @@ from harness.cli.output import write_reports
 from harness.cli.progress import Progress, duration_text
 from harness.config import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
-from harness.measuring import expected_s
+from harness.measuring import expected_s, guessed_s
 from harness.store import Store
 
 
@@ -80,10 +80,9 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     for skipped in planned.matrix.skipped:
         click.echo(f"skipped: {skipped.workload}: {skipped.reason}")
     unknown = sum(cell.workload not in known for cell in cells)
-    total = sum(known.get(cell.workload, 0.0) for cell in cells)
     text = f"{len(cells)} cells on {len(planned.stacks.stacks)} stacks"
-    if known:
-        text += f", about {duration_text(total)} if none is reused"
+    if cells:
+        text += f", about {duration_text(guessed_s(cells, known))} with what has to be built, if none is reused"
     if unknown:
-        text += f" ({unknown} of them were never run here, so their time is not known)" if cells else ""
+        text += f" (a guess for the {unknown} that were never run here)"
     click.echo(text)

@@ -56,6 +56,11 @@ def judge(pairs: Iterable[Pair], detail_of: DetailOf) -> tuple[list[Finding], li
     notes = []
     if diffs.unread:
         notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not looked at")
+    if diffs.missing:
+        notes.append(
+            f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be told: the file in results/details "
+            "is missing or damaged; --fresh measures again"
+        )
     return findings, notes
 
 
@@ -65,6 +70,7 @@ class _Differ:
     def __init__(self, detail_of: DetailOf) -> None:
         self.detail_of = detail_of
         self.unread = 0
+        self.missing = 0
         self._known: dict[tuple[str, str, str], _Differences] = {}
         self._details: dict[int, Detail | None] = {}
 
@@ -80,6 +86,7 @@ class _Differ:
                 self.unread += 1
                 return _Differences()
             detail, other = self._read(mine), self._read(theirs)
+            self.missing += detail is None or other is None
             self._known[key] = differ(detail, other) if detail and other else _Differences()
         return self._known[key]
 

@@ -87,7 +87,7 @@ def _message(metric: Metric, phase: str, mine: Reading, baseline: float) -> str:
 
 
 def headline_order(found: Finding) -> tuple[int, float]:
-    """How telling a memory finding is: what stays behind explains what peaks later, and the earliest cause comes first."""
+    """How telling a memory finding is: what stays behind explains what peaks later; the earliest cause comes first."""
     order = {
         "device_retained_bytes": ("init", "backward", "forward", "step"),
         "host_retained_bytes": ("init", "backward", "forward", "step"),
@@ -124,7 +124,7 @@ def _evidence(
     metric: Metric, phase: str, mine: Reading, theirs: Reading, record: Exact, base: Exact
 ) -> tuple[str, ...]:
     lines = []
-    if len(mine.by_rank) > 1:
+    if mine.skew or theirs.skew:
         ranks = ", ".join(f"{rank}: {quantity(value, metric.unit)}" for rank, value in mine.by_rank[:8])
         dots = ", ..." if len(mine.by_rank) > 8 else ""
         lines.append(

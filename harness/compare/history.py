@@ -133,7 +133,7 @@ def _what(found: Sequence[Finding], *, many: bool) -> str:
 
 
 def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
-    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined where one axis alone varies."""
+    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: measured neighbours are joined where one axis alone varies."""
     if len(varied_axes(stacks)) > 1:
         return ", ".join(names[stack] for stack in ids)
     order = {stack.id: at for at, stack in enumerate(stacks)}

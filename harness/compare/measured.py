@@ -44,14 +44,19 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
     def flat(self) -> dict[str, float]:
         """Every metric under its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
+        return {**self.worst(), **self.noisy()}
+
+    def worst(self) -> dict[str, float]:
+        """The exact ones of them, of the worst rank: the same where ``packed`` is the same."""
+        return {f"{phase}.{name}": value for (phase, name), value in worst_values(self.exact()).items()}
+
+    def noisy(self) -> dict[str, float]:
+        """The others."""
         if not self.recorded:
             return {}
-        values = {f"{phase}.{name}": value for (phase, name), value in worst_values(self.exact()).items()}
-        if self.round_s:
-            values["step_time_s"] = median_of(self.round_s)
+        values = {"step_time_s": median_of(self.round_s)} if self.round_s else {}
         if self.init_s is not None:
             values["init_s"] = self.init_s
-        values |= {f"{found.phase}.{excess.METRIC}": found.size for found in self.excesses}
         return {**values, "import_s": self.import_s, **dict(self.errors)}
 
 

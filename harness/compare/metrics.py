@@ -155,7 +155,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def exact_values(record: RunRecord) -> Exact:
-    """All exact values of a run. Where they are equal, so are the measurements, found without reading them one by one."""
+    """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
     return [
         (rank.rank, phase, _read_columns(reading)) for rank in record.ranks for phase, reading in rank.phases.items()
     ]

@@ -4,10 +4,10 @@ Round *i* of every stack ran within seconds of round *i* of every other, so roun
 (temperature, neighbours) hits both sides of a pair and cancels in their ratio. Everything is done on logarithms, where
 "twice as slow" and "twice as fast" are the same distance from no difference.
 
-- *How large*: the median of the paired ratios. One round that a neighbour disturbed cannot move it far, while a ratio of
-  medians would give the pairing, and with it the protection from drift, away.
-- *How sure of the size*: the 95 % bootstrap percentile interval of that median. The bootstrap distribution of a median is
-  known in closed form (Efron 1979, "Bootstrap methods", section 3), so it is computed instead of sampled: no
+- *How large*: the median of the paired ratios. One round that a neighbour disturbed cannot move it far, while a ratio
+  of medians would give the pairing, and with it the protection from drift, away.
+- *How sure of the size*: the 95 % bootstrap percentile interval of that median. The bootstrap distribution of a median
+  is known in closed form (Efron 1979, "Bootstrap methods", section 3), so it is computed instead of sampled: no
   seed, and 100,000 comparisons cost one sort.
 - *Could it be chance*: Yuen's t test on the 20 % trimmed mean (Yuen 1974), which keeps its level under heavy tails and,
   unlike a rank test, can reach small p-values with nine rounds.
@@ -52,9 +52,9 @@ def _interval_positions(pairs: int) -> tuple[int, int]:
     """Which order statistics bound the interval.
 
     A resample's median is at most the k-th smallest value when at least half of its draws are, and each draw is with
-    chance k / pairs. Where the number of pairs is even the lower of the two middle draws bounds below, and the upper one
-    above, which is the wider choice. With few pairs this interval is known to be too narrow (at 7 pairs it holds the
-    truth 87 times in 100), so it is never narrower than the one of the sign test, which keeps its promise at any number.
+    chance k / pairs. Where the number of pairs is even the lower of the two middle draws bounds below, and the upper
+    one above, which is the wider choice. With few pairs this interval is too narrow (at 7 pairs it holds the
+    truth 87 times in 100), so it is never narrower than that of the sign test, which keeps its promise at any number.
     """
     k = np.arange(1, pairs + 1)
     tail = (1 - CONFIDENCE) / 2

@@ -107,8 +107,8 @@ def _compare(
 
 
 def severity(found: Finding) -> tuple[bool, int, bool, float]:
-    """Sorts worst first: what matters, then by kind, then memory (it ends a job, time costs), then by size relative to the
-    baseline."""
+    """Sorts worst first: what matters, then by kind, then memory (it ends a job, time costs), then by size relative to
+    the baseline."""
     return (not found.relevant, _KINDS.index(found.kind), BY_NAME[found.metric].family != "memory", -_size(found))
 
 

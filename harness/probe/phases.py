@@ -25,17 +25,21 @@ def walk(training: Training, phase: Phase) -> None:
 
 
 class Metered:
-    """Memory, operations and communication by phase."""
+    """Memory, operations and communication by phase; with ``clocked``, also what measuring them took."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, *, clocked: bool = False) -> None:
         self.meter = meter
+        self.clocked = clocked
         self.readings: dict[str, PhaseReading] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         self.meter.begin()
+        start = time.perf_counter()
         yield
         reading = self.meter.end()
+        if self.clocked:
+            reading.seconds = time.perf_counter() - start
         self.readings[name] = fold(self.readings[name], reading) if name in self.readings else reading
 
 

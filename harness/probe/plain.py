@@ -1,8 +1,14 @@
-"""What plain PyTorch takes to train one micro-batch: the activations of the memory oracle (`harness.probe.ideal`)."""
+"""What plain PyTorch takes to train one micro-batch: the activations of the memory oracle (`harness.probe.ideal`).
+
+Of models whose layers are all alike only two small depths are run: what one more layer adds, every further one adds as
+well (``tests/probe/test_plain.py`` compares with the whole model, to the byte).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import Any
 
 import torch
@@ -12,34 +18,60 @@ from harness.probe.framework import Meter
 from harness.probe.ideal import Model, Plain
 from harness.probe.workload import Workload
 
+#: transformers' models that are nothing but equal layers between an embedding and a head.
+_ALIKE = ("llama", "qwen2")
+#: The depths that are run: the first and the last layer of a model have neighbours of another kind, so not 1.
+_SHALLOW = (2, 3)
 
-def model_of(work: Workload, shape: Mapping[str, Any]) -> Model:
-    """The sizes of the scenario's model. Nothing is allocated."""
-    return _sizes(_build(work, shape, torch.device("meta")))
+
+def sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
+    """Of the scenario's model. Nothing is allocated."""
+    if not _folds(shape):
+        return _sizes(work, shape)
+    few, more = (_sizes(work, _with_layers(shape, layers)) for layers in _SHALLOW)
+    layer = Counter(more.numels) - Counter(few.numels)
+    further = shape["num_hidden_layers"] - _SHALLOW[0]
+    return Model([*few.numels, *(list(layer.elements()) * further)], more.largest_module)
 
 
 def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
-    """Runs one forward and backward without any framework, inside the entered ``meter``, and says what they took beyond
-    the parameters. Each gradient is dropped as soon as it is there: where gradients go is the framework's business."""
+    """One forward and backward without any framework, inside the entered ``meter``: what it takes beyond parameters."""
+    if not _folds(shape):
+        return whole(work, shape, meter, device)
+    few, more = (astuple(whole(work, _with_layers(shape, layers), meter, device)) for layers in _SHALLOW)
+    further = shape["num_hidden_layers"] - _SHALLOW[0]
+    return Plain(*(one + (other - one) * further for one, other in zip(few, more)))
+
+
+def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
+    """As `activations`, of the model with all its layers. Each gradient is dropped as soon as it is there: where
+    gradients go is the framework's business."""
     model = _build(work, shape, torch.device(device))
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(_drop)
     before = _held(meter)
     ids = workload.batch(work, shape["vocab_size"], 0, 0, 0, device)
-    batch = _held(meter) - before
+    base = _held(meter)
     meter.begin()
     loss = workload.loss(model, ids)
     forward = meter.end()
     meter.begin()
     loss.backward()
     backward = meter.end()
-    base = before + batch
     return Plain(
-        batch=batch,
+        batch=base - before,
         forward_peak=forward.device_peak_bytes - base,
         forward_retained=forward.device_retained_bytes - base,
         backward_peak=backward.device_peak_bytes - base,
     )
+
+
+def _folds(shape: Mapping[str, Any]) -> bool:
+    return shape["model_type"] in _ALIKE and shape["num_hidden_layers"] > _SHALLOW[-1]
+
+
+def _with_layers(shape: Mapping[str, Any], layers: int) -> Mapping[str, Any]:
+    return {**shape, "num_hidden_layers": layers}
 
 
 def _build(work: Workload, shape: Mapping[str, Any], device: torch.device) -> torch.nn.Module:
@@ -47,7 +79,8 @@ def _build(work: Workload, shape: Mapping[str, Any], device: torch.device) -> to
         return workload.build(work, workload.configuration(work, shape), work.torch_dtype)
 
 
-def _sizes(model: torch.nn.Module) -> Model:
+def _sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
+    model = _build(work, shape, torch.device("meta"))
     return Model(
         numels=[parameter.numel() for parameter in model.parameters()],
         largest_module=max(sum(p.numel() for p in m.parameters(recurse=False)) for m in model.modules()),

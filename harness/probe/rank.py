@@ -55,7 +55,8 @@ class _Measured:
     def __init__(
         self, framework: Framework, request: CellRequest, shape: Mapping[str, Any], meter: Meter, announce: Any
     ) -> None:
-        metered, profiled = Metered(meter), Profiled()
+        simulated = request.device == "sim"
+        metered, profiled = Metered(meter, clocked=simulated), Profiled()
         announce("init")
         start = time.perf_counter()
         with meter:
@@ -75,7 +76,7 @@ class _Measured:
                 self._step(announced(metered, announce))
             announce("measure")
             self.ideal, self.ideal_note = _ideal(framework, request, shape, meter)
-        if request.device != "sim":  # where it would count the simulation's own work
+        if not simulated:  # where it would count the simulation's own work
             self._step(announced(profiled, announce))
         announce("measure")
         _truth(framework, request, shape, self.training, self.numerics)

@@ -37,7 +37,7 @@ class PhaseReading:
     host_peak_bytes: int = 0
     host_retained_bytes: int = 0
     reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one) exists
-    seconds: float = 0.0  #: of the untracked rounds, median; 0.0 where nothing was timed
+    seconds: float = 0.0  #: of the untracked rounds, median; in ``sim`` what simulating it took; else 0.0
     host_calls: int = 0  #: Python functions, and C functions called from Python
     op_launches: int = 0
     flops: int = 0

@@ -40,7 +40,8 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
         ],
     }
     yield _encode(head)[:-1] + b',\n"cells": [\n'
-    yield from _listed(_cell(cell) for cell in comparison.cells)
+    worst: dict[bytes, dict[str, Any]] = {}
+    yield from _listed(_cell(cell, worst) for cell in comparison.cells)
     yield b'],\n"findings": [\n'
     headlines = {id(group.headline) for group in comparison.groups}
     yield from _listed({**_finding(found), "headline": id(found) in headlines} for found in comparison.findings)
@@ -94,8 +95,12 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _cell(cell: Measured) -> dict[str, Any]:
+def _cell(cell: Measured, known: dict[bytes, dict[str, Any]]) -> dict[str, Any]:
+    """``known`` holds what follows from exact values alone, which cells share."""
     result = cell.result
+    shared = known.get(cell.packed)
+    if shared is None:
+        shared = known[cell.packed] = {"metrics": cell.worst(), "collectives": _collectives(cell)}
     outcome = result.outcome
     return {
         "id": result.cell.id,
@@ -106,9 +111,9 @@ def _cell(cell: Measured) -> dict[str, Any]:
         "outcome": outcome.__struct_config__.tag,
         "stage": stage(outcome),
         "signature": plain(outcome.reason if isinstance(outcome, Skipped) else signature(outcome)),
-        "metrics": {name: _finite(value) for name, value in cell.flat().items()},
+        "metrics": {**shared["metrics"], **{name: _finite(value) for name, value in cell.noisy().items()}},
         "scenario_version": result.cell.scenario_version,
-        "collectives": _collectives(cell),
+        "collectives": shared["collectives"],
         "rounds_s": cell.round_s,
         "session": result.session,
         "lock_sha256": result.lock_sha256,

@@ -176,11 +176,11 @@ def _row(comparison: Comparison, group: Group) -> Row:
 
 def _together(groups: Sequence[Group]) -> list[list[Group]]:
     """What becomes one row: a failure that is the same on several workloads of a stack, a default that is the
-    same on several stacks, and any other group alone."""
-    rows: dict[tuple[str, str], list[Group]] = {}
-    for at, group in enumerate(groups):
+    same on several stacks, and the same metric of one workload on several stacks, the worst first."""
+    rows: dict[tuple[str, ...], list[Group]] = {}
+    for group in groups:
         found = group.headline
-        key = ("", str(at))
+        key: tuple[str, ...] = (found.kind, _workload(found), found.metric, found.phase)
         if found.kind == "failed":
             key = (found.stack, found.message)
         elif found.kind == "changed":
@@ -199,16 +199,32 @@ def _rows(comparison: Comparison, groups: Sequence[Group]) -> tuple[tuple[Row, .
         if row.kind == "changed":  # its evidence names the workloads
             having = [one.stack for one in _in_order(comparison, found)]
             row = msgspec.structs.replace(row, stack=ranges(having, comparison.stacks, comparison.names), workload="")
-        else:
+        elif row.kind == "failed" or len(found) == 1:
             row = msgspec.structs.replace(row, workload=listing([_workload(one) for one in found], 3))
+        else:
+            ordered = _in_order(comparison, found)
+            values = [f"{comparison.names[one.stack]} {_value(one)}" for one in ordered]
+            each = (f"each: {listing(values, 12)}",) if len({_value(one) for one in ordered}) > 1 else ()
+            row = msgspec.structs.replace(
+                row,
+                stack=ranges([one.stack for one in ordered], comparison.stacks, comparison.names),
+                evidence=(*each, *row.evidence),
+            )
         rows.append(row)
     return tuple(rows), max(0, len(together) - MOST_ROWS)
+
+
+def _value(found: Finding) -> str:
+    if isinstance(found.value, (int, float)) and not isinstance(found.value, bool):
+        return short_quantity(found.value, found.unit)
+    return str(found.value)
 
 
 def _below(comparison: Comparison) -> str:
     if not comparison.small_differences:
         return ""
-    return f"{plural(comparison.small_differences, 'exact difference')} below the thresholds: real, and too small to matter"
+    count = plural(comparison.small_differences, "exact difference")
+    return f"{count} below the thresholds: real, and too small to matter"
 
 
 def _not_compared(comparison: Comparison) -> list[str]:
@@ -236,7 +252,7 @@ def _control(comparison: Comparison) -> list[str]:
     if len(comparison.control) > MOST_LINES:
         ratios = sorted(time.ratio for time in comparison.control)
         lines.append(
-            f"and {len(comparison.control) - MOST_LINES:,} more; all ratios between {ratios[0]:.2f} and {ratios[-1]:.2f}"
+            f"and {len(comparison.control) - MOST_LINES:,} more; all ratios lie in {ratios[0]:.2f} to {ratios[-1]:.2f}"
         )
     return lines
 

@@ -2,7 +2,7 @@
 
 from harness.store.atomic import write_atomically
 from harness.store.folder import Loaded, Store, newest
-from harness.store.schema import SCHEMA, content_key, detail_hashes, key_of
+from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_of
 
 __all__ = [
     "SCHEMA",
@@ -10,6 +10,7 @@ __all__ = [
     "Store",
     "content_key",
     "detail_hashes",
+    "encode",
     "key_of",
     "newest",
     "write_atomically",

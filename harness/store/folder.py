@@ -79,6 +79,11 @@ class Store:
             write_atomically(file, schema.encode(result))
         return file
 
+    def write_detail(self, detail: Detail) -> None:
+        """Store what explains results that are written some other way than by `write`. Raises ResultsError."""
+        with self._explained(self.folder):
+            self._details.write(detail)
+
     def file_of(self, result: Result) -> str:
         """Where the first result of this content belongs. Raises UsageError for a name that is no file name."""
         return f"{self._stem(result.cell, schema.key_of(result))}.json"

@@ -301,4 +301,4 @@ def ideal(
         micro_batches=work.gradient_accumulation_steps,
     )
     taken = plain.activations(work, shape, meter, {"sim": "meta"}.get(device, device)) if device != "cuda" else None
-    return oracle.ideal(plain.model_of(work, shape), job, taken, one_memory=device == "cpu")
+    return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")

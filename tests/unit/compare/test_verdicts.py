@@ -262,6 +262,30 @@ def test_time_is_compared_with_the_baseline_that_took_turns_with_it_also_when_th
     }
 
 
+def test_each_time_is_compared_with_the_baseline_of_its_own_session() -> None:
+    """A run that reuses results adds the new stacks in a session of their own, with the baseline measured again."""
+    quiet, busy = synthetic.record(step_s=0.5), synthetic.record(step_s=1.0)
+    later = {"session": "later", "started_at": "2027-01-01T00:00:00Z"}
+    comparison = judged(
+        result(run=quiet),
+        result("0.16.4", run=synthetic.record(step_s=0.8)),
+        result(run=busy, **later),
+        result("0.16.8", run=synthetic.record(step_s=1.0), **later),
+        result("0.16.9", session="without a baseline"),
+    )
+    names = {time.stack: round(time.ratio, 1) for time in comparison.step_times}
+    assert names == {synthetic.stack("0.16.4").id: 1.6, synthetic.stack("0.16.8").id: 1.0}
+    (silent,) = comparison.not_compared
+    assert silent.stack == synthetic.stack("0.16.9").id and "another session" in silent.reason
+
+
+def test_a_lost_detail_is_a_note() -> None:
+    mine = result("0.16.4", detail_sha256={"configuration": "a"})
+    comparison = judged(result(detail_sha256={"configuration": "b"}), mine)
+    assert comparison.findings == ()
+    assert any("results/details is missing or damaged" in note for note in comparison.notes)
+
+
 def test_a_wide_interval_is_not_enough_data_to_say() -> None:
     run = synthetic.record()
     run.round_s = [s * f for s, f in zip(run.round_s, [0.6, 1.5, 0.7, 1.9, 1.1, 0.8, 1.6, 1.2, 0.9], strict=True)]

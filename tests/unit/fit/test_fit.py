@@ -130,7 +130,7 @@ network per GPU).
 def test_the_same_as_markdown_and_json(lab: Lab) -> None:
     found = fit.answer(question(ranks=[32], cards=["A800-80G", "H200"]), SCENARIO, STACKS, lab.run)
     text = fit_report.as_markdown(found)
-    assert "| 0.16.4 | 32 | 165.00 GiB | backward |" in text and text.count("| --- |") == 2
+    assert "| 0.16.4 | 32 | 165.00 GiB | backward |" in text and text.count("for tensors") == 2
     content = json.loads(fit_report.as_json(found))
     assert content["smallest_ranks"]["A800-80G"] == {STACKS[0].id: 32, STACKS[1].id: None}
     line = content["lines"][1]
@@ -141,10 +141,7 @@ def test_the_same_as_markdown_and_json(lab: Lab) -> None:
 
 def test_each_scale_is_simulated_once_for_all_cards_and_never_again(lab: Lab) -> None:
     fit.answer(question(cards=["A800-80G", "H200", "B200"]), SCENARIO, STACKS, lab.run)
-    assert (
-        sorted(lab.simulated) == sorted(["world_size=16 0", "world_size=32 0", "world_size=64 0"] * 2)
-        or len(lab.simulated) == 6
-    )
+    assert len(lab.simulated) == 6
     fit.answer(question(), SCENARIO, STACKS, lab.run)
     assert len(lab.simulated) == 6
 

@@ -44,8 +44,8 @@ def test_an_unknown_card_is_one_line_that_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         gpus.card("A80-80G")
     assert str(caught.value) == (
-        "--gpu: no such GPU: A80-80G; did you mean A800-80G? known: A100-40G, A100-80G, A800-80G, B200, H100-80G, H200, "
-        "L40S, RTX-4090, V100-16G, V100-32G"
+        "--gpu: no such GPU: A80-80G; did you mean A800-80G? known: A100-40G, A100-80G, A800-80G, B200, H100-80G, "
+        "H200, L40S, RTX-4090, V100-16G, V100-32G"
     )
 
 

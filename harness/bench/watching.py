@@ -1,0 +1,85 @@
+"""A process and all that it starts: how long, how much processor, how much memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+_EVERY_S = 0.05
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command took."""
+
+    wall_s: float
+    cpu_s: float  #: user and system, of all its processes
+    peak_bytes: int  #: of all its processes together, what they share counted once
+    exit_code: int
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> Cost:
+    """Run a command to its end; its output is thrown away."""
+    before = os.times()
+    begun = time.perf_counter()
+    with PeakMemory() as peak:
+        done = subprocess.run(
+            command, env=dict(environment), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
+    wall = time.perf_counter() - begun
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(wall_s=wall, cpu_s=cpu, peak_bytes=peak.bytes, exit_code=done.returncode)
+
+
+class PeakMemory:
+    """The largest memory of our descendants while it is entered, looked at every twentieth of a second."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="peak-memory")
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            self.bytes = max(self.bytes, sum(_own_bytes(pid) for pid in _descendants(os.getpid())))
+
+
+def _descendants(root: int) -> list[int]:
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:  # "pid (name) state parent ...", and a name may hold anything
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):  # it has ended
+                continue
+    found, known = [], {root}
+    for pid in sorted(parents):  # a child has a larger number than its parent, but where numbers have wrapped
+        if parents[pid] in known:
+            known.add(pid)
+            found.append(pid)
+    return found
+
+
+def _own_bytes(pid: int) -> int:
+    """Proportional set size: a page that n processes share counts as 1/n in each."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,84 @@
+"""The memory oracle: a release that holds more than ZeRO needs is found without any baseline."""
+
+from __future__ import annotations
+
+from harness.compare import Comparison, Thresholds, compare, exit_code
+from harness.model import Finding, Result
+from harness.probe.wire import RunRecord
+from tests import synthetic
+from tests.synthetic import MIB, result
+
+#: What the synthetic run must hold, in bytes: a little more than it does (2 MiB and a few KiB).
+IDEAL = {"parameters": MIB, "window": MIB + 8192, "persistent": 0}
+
+
+def run(held_more: int = 0, rank: int = 0, phase: str = "backward") -> RunRecord:
+    made = synthetic.record()
+    for each in made.ranks:
+        each.ideal = {f"{name}.device_retained_bytes": dict(IDEAL) for name in ("init", "backward", "step")}
+    made.ranks[rank].phases[phase].device_retained_bytes += held_more
+    return made
+
+
+def judged(*results: Result, baseline: str = "0.15.0") -> Comparison:
+    return compare(results, synthetic.stack(baseline).id, Thresholds(), lambda _: None)
+
+
+def wrong(comparison: Comparison) -> list[Finding]:
+    return [found for found in comparison.findings if found.kind == "wrong"]
+
+
+def test_a_sound_release_is_not_mentioned() -> None:
+    comparison = judged(result(run=run()), result("0.16.8", run=run()))
+    assert comparison.findings == () and exit_code(comparison, ["memory"]) == 0
+
+
+def test_what_a_release_holds_beyond_zero_is_found_with_no_baseline_at_all() -> None:
+    comparison = judged(result("0.16.4", run=run(3 * MIB, rank=1)))
+    (found,) = wrong(comparison)
+    assert (found.metric, found.phase, found.rank, found.baseline_value) == ("device_excess_bytes", "backward", 1, None)
+    assert found.value == 3 * MIB + 2048 - 8192
+    assert found.message == (
+        "backward holds 2.99 MiB more after it ends than ZeRO needs: 5.00 MiB, needed at most 2.01 MiB, rank 1"
+    )
+    assert found.evidence == ("needed: window 1.01 MiB, parameters 1.00 MiB",)
+    assert exit_code(comparison, ["memory"]) == 1
+
+
+def test_the_baseline_itself_is_judged() -> None:
+    (found,) = wrong(judged(result("0.16.4", run=run(3 * MIB)), baseline="0.16.4"))
+    assert found.stack == synthetic.stack("0.16.4").id
+
+
+def test_the_baselines_own_excess_stands_beside_it() -> None:
+    (found,) = wrong(judged(result(run=run()), result("0.16.4", run=run(3 * MIB))))
+    assert found.baseline_value == 2048 - 8192
+
+
+def test_less_than_the_margin_is_bookkeeping() -> None:
+    at_margin = 64 * 1024 + 8192 - 2048
+    assert wrong(judged(result(run=run(at_margin - 1)))) == []
+    assert len(wrong(judged(result(run=run(at_margin))))) == 1
+
+
+def test_what_is_held_between_forward_and_backward_is_not_judged() -> None:
+    made = run(3 * MIB, phase="forward")
+    made.ranks[0].ideal["forward.device_retained_bytes"] = dict(IDEAL)
+    assert wrong(judged(result(run=made))) == []
+
+
+def test_a_run_without_an_ideal_is_not_judged() -> None:
+    assert wrong(judged(result(run=synthetic.record()))) == []
+
+
+def test_the_excess_is_a_metric_of_the_cell() -> None:
+    (cell,) = judged(result(run=run(1000))).cells
+    flat = cell.flat()
+    assert flat["backward.device_excess_bytes"] == 1000 + 2048 - 8192
+    assert "forward.device_excess_bytes" not in flat
+
+
+def test_what_explains_an_excess_is_kept_only_where_there_is_one() -> None:
+    sound, leaking = (judged(result(run=run(more))).cells[0].excesses for more in (0, 3 * MIB))
+    assert [bool(excess.terms) for excess in sound] == [False, False, False]
+    assert [bool(excess.terms) for excess in leaking] == [False, True, False]
