@@ -1,7 +1,7 @@
 """pyproject.toml, flags and environment variables -> one frozen `Settings`.
 
-Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over an
-environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
+Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
+an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
 
 Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: ask no index).
 """
@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.compare.thresholds import Thresholds
 from harness.errors import UsageError
+from harness.thresholds import Thresholds
 
 if sys.version_info >= (3, 11):
     import tomllib

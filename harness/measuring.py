@@ -1,7 +1,7 @@
 """Cells and environments -> results: decides what must be run, runs it, and stores each result as soon as it is there.
 
-A workload is timed on all its stacks in one session, in turns. Where some of its results are stored already, the missing
-ones are run together with the baseline, so that each time has its pair; exact measurements need no company.
+A workload is timed on all its stacks in one session, in turns. Where some of its results are stored already, the
+missing ones are run together with the baseline, so that each time has its pair; exact measurements need no company.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def measure(
 ) -> list[Result]:
     """A result for every cell, from the store or from a run made now.
 
-    Raises ResultsError when one cannot be stored, KeyboardInterrupt; every process is gone then, and what was measured is
-    stored.
+    Raises ResultsError when one cannot be stored, KeyboardInterrupt; every process is gone then, and what was measured
+    is stored.
     """
     bench = _Bench(
         {env.stack.id: env for env in environments},

@@ -23,8 +23,8 @@ def baseline() -> str:
 def results(count: int, seed: int = 0) -> Iterator[tuple[Result, Detail]]:
     """About ``count`` results: each of `STACKS` stacks on each workload, one result each.
 
-    One stack in five holds more memory after backward in half of the workloads, one makes twice the calls, two allocate a
-    few bytes more, and rounds scatter by 2 %. Releases of one series share their configuration.
+    One stack in five holds more memory after backward in half of the workloads, one makes twice the calls, two allocate
+    a few bytes more, and rounds scatter by 2 %. Releases of one series share their configuration.
     """
     rng = random.Random(seed)
     hardware = Hardware(cpu="a processor of some length @ 2.60 GHz", cores=2, memory_bytes=24 << 30)

@@ -17,29 +17,33 @@ FEW, MANY = 10_000, 100_000
 _GIB = 1 << 30
 
 
-def run(environment: dict[str, str], root: str, repeats: int) -> Iterator[Figure]:
-    """Times of ``report`` over `FEW` and `MANY` results, and whether they grow with the number."""
+def run(
+    environment: dict[str, str], root: str, repeats: int, counts: tuple[int, int] = (FEW, MANY)
+) -> Iterator[Figure]:
+    """Times of ``report`` over few and many results, and whether they grow with the number."""
     section = "Comparing and reporting stored results (harness report)"
     walls: dict[int, list[float]] = {}
-    for count in (FEW, MANY):
+    few, most = counts
+    for count in counts:
         with tempfile.TemporaryDirectory(prefix="dsregress-bench-") as folder:
             written, size = _write(folder, count)
             command = [sys.executable, "-m", "harness", "report", folder, "--baseline", made_up.baseline()]
             costs = [watching.run(command, environment, root) for _ in range(repeats)]
         assert all(cost.exit_code == EXIT_REGRESSION for cost in costs), "the report failed"
         walls[count] = [cost.wall_s for cost in costs]
-        many = count == MANY
+        many = count == most
         yield measured(section, f"{written:,} results: time", walls[count], "s", "under 5" if many else "")
         yield measured(section, f"{written:,} results: processor time", [cost.cpu_s for cost in costs], "s")
         peaks = [cost.peak_bytes / _GIB for cost in costs]
         yield measured(section, f"{written:,} results: peak memory", peaks, "GiB", "under 1" if many else "")
         yield measured(section, f"{written:,} results: size of each", [size / written / 1000], "kB", "under 10")
-    growth = min(walls[MANY]) / min(walls[FEW])
-    yield measured(section, f"time of {MANY:,} over time of {FEW:,}", [growth], "x", "10 or less: linear")
+    growth = min(walls[most]) / min(walls[few])
+    linear = f"{most / few:.0f} or less: linear"
+    yield measured(section, f"time of {most:,} over time of {few:,}", [growth], "x", linear)
 
 
 def _write(folder: str, count: int) -> tuple[int, int]:
-    """Results of real size into a folder, without waiting for the disk as a real run does; how many, and their bytes."""
+    """Results of real size into a folder, not waiting for the disk as a real run does; how many, and their bytes."""
     store = Store(folder)
     written = size = 0
     known: set[int] = set()

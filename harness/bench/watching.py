@@ -28,9 +28,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> 
     before = os.times()
     begun = time.perf_counter()
     with PeakMemory() as peak:
-        done = subprocess.run(
-            command, env=dict(environment), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-        )
+        quiet = subprocess.DEVNULL
+        done = subprocess.run(command, env=dict(environment), cwd=folder, stdout=quiet, stderr=quiet, check=False)
     wall = time.perf_counter() - begun
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system

@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_OK
-    except Exception as error:  # noqa: BLE001  (a person gets one line, and --debug the rest)
+    except Exception as error:
         if debug:
             traceback.print_exc()
         _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")

@@ -27,9 +27,7 @@ def write_reports(
         return _write_reports(comparison, settings, json_file, markdown_file)
 
 
-def _write_reports(
-    comparison: Comparison, settings: Settings, json_file: str | None, markdown_file: str | None
-) -> int:
+def _write_reports(comparison: Comparison, settings: Settings, json_file: str | None, markdown_file: str | None) -> int:
     code = compare.exit_code(comparison, settings.fail_on)
     if json_file == "-":
         for chunk in json_report.chunks(comparison, code):

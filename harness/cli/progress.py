@@ -80,7 +80,7 @@ class Progress:
             self.note(f"environment {name}: built in {took:.0f} s")
 
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
-        self._total = len(cells)
+        self._total = self._done + len(cells)  # `fit` measures in several goes
         self._estimate = Estimate(cells, expected_s)
         left = self._estimate.left_s()
         about = f", about {duration_text(left)}" if left else ""

@@ -58,8 +58,8 @@ def judge(pairs: Iterable[Pair], detail_of: DetailOf) -> tuple[list[Finding], li
         notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not looked at")
     if diffs.missing:
         notes.append(
-            f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be told: the file in results/details "
-            "is missing or damaged; --fresh measures again"
+            f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be told: the file in "
+            "results/details is missing or damaged; --fresh measures again"
         )
     return findings, notes
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from harness.compare.excess import METRIC, Excess
 from harness.compare.pairs import Pair
-from harness.compare.thresholds import Thresholds
 from harness.compare.wording import quantity
 from harness.model import Finding
+from harness.thresholds import Thresholds
 
 
 def judge(pair: Pair, thresholds: Thresholds) -> list[Finding]:

@@ -57,6 +57,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         values = {"step_time_s": median_of(self.round_s)} if self.round_s else {}
         if self.init_s is not None:
             values["init_s"] = self.init_s
+        values |= {f"{found.phase}.{excess.METRIC}": found.size for found in self.excesses}
         return {**values, "import_s": self.import_s, **dict(self.errors)}
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from harness.compare.thresholds import Thresholds
 from harness.probe.wire import RunRecord
+from harness.thresholds import Thresholds
 
 
 class Direction(Enum):

@@ -20,7 +20,6 @@ class Pair(msgspec.Struct, frozen=True):
     own: Measured
     base: Measured | None
     base_again: Measured | None = None  #: a second run of the baseline in the same session, where there is one
-    base_beside: Measured | None = None  #: the run of the baseline whose rounds were interleaved with this cell's
     #: The baseline's run that took turns with this one; a later session, of other stacks, has left it behind as `base`.
     base_beside: Measured | None = None
 

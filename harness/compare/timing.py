@@ -12,9 +12,9 @@ from harness.compare import statistics
 from harness.compare.comparison import NotCompared, StepTime
 from harness.compare.metrics import BY_NAME
 from harness.compare.pairs import Pair
-from harness.compare.thresholds import Thresholds
 from harness.compare.wording import quantity
 from harness.model import Finding
+from harness.thresholds import Thresholds
 
 METRIC = BY_NAME["step_time_s"]
 

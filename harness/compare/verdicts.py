@@ -15,9 +15,9 @@ from harness.compare.measured import Measured
 from harness.compare.metrics import BY_NAME, Exact
 from harness.compare.notes import notes_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
-from harness.compare.thresholds import Thresholds
 from harness.compare.wording import outcome_text, stack_names
 from harness.model import Finding, Passed, Result
+from harness.thresholds import Thresholds
 
 #: Differences below the thresholds are listed up to this many, and counted beyond.
 MOST_SMALL = 5_000

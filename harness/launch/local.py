@@ -56,7 +56,6 @@ class LocalExecutor:
             **self._variables,
             **ENVIRONMENT,
             "PYTHONPATH": str(self._probe),
-            "PYTHONDONTWRITEBYTECODE": "1",  # the copy is named by its content: nothing is to appear in it
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version
             "TRITON_CACHE_DIR": str(caches / "triton"),
         }

@@ -179,6 +179,8 @@ def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
         device["master"] = share * _FP32
         if job.stage == 3:
             device["gradients"] = share * gradient
+        elif job.stage == 1 and job.gradient_bytes:  # a type of their own: buffers for all of them, from the start
+            device["gradients"] = sum(model.numels) * gradient
     return device, host
 
 
@@ -194,7 +196,7 @@ def _while_reducing(model: Model, job: Job) -> Terms:
         "in_flight": largest,
     }
     if not job.offload_optimizer:
-        terms["gradients"] = max(whole, kept) if job.stage == 1 else kept
+        terms["gradients"] = whole + sum(model.numels) * job.gradient_bytes if job.stage == 1 else kept
     return terms
 
 

@@ -31,6 +31,7 @@ class Metered:
         self.meter = meter
         self.clocked = clocked
         self.readings: dict[str, PhaseReading] = {}
+        self._cards: dict[str, int] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -40,6 +41,9 @@ class Metered:
         reading = self.meter.end()
         if self.clocked:
             reading.seconds = time.perf_counter() - start
+        if reading.smallest_card_bytes is not None:
+            self._cards[name] = reading.smallest_card_bytes  # a later one is never smaller
+        reading.smallest_card_bytes = self._cards.get(name)
         self.readings[name] = fold(self.readings[name], reading) if name in self.readings else reading
 
 
@@ -94,6 +98,7 @@ def without_collection() -> Iterator[None]:
 def fold(one: PhaseReading, other: PhaseReading) -> PhaseReading:
     """Two runs of the same phase (micro-batches of one step) as one: see PhaseReading."""
     reserved = [r for r in (one.reserved_peak_bytes, other.reserved_peak_bytes) if r is not None]
+    cards = [c for c in (one.smallest_card_bytes, other.smallest_card_bytes) if c is not None]
     collectives = {kind: list(counted) for kind, counted in one.collectives.items()}
     for kind, (count, size) in other.collectives.items():
         before = collectives.setdefault(kind, [0, 0])
@@ -104,6 +109,7 @@ def fold(one: PhaseReading, other: PhaseReading) -> PhaseReading:
         host_peak_bytes=max(one.host_peak_bytes, other.host_peak_bytes),
         host_retained_bytes=other.host_retained_bytes,
         reserved_peak_bytes=max(reserved) if reserved else None,
+        smallest_card_bytes=max(cards) if cards else None,
         seconds=one.seconds + other.seconds,
         host_calls=one.host_calls + other.host_calls,
         op_launches=one.op_launches + other.op_launches,

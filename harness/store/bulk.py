@@ -19,7 +19,7 @@ _S = TypeVar("_S")
 _T = TypeVar("_T")
 
 #: Items handed out at once, and from how many on processes are worth their start (a twentieth of a second).
-_AT_ONCE = 250
+_AT_ONCE = 500
 _MANY = 2_000
 
 

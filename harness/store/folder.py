@@ -1,19 +1,22 @@
 """The results folder: one file per run, written whole or not at all, never overwritten.
 
-    RESULTS/<stack id>/<scenario>/<variant>/<device>-<key>.json             the first run of this content
-    RESULTS/<stack id>/<scenario>/<variant>/<device>-<key>-<session>.json   a later one of the same content
+    RESULTS/<stack id>/<scenario>/<variant>-<device>-<key>.json             the first run of this content
+    RESULTS/<stack id>/<scenario>/<variant>-<device>-<key>-<session>.json   a later one of the same content
     ... .benchmark.json                                                     the same run, for pytest-benchmark's tools
     RESULTS/details/                                                        see `harness.store.details`
 
-``key`` is the start of the content key (see `harness.store.schema.content_key`). What cannot be read is reported, one
-line each, and left as it is: it is somebody's measurement.
+Workloads have no folders of their own: to list one takes longer than to read its file. ``key`` is the start of the
+content key (see `harness.store.schema.content_key`). What cannot be read is reported, one line each, and left as it is:
+it is somebody's measurement.
 """
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import errno
 import functools
+import itertools
 import json
 import os
 import re
@@ -31,7 +34,7 @@ from harness.store.atomic import write_atomically
 from harness.store.details import Details
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,199}")
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
 
 _BENCHMARK = ".benchmark.json"
 
@@ -54,6 +57,7 @@ class Store:
     def __init__(self, folder: str) -> None:
         self.folder = os.path.abspath(folder)
         self._details = Details(self.folder)
+        self._listed: dict[str, list[str]] = {}
 
     def check_writable(self) -> None:
         """Find out before hours of measurement whether results can be kept. Raises ResultsError."""
@@ -75,8 +79,10 @@ class Store:
             if detail is not None:
                 self._details.write(detail)
             if benchmark is not None:
-                write_atomically(f"{file.removesuffix('.json')}{_BENCHMARK}", json.dumps(benchmark, separators=(",", ":")).encode())
+                compact = json.dumps(benchmark, separators=(",", ":")).encode()
+                write_atomically(f"{file.removesuffix('.json')}{_BENCHMARK}", compact)
             write_atomically(file, schema.encode(result))
+        self._listed.pop(os.path.dirname(file), None)
         return file
 
     def write_detail(self, detail: Detail) -> None:
@@ -90,18 +96,13 @@ class Store:
 
     def of_cell(self, cell: Cell, key: str) -> Loaded:
         """Every run of this content, oldest first."""
-        stem = self._stem(cell, key)
-        folder, name = os.path.split(stem)
-        files = [file for file in _result_files(folder) if os.path.basename(file).startswith(name)]
-        loaded = self._read(files)
+        loaded = self._read(self._starting_with(self._stem(cell, key)))
         results = sorted(loaded.results, key=lambda result: (result.started_at, result.session))
         return Loaded(results=tuple(results), problems=loaded.problems)
 
     def last_run(self, cell: Cell) -> Result | None:
         """The newest run of this stack, scenario, variant and device, whatever else has changed since."""
-        folder, name = os.path.split(self._stem(cell, ""))
-        files = [file for file in _result_files(folder) if os.path.basename(file).startswith(name)]
-        return newest(self._read(files).results).get(cell.id)
+        return newest(self._read(self._starting_with(self._stem(cell, ""))).results).get(cell.id)
 
     def load(self, stacks: Iterable[str] | None = None) -> Loaded:
         """Every result there is (of the stacks with these ids), without details. No folder: no results."""
@@ -126,17 +127,26 @@ class Store:
         returns must be small and picklable.
         """
         names = self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]
-        work = functools.partial(_read_folders, function)
-        for value, problems in bulk.in_order(work, self._workloads(names)):
+        work = functools.partial(_read_files, function)
+        for value, problems in bulk.in_order(work, self._files(names)):
             for file, why in problems:
                 problem(f"{self._shown(file)}: {why}")
             yield value
 
-    def _workloads(self, stacks: Iterable[str]) -> Iterator[str]:
-        """Folders of workloads, in order; whatever else lies among them is no result."""
+    def _files(self, stacks: Iterable[str]) -> Iterator[str]:
+        """Files of results, in order; whatever else lies among them is no result."""
         for stack in stacks:
             for scenario in _folders(os.path.join(self.folder, stack)):
-                yield from _folders(scenario)
+                yield from _result_files(scenario)
+
+    def _starting_with(self, stem: str) -> list[str]:
+        """Files of results whose path starts so. A folder is listed once, as thousands of cells may be asked for."""
+        folder = os.path.dirname(stem)
+        if folder not in self._listed:
+            self._listed[folder] = _result_files(folder)
+        files = self._listed[folder]
+        first = bisect.bisect_left(files, stem)
+        return list(itertools.takewhile(lambda file: file.startswith(stem), files[first:]))
 
     def stack_ids(self) -> list[str]:
         """The stacks that have results, sorted."""
@@ -153,7 +163,7 @@ class Store:
 
     def _stem(self, cell: Cell, key: str) -> str:
         parts = [_checked(cell.stack.id, "stack"), _checked(cell.scenario, "scenario")]
-        parts += [_checked(cell.variant, "variant"), f"{_checked(cell.device, 'device')}-{key[:12]}"]
+        parts.append(f"{_checked(cell.variant, 'variant')}-{_checked(cell.device, 'device')}-{key[:12]}")
         return os.path.join(self.folder, *parts)
 
     def _shown(self, file: str) -> str:
@@ -181,10 +191,6 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
 _Read = tuple[_T, list[tuple[str, str]]]
 
 
-def _read_folders(function: Callable[[Iterator[Result]], _T], folders: Iterable[str]) -> _Read[_T]:
-    return _read_files(function, (file for folder in folders for file in _result_files(folder)))
-
-
 def _read_files(function: Callable[[Iterator[Result]], _T], files: Iterable[str]) -> _Read[_T]:
     """``function`` of the results in these files, in order. What cannot be read becomes a problem, never an error."""
     problems: list[tuple[str, str]] = []
@@ -202,7 +208,7 @@ def _read_files(function: Callable[[Iterator[Result]], _T], files: Iterable[str]
 
 
 def _result_files(folder: str) -> list[str]:
-    """Files of results in the folder of a workload, sorted. Hidden ones are not looked at."""
+    """Files of results in the folder of a scenario, sorted. Hidden ones are not looked at."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -241,7 +247,7 @@ def _checked(part: str, what: str) -> str:
     if not _SAFE.fullmatch(part):
         raise UsageError(
             f"{what} {part!r} cannot name a folder of results",
-            hint="use letters, digits and . _ , = + @ ! -, at most 200 characters",
+            hint="use letters, digits and . _ , = + @ ! -, at most 180 characters",
         )
     return part
 

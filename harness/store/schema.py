@@ -1,8 +1,9 @@
 """One result as bytes, and back: the schema of the files under ``results/``.
 
 History of the schema
-    1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail (`harness.probe.wire.Detail`)
-                are in files of their own, named by the hashes in ``detail_sha256`` (see `harness.store.details`).
+    1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
+                (`harness.probe.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
+                (see `harness.store.details`).
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -95,7 +96,8 @@ def encode_parts(detail: Detail) -> dict[str, bytes]:
 def decode_parts(parts: Mapping[str, bytes]) -> Detail:
     """The reverse of `encode_parts`. Raises NotAResult."""
     try:
-        return _detail.decode(b"{" + b",".join(b'"%b":%b' % (name.encode(), part) for name, part in parts.items()) + b"}")
+        fields = (b'"%b":%b' % (name.encode(), part) for name, part in parts.items())
+        return _detail.decode(b"{" + b",".join(fields) + b"}")
     except msgspec.DecodeError as error:
         raise NotAResult(f"damaged: {error}") from None
 

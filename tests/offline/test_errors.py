@@ -192,9 +192,10 @@ def test_a_disk_that_fills_up_keeps_what_was_stored_whole(project: Project) -> N
     said = mounted(project, f"size={needed - 4096}", "regress")
     assert (said.code, said.out) == (3, "")
     last = said.err.splitlines()[-1]
-    assert last.startswith(f"dsregress: error: {project.results}/{stack(VERSION['hungry'])}/fit/base/")
+    assert last.startswith(f"dsregress: error: {project.results}/{stack(VERSION['hungry'])}/fit/base-cpu-")
     assert last.endswith(
-        ": cannot be used for results: No space left on device; free some space, or choose another folder with --results"
+        ": cannot be used for results: No space left on device; "
+        "free some space, or choose another folder with --results"
     )
     kept = list((project.folder / "kept").rglob("*.json"))
     assert [msgspec.json.decode(file.read_bytes())["cell"]["stack"]["label"] for file in kept] == [GOOD]
@@ -264,7 +265,7 @@ def test_a_result_with_a_hostile_name_reaches_no_file_outside_the_folder(
     value = {"scenario": b"fit", "variant": b"base", "device": b"cpu"}[field]
     hostile = data.replace(b'"%s":"%s"' % (field.encode(), value), b'"%s":"../../../escaped"' % field.encode(), 1)
     assert hostile != data
-    file.with_name("cpu-000000000000.json").write_bytes(hostile)
+    file.with_name("base-cpu-000000000000.json").write_bytes(hostile)
     for command in (["report", "--baseline", GOOD], ["compare", GOOD, VERSION["hungry"]], ["show", "*"]):
         said = measured.run(*command)
         assert said.code in (0, 1), said.err

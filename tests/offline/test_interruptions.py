@@ -1,4 +1,4 @@
-"""Runs that are cut short or meet each other: nothing measured is lost, nothing is left running, the next run goes on."""
+"""Runs that are cut short or meet: nothing measured is lost, nothing is left running, the next run goes on."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def test_a_second_run_at_the_same_time_is_refused_in_one_line_and_a_report_is_no
     said = project.run("regress", "--results", str(tmp_path / "others"))
     assert (said.code, said.out) == (3, "")
     assert said.err == (
-        f"dsregress: error: {project.work}/run.lock: another run is going on here (process {running.pid}), and both would "
-        "measure each other; wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder\n"
+        f"dsregress: error: {project.work}/run.lock: another run is going on here (process {running.pid}), and both "
+        "would measure each other; wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder\n"
     )
     assert running.poll() is None
 

@@ -62,9 +62,7 @@ def _empty(folder: Path, name: str, version: str) -> None:
     module = name.replace("-", "_")
     info = f"{module}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{module}-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(
-            _dated(f"{info}/METADATA"), f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
+        wheel.writestr(_dated(f"{info}/METADATA"), f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         wheel.writestr(
             _dated(f"{info}/WHEEL"), "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )

@@ -81,7 +81,7 @@ def _surroundings(parameters: dict[str, Any], device: str) -> Iterator[Meter]:
     if device == "sim":
         from harness.probe.sim import Simulation
 
-        with Simulation(0, parameters["world_size"], kernels="cpu", trace=True) as simulation:
+        with Simulation(0, parameters["world_size"], kernels="cpu") as simulation:
             yield simulation.meter
         return
     import torch.distributed as dist

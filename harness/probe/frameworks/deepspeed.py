@@ -67,9 +67,12 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
 @contextlib.contextmanager
 def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
     if device == "sim":
+        from harness.probe.allocator import AllocatorSettings
         from harness.probe.sim import Simulation
+        from harness.probe.workload import pick
 
-        with Simulation(rank=0, world_size=int(parameters["world_size"])) as simulation:
+        allocator = pick(AllocatorSettings, parameters)
+        with Simulation(rank=0, world_size=int(parameters["world_size"]), allocator=allocator) as simulation:
             yield simulation.meter
     else:
         from harness.probe.meter import TorchMeter
@@ -286,8 +289,8 @@ def judge(
 def ideal(
     parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
-    """What ZeRO says that this job's ranks must hold: see `harness.probe.ideal`. Not for a real GPU's activations: beside
-    the engine there is no room to train the model once more."""
+    """What ZeRO says that this job's ranks must hold: see `harness.probe.ideal`. Without activations on a real GPU:
+    beside the engine there is no room to train the model once more."""
     from harness.probe import ideal as oracle
     from harness.probe import plain
     from harness.probe.workload import Workload, pick

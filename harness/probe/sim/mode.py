@@ -17,10 +17,13 @@ from typing import Any
 import torch
 
 from harness.probe import operators
+from harness.probe.allocator import AllocatorSettings
 from harness.probe.ledger import DEVICE, HOST, NOWHERE
 from harness.probe.meter import TorchMeter, finished_work
+from harness.probe.reserving import Reserving
 from harness.probe.sim import answers, host
 from harness.probe.sim.errors import SimulationError, caller, place, says
+from harness.probe.wire import PhaseReading
 
 aten = torch.ops.aten
 
@@ -34,8 +37,10 @@ _NOTHING: dict[str, Any] = {}
 class SimulationMode(TorchMeter):
     """One rank's operators. Entered by `harness.probe.sim.Simulation`; see `TorchMeter` for what is counted."""
 
-    def __init__(self, *, trace: bool = False) -> None:
-        super().__init__("meta", trace=trace)
+    def __init__(self, allocator: AllocatorSettings) -> None:
+        super().__init__("meta", trace=True)
+        assert self.ledger.trace is not None
+        self.reserving = Reserving(self.ledger.trace, allocator)
         self._plans: dict[Any, Plan] = {}
         self._says_meta: dict[Any, bool] = {}
         self._special: dict[Any, Plan] = {
@@ -47,6 +52,17 @@ class SimulationMode(TorchMeter):
             aten.is_pinned.default: self._is_pinned,
             aten._pin_memory.default: self._pin_memory,
         }
+
+    def begin(self) -> None:
+        super().begin()
+        self.reserving.begin()
+
+    def end(self) -> PhaseReading:
+        reading = super().end()
+        self.reserving.follow()
+        reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
+        reading.smallest_card_bytes = self.reserving.asked_for_bytes
+        return reading
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from harness.probe.allocator import AllocatorSettings
 from harness.probe.ledger import StorageLedger
 from harness.probe.sim import attention, host
 from harness.probe.sim.errors import SimulationError
@@ -28,12 +29,19 @@ class Simulation:
     `harness.probe.sim.host`).
 
     ``kernels`` says whose attention kernel is counted: ``gpu``, or ``cpu`` to compare with ``cpu`` mode to the byte.
+    ``allocator`` are the options of the card's caching allocator, whose reserved bytes are modelled.
     """
 
     device = "meta"
 
     def __init__(
-        self, rank: int = 0, world_size: int = 1, *, ranks_per_node: int = 8, kernels: str = "gpu", trace: bool = False
+        self,
+        rank: int = 0,
+        world_size: int = 1,
+        *,
+        ranks_per_node: int = 8,
+        kernels: str = "gpu",
+        allocator: AllocatorSettings = AllocatorSettings(),  # noqa: B008 (it is frozen)
     ) -> None:
         if not 0 <= rank < world_size:
             raise SimulationError(f"rank {rank} of {world_size}: there is no such rank; ranks count from 0")
@@ -41,7 +49,7 @@ class Simulation:
         self.world_size = world_size
         self.ranks_per_node = min(ranks_per_node, world_size)
         self.kernels = kernels
-        self.mode = SimulationMode(trace=trace)
+        self.mode = SimulationMode(allocator)
         self.meter = SimulationMeter(self.mode)
         self._exit = contextlib.ExitStack()
 

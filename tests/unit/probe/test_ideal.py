@@ -108,6 +108,9 @@ def test_below_stage_3_parameters_are_whole_and_stage_2_shares_gradients(stage: 
 def test_gradients_that_are_kept_in_fp32_take_four_bytes() -> None:
     wide = dataclasses.replace(JOB, gradient_bytes=4)
     assert ideal(MODEL, wide, PLAIN)["init.device_retained_bytes"]["gradients"] == 4 * 378
+    whole = ideal(MODEL, dataclasses.replace(wide, stage=1), PLAIN)
+    assert whole["init.device_retained_bytes"]["gradients"] == 4 * 1510
+    assert whole["backward.device_retained_bytes"]["gradients"] == (4 + 2) * 1510  # those that arrive, and their sum
 
 
 def test_gradients_wait_for_the_next_micro_batch() -> None:

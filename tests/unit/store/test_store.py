@@ -16,7 +16,7 @@ from harness.bench import made_up
 from harness.errors import ResultsError, UsageError
 from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
 from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.store import Store, key_of, newest
+from harness.store import Store, encode, key_of, newest
 from harness.store.reuse import reusable
 from tests.unit.store.results import result
 
@@ -27,7 +27,7 @@ def test_a_result_comes_back_as_it_was_and_its_detail_apart(tmp_path: Path) -> N
     store, one = Store(str(tmp_path)), result(detail=DETAIL)
     file = store.write(one, DETAIL)
     key = key_of(one)[:12]
-    assert file == str(tmp_path / "py3.11-deepspeed0.16.4" / "llama" / "base" / f"cpu-{key}.json")
+    assert file == str(tmp_path / "py3.11-deepspeed0.16.4" / "llama" / f"base-cpu-{key}.json")
     loaded = store.load()
     assert loaded.results == (one,)
     assert loaded.problems == ()
@@ -76,19 +76,31 @@ def test_a_lost_or_damaged_detail_costs_the_explanation_only_until_it_is_measure
 
 def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    written = []
-    for number in range(60):
-        cell = msgspec.structs.replace(result().cell, variant=f"layers={number:04}")
-        written.append(msgspec.structs.replace(result(), cell=cell))
-        store.write(written[-1])
-    for number in range(2_000):  # folders of workloads without results
-        (tmp_path / result().cell.stack.id / "llama" / f"x={number:04}").mkdir()
-    bad = tmp_path / result().cell.stack.id / "llama" / "layers=0003" / "cpu-bad.json"
-    bad.write_text("{")
+    written = [
+        msgspec.structs.replace(result(), cell=msgspec.structs.replace(result().cell, variant=f"layers={number:04}"))
+        for number in range(2_500)
+    ]
+    for one in written:
+        file = Path(store.file_of(one))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(one))
+    (file.parent / "layers=0003-cpu-bad.json").write_text("{")
     problems: list[str] = []
     found = [variant for variants in store.map(variants_of, problems.append) for variant in variants]
     assert found == [one.cell.variant for one in written]
-    assert len(problems) == 1 and "layers=0003/cpu-bad.json: not a result, or damaged" in problems[0]
+    assert len(problems) == 1 and "layers=0003-cpu-bad.json: not a result, or damaged" in problems[0]
+
+
+def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    cell = result().cell
+    one, other = (
+        msgspec.structs.replace(result(), cell=msgspec.structs.replace(cell, variant=name)) for name in ("a", "a-cpu-b")
+    )
+    store.write(other)
+    assert store.last_run(one.cell) is None and store.of_cell(one.cell, key_of(one)).results == ()
+    store.write(one)
+    assert store.last_run(one.cell) == one and store.of_cell(one.cell, key_of(one)).results == (one,)
 
 
 def variants_of(results: Iterable[Result]) -> list[str]:
@@ -124,7 +136,7 @@ def test_a_second_run_of_the_same_content_stands_beside_the_first(tmp_path: Path
     first, second = result(), result(session="s2", started_at="2026-02-01T00:00:00Z", detail=DETAIL)
     store.write(first)
     file = store.write(second, DETAIL)
-    assert Path(file).name == f"cpu-{key_of(first)[:12]}-s2.json"
+    assert Path(file).name == f"base-cpu-{key_of(first)[:12]}-s2.json"
     found = store.of_cell(first.cell, key_of(first)).results
     assert [r.session for r in found] == ["s1", "s2"]
     assert newest(found)[first.cell.id].session == "s2"
@@ -166,7 +178,7 @@ def test_bad_files_are_told_one_line_each_and_left_alone(tmp_path: Path) -> None
     assert len(loaded.results) == 1
     assert len(loaded.problems) == len(bad)
     assert all("\n" not in problem for problem in loaded.problems)
-    where = "results/py3.11-deepspeed0.16.4/llama/base"
+    where = "results/py3.11-deepspeed0.16.4/llama"
     assert (
         f"{where}/cpu-c.json: written by a newer version (schema 7, this one reads up to 1): update dsregress"
         in loaded.problems

@@ -1,0 +1,104 @@
+"""What a run reserves on a card, phase by phase, and how small a card it could be: the allocator's model fed with a ledger's
+trace while the run goes on. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from harness.probe.allocator import AllocatorSettings, CachingAllocator, OutOfMemoryError
+from harness.probe.ledger import DEVICE, Event
+
+#: How close the smallest card is searched for, as a part of it.
+_PRECISION = 1 / 1000
+#: And never closer than the unit in which segments are taken, bytes.
+_SEGMENT = 2 << 20
+
+
+class Reserving:
+    """Follows a trace that grows. Two allocators are kept up to date: one on a card without limit, one on the smallest card
+    that was enough so far; only where the latter gets stuck is the trace replayed from its beginning.
+
+    A smaller card is enough for a run because the allocator gives what it caches back before it fails, so the smallest card
+    lies somewhere between what is allocated and what is reserved without a limit.
+    """
+
+    def __init__(self, trace: Sequence[Event], settings: AllocatorSettings) -> None:
+        self._trace = trace
+        self._settings = dataclasses.replace(settings, card_bytes=None)
+        self._unlimited = CachingAllocator(self._settings)
+        self._allocated_peak_bytes = self._reserved_peak_bytes = 0
+        self._smallest = self._on(0)
+        self._at = 0
+        self._before = 0  #: the smallest card when the phase began
+        self.smallest_card_bytes = 0  #: enough for all that has been followed so far
+
+    @property
+    def reserved_peak_bytes(self) -> int:
+        """Of the phase, without a limit, as ``torch.cuda.max_memory_reserved`` tells it."""
+        return self._unlimited.reserved_peak_bytes
+
+    def begin(self) -> None:
+        """A phase begins."""
+        self.follow()
+        self._unlimited.reset_peak()
+        self._before = self.smallest_card_bytes
+
+    @property
+    def asked_for_bytes(self) -> int | None:
+        """The smallest card, where it is this phase that asked for it."""
+        return self.smallest_card_bytes if self.smallest_card_bytes > self._before else None
+
+    def follow(self) -> None:
+        """Takes in what was added to the trace since."""
+        trace = self._trace
+        end = len(trace)
+        stuck = False
+        for index in range(self._at, end):
+            key, nbytes, memory, _ = trace[index]
+            if memory != DEVICE:
+                continue
+            self._unlimited.book(key, nbytes)
+            if not stuck:
+                try:
+                    self._smallest.book(key, nbytes)
+                except OutOfMemoryError:
+                    stuck = True
+        self._at = end
+        usage = self._unlimited.usage()
+        self._allocated_peak_bytes = max(self._allocated_peak_bytes, usage.allocated_peak_bytes)
+        self._reserved_peak_bytes = max(self._reserved_peak_bytes, usage.reserved_peak_bytes)
+        if stuck:
+            self._search()
+
+    def _search(self) -> None:
+        """Between the largest card that is known to fail and the smallest that is known to do."""
+        fails = max(self.smallest_card_bytes, self._allocated_peak_bytes - 1)
+        enough = self._reserved_peak_bytes
+        found = None
+        while enough - fails > max(_SEGMENT, enough * _PRECISION):
+            middle = (fails + enough) // 2
+            tried = self._replayed(middle)
+            if tried is None:
+                fails = middle
+            else:
+                enough, found = middle, tried
+        self.smallest_card_bytes = enough
+        if found is None:
+            found = self._replayed(enough)
+            assert found is not None, "a card as large as what was reserved without a limit is enough"
+        self._smallest = found
+
+    def _replayed(self, card_bytes: int) -> CachingAllocator | None:
+        """The allocator of a card after all of the trace so far; None where it is not enough."""
+        allocator = self._on(card_bytes)
+        try:
+            for key, nbytes, memory, _ in self._trace[: self._at]:
+                if memory == DEVICE:
+                    allocator.book(key, nbytes)
+        except OutOfMemoryError:
+            return None
+        return allocator
+
+    def _on(self, card_bytes: int) -> CachingAllocator:
+        return CachingAllocator(dataclasses.replace(self._settings, card_bytes=card_bytes))

@@ -1,0 +1,196 @@
+"""What the project is for: parameters that 0.16.4 holds through backward, found by measurement alone; and that what is
+measured can be relied on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.models import SHAPES
+from tests.functional.conftest import AFTER, BEFORE, FAULTY, RELEASES, REPOSITORY, Regress, cells
+
+NONE, REENTRANT, NON_REENTRANT = (f"gradient_checkpointing={way}" for way in ("none", "reentrant", "non_reentrant"))
+
+
+def decoder_layers_bytes(model: str) -> int:
+    """What the weights of all decoder layers take in bf16."""
+    shape: dict[str, Any] = SHAPES[model]
+    hidden, heads, kv_heads = shape["hidden_size"], shape["num_attention_heads"], shape["num_key_value_heads"]
+    kv_size = hidden // heads * kv_heads
+    attention = 2 * hidden * hidden + 2 * hidden * kv_size
+    mlp = 3 * hidden * shape["intermediate_size"]
+    norms = 2 * hidden
+    return 2 * shape["num_hidden_layers"] * (attention + mlp + norms)
+
+
+def held_after_backward(checkpointing: dict[str, Any]) -> dict[tuple[str, str], int]:
+    return {key: cell["metrics"]["backward.device_retained_bytes"] for key, cell in cells(checkpointing).items()}
+
+
+def test_every_cell_passes(checkpointing: dict[str, Any]) -> None:
+    assert {key: cell["outcome"] for key, cell in cells(checkpointing).items()} == {
+        (version, variant): "passed" for version in RELEASES for variant in (NONE, REENTRANT, NON_REENTRANT)
+    }
+
+
+def test_the_faulty_release_holds_exactly_the_decoder_layers_through_backward(checkpointing: dict[str, Any]) -> None:
+    held = held_after_backward(checkpointing)
+    assert held[FAULTY, NON_REENTRANT] - held[BEFORE, NON_REENTRANT] == decoder_layers_bytes("llama-tiny")
+
+
+def test_the_healthy_releases_hold_no_more_than_the_baseline(checkpointing: dict[str, Any]) -> None:
+    held = held_after_backward(checkpointing)
+    assert held[AFTER, NON_REENTRANT] <= held[BEFORE, NON_REENTRANT]
+
+
+@pytest.mark.parametrize("variant", [NONE, REENTRANT])
+def test_other_ways_of_checkpointing_do_not_show_it(checkpointing: dict[str, Any], variant: str) -> None:
+    held = held_after_backward(checkpointing)
+    assert held[FAULTY, variant] <= held[BEFORE, variant]
+
+
+def test_it_is_the_one_memory_regression_of_the_report(checkpointing: dict[str, Any]) -> None:
+    memory = [
+        found
+        for found in checkpointing["findings"]
+        if found["kind"] == "regression" and found["relevant"] and found["metric"].endswith("_retained_bytes")
+    ]
+    versions = {stack["id"]: stack["versions"]["deepspeed"] for stack in checkpointing["stacks"]}
+    assert {(versions[f["stack"]], f["variant"], f["phase"]) for f in memory} == {(FAULTY, NON_REENTRANT, "backward")}
+    (found,) = memory
+    assert found["value"] - found["baseline_value"] == decoder_layers_bytes("llama-tiny")
+    assert found["rank"] in (0, 1)
+    assert (checkpointing["exit_code"], checkpointing["exit_code_seen"]) == (1, 1)
+
+
+def test_a_sentence_says_which_releases_have_it(checkpointing: dict[str, Any]) -> None:
+    told = [span for span in checkpointing["spans"] if span["metric"] == "device_retained_bytes"]
+    assert len(told) == 1
+    assert [stack.rpartition("deepspeed")[2] for stack in told[0]["having"]] == [FAULTY]
+    assert [stack.rpartition("deepspeed")[2] for stack in told[0]["free"]] == [BEFORE, AFTER]
+
+
+def test_both_ranks_are_in_the_record_with_every_phase(checkpointing: dict[str, Any]) -> None:
+    for cell in checkpointing["cells"]:
+        assert {name.partition(".")[0] for name in cell["metrics"] if "." in name} == {
+            "init",
+            "forward",
+            "backward",
+            "step",
+        }
+        assert len(cell["rounds_s"]) == 2
+        assert all(seconds > 0 for seconds in cell["rounds_s"])
+        assert cell["metrics"]["backward.host_calls"] > 1000
+        assert cell["collectives"]["backward"]
+
+
+@pytest.fixture(scope="session")
+def variants(regress: Regress) -> dict[str, Any]:
+    """Every declared variant of Llama, on one release."""
+    return regress(
+        *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--variant", "*"),
+        *("--scenario", "llama_zero3_backward"),
+    )
+
+
+def test_every_variant_trains_as_plain_pytorch_does(variants: dict[str, Any]) -> None:
+    distances = {
+        cell["variant"]: (cell["outcome"], *(cell["metrics"][name] for name in ("loss_error", "parameter_error")))
+        for cell in variants["cells"]
+    }
+    assert len(distances) >= 10
+    assert {v: d for v, d in distances.items() if d[0] != "passed" or not max(d[1:]) <= 1} == {}
+    assert [found for found in variants["findings"] if found["kind"] == "wrong"] == []
+
+
+def test_the_same_cell_again_gives_the_same_bytes_and_calls(variants: dict[str, Any], regress: Regress) -> None:
+    again = regress(
+        *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--fresh"),
+        *("--scenario", "llama_zero3_backward", "--variant", NON_REENTRANT, "--variant", "zero_stage=2"),
+    )
+    before = cells(variants)
+    assert len(again["cells"]) == 2
+    for key, cell in cells(again).items():
+        assert cell["session"] != before[key]["session"]
+        exact = {name: value for name, value in before[key]["metrics"].items() if not name.endswith("_s")}
+        assert {name: value for name, value in cell["metrics"].items() if not name.endswith("_s")} == exact
+
+
+def test_qwen_shows_it_as_well(regress: Regress) -> None:
+    report = regress(
+        *("--deepspeed", f"{BEFORE},{FAULTY}", "--baseline", BEFORE, "--device", "cpu", "--rounds", "0"),
+        *("--scenario", "qwen_zero3_backward", "--variant", NON_REENTRANT),
+    )
+    versions = {stack["id"]: stack["versions"]["deepspeed"] for stack in report["stacks"]}
+    found = {(versions[f["stack"]], f["metric"], f["phase"]) for f in report["findings"] if f["kind"] == "regression"}
+    assert (FAULTY, "device_retained_bytes", "backward") in found
+
+
+def test_a_simulated_cell_gives_the_same_bytes_twice(regress: Regress) -> None:
+    options = ("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "sim", "--scenario", "llama_zero3_backward")
+    variant = f"model=llama-tiny,sequence_length=64,{NON_REENTRANT}"
+    first, second = (regress(*options, "--variant", variant, "--fresh")["cells"] for _ in range(2))
+    assert (first[0]["outcome"], second[0]["outcome"]) == ("passed", "passed")
+    exact = [{n: v for n, v in found[0]["metrics"].items() if not n.endswith("_s")} for found in (first, second)]
+    assert exact[0] == exact[1]
+    assert exact[0]["backward.device_peak_bytes"] > 0
+
+
+def test_pytest_benchmark_reads_the_files_beside_the_results(checkpointing: dict[str, Any], results: Path) -> None:
+    files = sorted(str(file) for file in results.rglob("*.benchmark.json"))
+    assert len(files) >= len(checkpointing["cells"])
+    compared = subprocess.run(
+        [sys.executable, "-m", "pytest_benchmark", "compare", *files[:2], "--columns=median,rounds"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=results,
+    )
+    assert "benchmark: 2 tests" in compared.stdout
+
+
+@pytest.mark.parametrize("version", [FAULTY])
+def test_scenarios_run_with_pytest_alone_in_an_environment(python_of: Callable[[str], str], version: str) -> None:
+    ran = subprocess.run(
+        [
+            python_of(version),
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "scenarios/",
+            "-k",
+            "llama and non_reentrant",
+        ],
+        cwd=REPOSITORY,
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
+    assert "1 passed" in ran.stdout
+
+
+@pytest.mark.parametrize("version", [FAULTY])
+def test_the_probe_s_own_tests_pass_in_an_environment(python_of: Callable[[str], str], version: str) -> None:
+    """tests/probe needs torch and DeepSpeed: simulation against real tensors, to the byte."""
+    ran = subprocess.run(
+        [python_of(version), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/probe"],
+        cwd=REPOSITORY,
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout

@@ -1,0 +1,96 @@
+"""Every command in the documentation is one that the command line takes. Nothing is run: click's own parser judges."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from harness import cli
+from tests.unit.docs import markdown
+from tests.unit.docs.markdown import PAGES, ROOT
+
+_OURS = re.compile(r"(?:python -m harness|dsregress) (?P<rest>[^)`|]*)")
+_NOX = re.compile(r"nox -s (?P<rest>[^)`|]*)")
+
+
+def sessions() -> set[str]:
+    """The functions of the noxfile that are sessions."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
+    decorated = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list)
+    return {node.name for node in decorated if any("nox.session" in ast.unparse(d) for d in node.decorator_list)}
+
+
+def written(page: Path) -> Iterator[str]:
+    yield from markdown.code_lines(page)
+    yield from markdown.code_spans(page)
+
+
+def words(text: str) -> list[str]:
+    """As a shell would split it: up to a comment, another command or the placeholder for any options."""
+    found = shlex.split(text, comments=True)
+    for stop in ("&&", "|", ">", ">>", "OPTIONS", "..."):
+        if stop in found:
+            found = found[: found.index(stop)]
+    return found
+
+
+def check(arguments: list[str]) -> None:
+    """Raises AssertionError for a command or an option that does not exist, or a value that is missing."""
+    name, *rest = arguments
+    if name.startswith("-"):
+        return
+    with click.Context(cli.cli, info_name="dsregress") as context:
+        command = cli.cli.get_command(context, name)
+        assert command is not None, f"no such command: {name}"
+        try:
+            command.make_parser(click.Context(command, info_name=name)).parse_args(rest)
+        except click.UsageError as error:
+            raise AssertionError(f"{name} {shlex.join(rest)}: {error.format_message()}") from None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=markdown.name)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    for text in written(page):
+        for found in _OURS.finditer(text):
+            if arguments := words(found["rest"]):
+                check(arguments)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=markdown.name)
+def test_sessions_exist_and_pass_on_options_that_exist(page: Path) -> None:
+    known = sessions()
+    for text in written(page):
+        for found in _NOX.finditer(text.replace("(deepspeed='0.16.4')", "").replace('"stack"', "stack")):
+            before, _, after = " ".join(shlex.quote(word) for word in words(found["rest"])).partition(" -- ")
+            names = shlex.split(before.removesuffix(" --"))
+            assert set(names) <= known, f"no such session: {set(names) - known}"
+            if after and names[0] in cli.COMMANDS:
+                check([names[0], *shlex.split(after)])
+
+
+def test_every_command_has_a_heading_of_its_own() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    headed = {name for heading in re.findall(r"^## (.*)$", text, re.MULTILINE) for name in heading.split(", ")}
+    assert set(cli.COMMANDS) <= headed
+
+
+def test_every_option_of_regress_is_explained_on_the_page_of_commands() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    command = cli.cli.get_command(click.Context(cli.cli), "regress")
+    assert command is not None
+    options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    assert {option for option in options if option not in text} <= {"--executor"}  # it has one value
+
+
+def test_exit_codes_are_those_of_the_code() -> None:
+    from harness import errors
+
+    codes = {str(getattr(errors, name)) for name in dir(errors) if name.startswith("EXIT_")}
+    rows = {row["code"] for row in markdown.table(ROOT / "docs" / "commands.md", "code")}
+    assert rows == codes | {"130, 143"}

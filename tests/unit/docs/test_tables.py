@@ -1,0 +1,80 @@
+"""Tables of the documentation are those of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import msgspec
+
+from harness import config
+from harness.compare.metrics import METRICS
+from harness.config import Settings
+from harness.model import Result
+from tests.unit.docs import markdown
+from tests.unit.docs.markdown import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def test_the_glossary_has_every_metric_as_the_table_of_metrics_has_it() -> None:
+    def yes(fact: bool) -> str:
+        return "yes" if fact else "no"
+
+    told = markdown.table(DOCS / "glossary.md", "metric")
+    assert [{k: v for k, v in row.items() if k != "how it is measured"} for row in told] == [
+        {
+            "metric": metric.name,
+            "unit": metric.unit or "-",
+            "direction": metric.direction.value,
+            "per phase": yes(metric.per_phase),
+            "exact": yes(metric.exact),
+            "fails": metric.fails or "-",
+        }
+        for metric in METRICS
+    ]
+    assert all(row["how it is measured"] for row in told)
+
+
+def test_the_keys_of_pyproject_are_the_settings_with_their_defaults() -> None:
+    keys = markdown.table(DOCS / "configuration.md", "key")
+    settings = Settings()
+    fields = [name for name in Settings.__struct_fields__ if name != "root"]  # found, not configured
+    thresholds = settings.thresholds.__struct_fields__
+    assert [row["key"] for row in keys] == [*fields, *thresholds]
+    for number, row in enumerate(keys):  # `rounds` is one of each
+        owner = settings if number < len(fields) else settings.thresholds
+        value = msgspec.to_builtins(getattr(owner, row["key"]))
+        if row["key"] not in ("python", "stack", "stacks", "thresholds"):  # of the machine, and tables of their own
+            shown = json.loads(row["default"])
+            assert shown == (list(value) if isinstance(value, tuple) else value), row["key"]
+
+
+def test_environment_variables_are_those_that_the_code_reads() -> None:
+    told = {row["variable"] for row in markdown.table(DOCS / "configuration.md", "variable")}
+    docstring = set(re.findall(r"DSREGRESS_[A-Z]+", config.__doc__ or ""))
+    sources = [*(ROOT / "harness" / "cli").rglob("*.py"), ROOT / "harness" / "config.py"]
+    used = {name for file in sources for name in re.findall(r"DSREGRESS_[A-Z]+", file.read_text(encoding="utf-8"))}
+    assert told == used
+    assert docstring <= told
+
+
+def test_the_fields_of_a_result_are_explained() -> None:
+    told = [name for row in markdown.table(DOCS / "results.md", "field") for name in re.findall(r"\w+", row["field"])]
+    assert told == list(Result.__struct_fields__)
+
+
+def test_the_keys_of_the_json_report_are_explained() -> None:
+    written = json.loads((ROOT / "tests" / "golden" / "report.json").read_text(encoding="utf-8"))
+    assert [row["key"] for row in markdown.table(DOCS / "results.md", "key")] == list(written)
+
+
+def test_the_errors_that_are_explained_are_ones_that_the_code_gives() -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "harness").rglob("*.py"))
+    rows = markdown.table(DOCS / "troubleshooting.md", "it says")
+    assert len(rows) > 10
+    for row in rows:
+        for said in re.split(r"`, `", row["it says"]):
+            parts = re.split(r"'[^']*'|\d[\w.]*|python\d", said)  # names and numbers are of the case
+            fixed = next(part.strip(" ;") for part in parts if len(part.strip(" ;")) >= 6)
+            assert fixed in sources, said

@@ -1,0 +1,67 @@
+"""The smallest card of a run, against a replay on every card around it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from harness.probe.allocator import AllocatorSettings, replay
+from harness.probe.ledger import DEVICE, HOST, Event
+from harness.probe.reserving import Reserving
+
+MIB = 1 << 20
+
+
+def program(seed: int, events: int = 600) -> list[list[Event]]:
+    """Three phases of a program that allocates more than it frees."""
+    random = Random(seed)
+    held: list[tuple[int, int]] = []
+    phases: list[list[Event]] = []
+    for phase in (1, 2, 3):
+        trace: list[Event] = []
+        for _ in range(events):
+            if held and random.random() < 0.48:
+                key, size = held.pop(random.randrange(len(held)))
+                trace.append((key, -size, DEVICE, phase))
+            else:
+                key, size = random.getrandbits(60), random.choice((700, 300_000, 3 * MIB, random.randrange(1, 90 * MIB)))
+                held.append((key, size))
+                trace.append((key, size, DEVICE, phase))
+        phases.append(trace)
+    return phases
+
+
+@pytest.mark.parametrize("expandable", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_smallest_card_is_enough_and_a_slightly_smaller_one_is_not(seed: int, expandable: bool) -> None:
+    settings = AllocatorSettings(expandable_segments=expandable)
+    trace: list[Event] = []
+    reserving = Reserving(trace, settings)
+    for number, phase in enumerate(program(seed), start=1):
+        reserving.begin()
+        trace.extend(phase)
+        reserving.follow()
+        unlimited = replay(trace, settings).phases
+        assert reserving.reserved_peak_bytes == unlimited[number].reserved_peak_bytes
+        smallest = reserving.smallest_card_bytes
+        on_it = AllocatorSettings(expandable_segments=expandable, card_bytes=smallest)
+        assert replay(trace, on_it).failure is None
+        assert max(u.allocated_peak_bytes for u in unlimited.values()) <= smallest
+        assert smallest <= max(u.reserved_peak_bytes for u in unlimited.values())
+        less = AllocatorSettings(expandable_segments=expandable, card_bytes=smallest - max(2 * MIB, smallest // 500))
+        assert replay(trace, less).failure is not None
+
+
+def test_host_memory_needs_no_card() -> None:
+    trace: list[Event] = [(1, 10**12, HOST, 1)]
+    reserving = Reserving(trace, AllocatorSettings())
+    reserving.follow()
+    assert (reserving.reserved_peak_bytes, reserving.smallest_card_bytes) == (0, 0)
+
+
+def test_where_only_one_segment_is_needed_the_card_is_that_segment() -> None:
+    trace: list[Event] = [(1, 512, DEVICE, 1)]
+    reserving = Reserving(trace, AllocatorSettings())
+    reserving.follow()
+    assert reserving.smallest_card_bytes == 2 * MIB
