@@ -216,10 +216,15 @@ class _Bench:
                 workers = [self._worker(cell) for cell in group]
                 schedule.open_all(workers, max(1, self._hardware.cores))
                 session = self._run if number == 1 else f"{self._run}.{number}"
-                for event in schedule.side_by_side(list(zip(group, workers, strict=True)), plan):
+                for event in schedule.side_by_side(list(zip(group, workers, strict=True)), plan, self._at_once(group)):
                     self._watch.event(event)
                     if isinstance(event, schedule.Finished):
                         yield self._keep(event, session)
+
+    def _at_once(self, group: Sequence[Cell]) -> int:
+        """How many untimed parts go together: ranks wait for one another, so twice the cores keep them busy."""
+        ranks = max(int(cell.parameters.get("world_size", 1)) for cell in group)
+        return max(1, 2 * self._hardware.cores // ranks)
 
     def _run_simulated(self, cells: Sequence[Cell]) -> Iterator[Result]:
         by_worker: dict[tuple[str, str], list[Cell]] = {}

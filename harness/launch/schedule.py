@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import msgspec
 
-from harness.launch.contract import Ended, RunPlan, Worker
+from harness.launch.contract import Ended, RunPlan, Waiting, Worker
 from harness.model import Cell
 
 
@@ -48,19 +49,15 @@ def open_all(workers: Sequence[Worker], at_once: int) -> None:
         worker.wait_until_open()
 
 
-def side_by_side(members: Sequence[tuple[Cell, Worker]], plan: RunPlan) -> Iterator[Event]:
-    """All cells do their untimed part, one after another, then take turns: A B C, B C A, C A B.
+def side_by_side(
+    members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int = 1
+) -> Generator[Event, None, None]:
+    """All cells do their untimed part, ``at_once`` of them at a time, then take turns: A B C, B C A, C A B.
 
-    Whatever slows the machine down for a while slows all of them, and no cell always runs after the same other one.
+    What is exact does not depend on what else runs. In the timed part one cell runs at a time: whatever slows the machine
+    down for a while slows all of them, and no cell always runs after the same other one.
     """
-    waiting: list[tuple[Cell, Worker]] = []
-    for cell, worker in members:
-        yield Started(cell)
-        state = worker.start(cell, plan)
-        if isinstance(state, Ended):
-            yield Finished(cell, state)
-        else:
-            waiting.append((cell, worker))
+    waiting = yield from _untimed(members, plan, at_once)
     number = 0
     while waiting:
         first = number % len(waiting)
@@ -72,6 +69,33 @@ def side_by_side(members: Sequence[tuple[Cell, Worker]], plan: RunPlan) -> Itera
             if isinstance(state, Ended):
                 waiting.remove(member)
                 yield Finished(cell, state)
+
+
+def _untimed(
+    members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int
+) -> Generator[Event, None, list[tuple[Cell, Worker]]]:
+    """Run the untimed parts; returns the members that wait for their rounds, in order."""
+    waiting: set[str] = set()
+    running: dict[Future[Waiting | Ended], Cell] = {}
+    left = iter(members)
+    pool = ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="untimed")
+    try:
+        while True:
+            while len(running) < max(1, at_once) and (member := next(left, None)) is not None:
+                cell, worker = member
+                yield Started(cell)
+                running[pool.submit(worker.start, cell, plan)] = cell
+            if not running:
+                return [member for member in members if member[0].id in waiting]
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                cell = running.pop(future)
+                state = future.result()
+                if isinstance(state, Ended):
+                    yield Finished(cell, state)
+                else:
+                    waiting.add(cell.id)
+    finally:  # whoever interrupts us kills the workers, and with that their threads
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def one_beside_another(
@@ -94,7 +118,7 @@ def one_beside_another(
                 if job is None:
                     return
                 _run_job(*job, plan, events.put, stopped)
-        except BaseException as error:  # noqa: BLE001  (raised again where the events are read)
+        except BaseException as error:
             events.put(error)
         finally:
             events.put(None)

@@ -1,17 +1,18 @@
-"""A model of PyTorch's CUDA caching allocator: what it would reserve on a card for a given order of allocations and frees.
+"""A model of PyTorch's CUDA caching allocator: what a card gives for a given order of allocations and frees.
 
 Standard library only, no GPU, no torch. The rules were read in ``c10/cuda/CUDACachingAllocator.cpp`` and
-``c10/core/AllocatorConfig.h`` of PyTorch; ``docs/allocator.md`` lists each rule with its function there, the versions that
-were read, and what the model leaves out. In short:
+``c10/core/AllocatorConfig.h`` of PyTorch; ``docs/allocator.md`` lists each rule with its function there, the versions
+that were read, and what the model leaves out. In short:
 
 - sizes are rounded up to 512 bytes (`round_size`); up to 1 MiB they come from the small pool, above from the large one;
-- a pool hands out the smallest free block that is large enough, at the lowest address among equals (`get_free_block`), and
-  cuts off what is left over where that is worth it (`should_split`); free neighbours are merged (`try_merge_blocks`);
-- where no block fits, a new segment is taken from the card (`get_allocation_size`): 2 MiB for the small pool, 20 MiB for
-  requests under 10 MiB, else the request rounded up to 2 MiB;
+- a pool hands out the smallest free block that is large enough, at the lowest address among equals (`get_free_block`),
+  and cuts off what is left over where that is worth it (`should_split`); free neighbours are merged
+  (`try_merge_blocks`);
+- where no block fits, a new segment is taken from the card (`get_allocation_size`): 2 MiB for the small pool, 20 MiB
+  for requests under 10 MiB, else the request rounded up to 2 MiB;
 - where the card is full, segments that are wholly free go back to it (`release_available_cached_blocks`,
   `release_cached_blocks`) before the request fails;
-- with expandable segments each pool has one segment that grows by pages, 2 MiB in the small pool and 20 MiB in the large.
+- with expandable segments each pool has one segment that grows by pages, of 2 MiB in the small pool and 20 in the large.
 
 One stream is modelled.
 """
@@ -19,25 +20,13 @@ One stream is modelled.
 from __future__ import annotations
 
 import dataclasses
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable
 
+from harness.probe.blocks import ADDRESS_BITS, LARGE_SEGMENT, SMALL, UNIT, Block, Pool, growable, segment_units
 from harness.probe.ledger import DEVICE, Event
 
-#: `kMinBlockSize`, bytes. Everything below counts in units of it, addresses included.
-UNIT = 512
-
-_MIB = (1 << 20) // UNIT
-_SMALL = _MIB  #: `kSmallSize`: the largest request of the small pool
-_SMALL_SEGMENT = 2 * _MIB  #: `kSmallBuffer`
-_MIN_LARGE = 10 * _MIB  #: `kMinLargeAlloc`: from here on a segment is made to measure
-_LARGE_SEGMENT = 20 * _MIB  #: `large_segment_size`, formerly `kLargeBuffer`
-_ROUND_LARGE = 2 * _MIB  #: `kRoundLarge`
-
-#: A free block is found by (size, address), packed into one integer that sorts alike.
-_ADDRESS_BITS = 44
-_ADDRESS = (1 << _ADDRESS_BITS) - 1
-#: Address space of an expandable segment on a card without limit (32 TiB).
+#: Address space of an expandable segment on a card without limit (32 TiB), units.
 _ENDLESS = 1 << 36
 
 
@@ -115,56 +104,10 @@ def replay(trace: Iterable[Event], settings: AllocatorSettings, memory: int = DE
     return Replay(phases=phases, retries=allocator.retries)
 
 
-class Block:
-    """A piece of a segment. Neighbours are linked in order of address, and none is missing between them."""
-
-    __slots__ = ("after", "base", "before", "free", "mapped", "size", "start")
-
-    def __init__(self, start: int, size: int, base: int | None) -> None:
-        self.start = start
-        self.size = size
-        self.base = base  #: where its expandable segment begins; None in a segment of fixed size
-        self.free = True
-        self.mapped = True  #: whether pages are behind it; False in expandable segments only
-        self.before: Block | None = None
-        self.after: Block | None = None
-
-
-class Pool:
-    """The free blocks of one pool, found by best fit in logarithmic time, and its unmapped address ranges."""
-
-    def __init__(self, *, small: bool) -> None:
-        self.small = small
-        self.page = _SMALL_SEGMENT if small else _LARGE_SEGMENT
-        self.keys: list[int] = []
-        self.free: dict[int, Block] = {}  #: by address
-        self.unmapped: list[int] = []
-        self.unmapped_blocks: dict[int, Block] = {}
-
-    def insert(self, block: Block) -> None:
-        if block.mapped:
-            insort(self.keys, block.size << _ADDRESS_BITS | block.start)
-            self.free[block.start] = block
-        else:
-            insort(self.unmapped, block.start)
-            self.unmapped_blocks[block.start] = block
-
-    def remove(self, block: Block) -> None:
-        if block.mapped:
-            del self.keys[bisect_left(self.keys, block.size << _ADDRESS_BITS | block.start)]
-            del self.free[block.start]
-        else:
-            del self.unmapped[bisect_left(self.unmapped, block.start)]
-            del self.unmapped_blocks[block.start]
-
-    def at(self, index: int) -> Block:
-        return self.free[self.keys[index] & _ADDRESS]
-
-
 class CachingAllocator:
     """The allocator of one device. Sizes are given in bytes; ``key`` is whatever names an allocation to its owner."""
 
-    def __init__(self, settings: AllocatorSettings = AllocatorSettings()) -> None:  # noqa: B008 (it is frozen)
+    def __init__(self, settings: AllocatorSettings = AllocatorSettings()) -> None:
         self.settings = settings
         self.retries = 0
         self._expandable = settings.expandable_segments
@@ -206,8 +149,8 @@ class CachingAllocator:
     # -- the ledger's events -----------------------------------------------------------------------------------------
 
     def book(self, key: int, nbytes: int) -> None:
-        """One event of a ledger: ``nbytes`` more, or fewer, of the storage ``key``. A storage that changes its size gets
-        the new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
+        """One event of a ledger: ``nbytes`` more, or fewer, of the storage ``key``. A storage that changes its size
+        gets the new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
         held = self._live.pop(key, None)
         size = nbytes if held is None else held[1] + nbytes
         if size > 0:
@@ -244,7 +187,7 @@ class CachingAllocator:
 
     def _allocate(self, key: int, nbytes: int) -> None:
         size = -(-nbytes // UNIT) or 1
-        pool = self._small if size <= _SMALL else self._large
+        pool = self._small if size <= SMALL else self._large
         block = self._best_fit(pool, size) or self._obtain(pool, size, nbytes)
         rest = block.size - size
         if rest and self._worth_splitting(pool, size, rest):
@@ -263,16 +206,18 @@ class CachingAllocator:
 
     def _best_fit(self, pool: Pool, size: int) -> Block | None:
         keys = pool.keys
-        index = bisect_left(keys, size << _ADDRESS_BITS)
+        index = bisect_left(keys, size << ADDRESS_BITS)
         if index == len(keys):
             return None
         block = pool.at(index)
         if self._expandable:
             # A block that can still grow counts as large as it can become, so others go first.
-            while index + 1 < len(keys) and _growable(other := pool.at(index + 1)) < _growable(block):
+            while index + 1 < len(keys) and growable(other := pool.at(index + 1)) < growable(block):
                 block, index = other, index + 1
         limit = self._max_split
-        if limit is not None and ((size < limit <= block.size) or (size >= limit and block.size >= size + _LARGE_SEGMENT)):
+        if limit is not None and (
+            (size < limit <= block.size) or (size >= limit and block.size >= size + LARGE_SEGMENT)
+        ):
             return None
         pool.remove(block)
         return block
@@ -280,7 +225,7 @@ class CachingAllocator:
     def _worth_splitting(self, pool: Pool, size: int, rest: int) -> bool:
         if pool.small or self._expandable:
             return True
-        return rest > _SMALL and (self._max_split is None or size < self._max_split)
+        return rest > SMALL and (self._max_split is None or size < self._max_split)
 
     def _release(self, block: Block) -> None:
         pool = self._pool_of(block)
@@ -291,7 +236,7 @@ class CachingAllocator:
 
     def _pool_of(self, block: Block) -> Pool:
         # A small request's block is never larger than the small pool's limit: its remainder is always split off.
-        return self._small if block.size <= _SMALL else self._large
+        return self._small if block.size <= SMALL else self._large
 
     def _merge(self, pool: Pool, block: Block) -> None:
         """Takes the free neighbours of a block that is in no list into it."""
@@ -353,7 +298,7 @@ class CachingAllocator:
         if self._max_split is None or self._expandable:
             return False
         wanted = max(size, self._max_split)
-        index = bisect_left(pool.keys, wanted << _ADDRESS_BITS)
+        index = bisect_left(pool.keys, wanted << ADDRESS_BITS)
         if index < len(pool.keys):
             self._give_back(pool, pool.at(index))
             return True
@@ -403,8 +348,8 @@ class CachingAllocator:
         return block
 
     def _map(self, pool: Pool, block: Block, size: int) -> bool:
-        """Puts pages behind the beginning of an unmapped block; afterwards it is a free block of the pool, merged with its
-        neighbours."""
+        """Puts pages behind the beginning of an unmapped block, which is a free block of the pool afterwards, merged with
+        its neighbours."""
         length = -(-size // pool.page) * pool.page
         if length > block.size or not self._take(length):
             return False
@@ -449,17 +394,3 @@ class CachingAllocator:
         self._merge(pool, block)
         if block.before is not None or block.after is not None:  # else all of the segment is gone
             pool.insert(block)
-
-
-def segment_units(size: int) -> int:
-    """`get_allocation_size`: the segment for a request that no free block fits, in units."""
-    if size <= _SMALL:
-        return _SMALL_SEGMENT
-    if size < _MIN_LARGE:
-        return _LARGE_SEGMENT
-    return -(-size // _ROUND_LARGE) * _ROUND_LARGE
-
-
-def _growable(block: Block) -> int:
-    after = block.after
-    return block.size + (after.size if after is not None and not after.mapped else 0)

@@ -1,5 +1,5 @@
-"""What a run reserves on a card, phase by phase, and how small a card it could be: the allocator's model fed with a ledger's
-trace while the run goes on. Standard library only."""
+"""What a run reserves on a card, phase by phase, and how small the card could be: the model of the allocator, fed with a
+ledger's trace while the run goes on. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SEGMENT = 2 << 20
 
 
 class Reserving:
-    """Follows a trace that grows. Two allocators are kept up to date: one on a card without limit, one on the smallest card
-    that was enough so far; only where the latter gets stuck is the trace replayed from its beginning.
+    """Follows a trace that grows. Two allocators are kept up to date: one on a card without limit, one on the smallest
+    card that was enough so far; only where the latter gets stuck is the trace replayed from its beginning.
 
-    A smaller card is enough for a run because the allocator gives what it caches back before it fails, so the smallest card
-    lies somewhere between what is allocated and what is reserved without a limit.
+    Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back
+    before it fails; less than what is allocated is not. The smallest card lies in between.
     """
 
     def __init__(self, trace: Sequence[Event], settings: AllocatorSettings) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, exact_values, worst_values
-from harness.thresholds import Thresholds
 from harness.compare.wording import quantity, share
 from harness.probe.wire import PhaseReading
+from harness.thresholds import Thresholds
 from tests import synthetic
 
 

@@ -32,8 +32,8 @@ def written(page: Path) -> Iterator[str]:
 
 
 def words(text: str) -> list[str]:
-    """As a shell would split it: up to a comment, another command or the placeholder for any options."""
-    found = shlex.split(text, comments=True)
+    """As a shell would split it: up to a comment (behind # or some space), another command or a placeholder."""
+    found = shlex.split(re.split(r" {2,}", text)[0], comments=True)
     for stop in ("&&", "|", ">", ">>", "OPTIONS", "..."):
         if stop in found:
             found = found[: found.index(stop)]

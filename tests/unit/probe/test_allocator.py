@@ -1,7 +1,8 @@
-"""The allocator model against figures computed by hand from PyTorch's rules, and against what must hold for any program."""
+"""The allocator's model against figures computed by hand from PyTorch's rules, and what must hold for any program."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from random import Random
 
@@ -27,7 +28,7 @@ def after(*requests: int, **options: object) -> tuple[int, int]:
     return made.reserved_bytes, made.allocated_bytes
 
 
-# -- sizes ---------------------------------------------------------------------------------------------------------------
+# -- sizes -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_small_and_large_pool_do_not_lend_to_each_other() -> None:
     assert made.reserved_bytes == 22 * MIB
 
 
-# -- reuse ---------------------------------------------------------------------------------------------------------------
+# -- reuse -------------------------------------------------------------------------------------------------------------
 
 
 def test_what_was_freed_is_handed_out_again_before_the_card_is_asked() -> None:
@@ -139,7 +140,7 @@ def test_a_storage_that_grows_has_its_new_block_before_the_old_one_goes() -> Non
     made.book(1, 0)  # a storage that is empty when it dies
 
 
-# -- a full card -----------------------------------------------------------------------------------------------------------
+# -- a full card -------------------------------------------------------------------------------------------------------
 
 
 def test_wholly_free_segments_go_back_to_a_full_card_before_a_request_fails() -> None:
@@ -203,7 +204,7 @@ def test_a_phase_starts_from_what_is_reserved_and_not_from_zero() -> None:
     assert told.phases[2].fragmentation_bytes == 50 * MIB
 
 
-# -- expandable segments ---------------------------------------------------------------------------------------------------
+# -- expandable segments -----------------------------------------------------------------------------------------------
 
 
 def test_expandable_segments_grow_by_pages_of_20_and_2_mib() -> None:
@@ -241,7 +242,7 @@ def test_pages_that_are_wholly_free_go_back_from_within_an_expandable_segment() 
         made.allocate(6, 2 * MIB)
 
 
-# -- any program -----------------------------------------------------------------------------------------------------------
+# -- any program -------------------------------------------------------------------------------------------------------
 
 SIZES = st.one_of(st.integers(1, 4 * KIB), st.integers(1, 3 * MIB), st.integers(1, 64 * MIB))
 STEPS = st.lists(st.one_of(SIZES, st.integers(-40, -1)), max_size=120)  # a size to allocate, or which one to free
@@ -282,7 +283,7 @@ def test_no_two_blocks_overlap_and_nothing_is_lost(steps: list[int], options: Al
         if nbytes < 0:
             del held[key]
         blocks = sorted(made.blocks(), key=lambda block: block.start)
-        assert all(one.start + one.size <= other.start for one, other in zip(blocks, blocks[1:]))
+        assert all(one.start + one.size <= other.start for one, other in itertools.pairwise(blocks))
         assert made.allocated_bytes == sum(block.size for block in blocks) * 512 >= sum(held.values())
         assert made.reserved_bytes >= made.allocated_bytes
         assert options.card_bytes is None or made.reserved_bytes <= options.card_bytes

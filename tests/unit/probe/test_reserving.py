@@ -25,7 +25,10 @@ def program(seed: int, events: int = 600) -> list[list[Event]]:
                 key, size = held.pop(random.randrange(len(held)))
                 trace.append((key, -size, DEVICE, phase))
             else:
-                key, size = random.getrandbits(60), random.choice((700, 300_000, 3 * MIB, random.randrange(1, 90 * MIB)))
+                key, size = (
+                    random.getrandbits(60),
+                    random.choice((700, 300_000, 3 * MIB, random.randrange(1, 90 * MIB))),
+                )
                 held.append((key, size))
                 trace.append((key, size, DEVICE, phase))
         phases.append(trace)
