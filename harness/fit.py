@@ -269,7 +269,12 @@ def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
 
 
 def _peaks(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
-    """Peak by phase, and what was counted."""
+    """Peak by phase, and what was counted. Where an allocator was modelled, the smallest card that it gets through a
+    phase on: less than what it reserves where nothing is scarce, as it gives its cache back before it fails. A phase that
+    needs no more than an earlier one is left out."""
+    cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
+    if cards:
+        return cards, "reserved"
     reserved = {phase: reading.reserved_peak_bytes for phase, reading in phases.items()}
     known = {phase: size for phase, size in reserved.items() if size is not None}
     if phases and len(known) == len(phases):

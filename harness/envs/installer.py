@@ -162,9 +162,16 @@ class Installer:
         with tempfile.TemporaryDirectory(prefix="dsregress-cwd-") as folder:
             try:
                 return subprocess.run(
-                    command, cwd=folder, env=self.environment if variables is None else variables, capture_output=True, text=True, errors="replace",
-                    stdin=subprocess.DEVNULL, timeout=_COMMAND_S, check=False,
-                )  # fmt: skip
+                    command,
+                    cwd=folder,
+                    env=self.environment if variables is None else variables,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    stdin=subprocess.DEVNULL,
+                    timeout=_COMMAND_S,
+                    check=False,
+                )
             except OSError as error:
                 where, hint = command[0], "install it again (pip install uv)"
                 raise EnvironmentUnavailable(f"cannot be started: {error.strerror}", where=where, hint=hint) from None

@@ -140,7 +140,7 @@ def _notes(answer: Answer) -> list[str]:
     if counted == {"allocated"}:
         notes.append("Peaks are allocated bytes; what the allocator reserves beyond them is not counted.")
     elif counted:
-        notes.append("Peaks are bytes that a model of PyTorch's caching allocator reserves.")
+        notes.append("Peaks are what PyTorch's caching allocator needs, by a model of it.")
     notes.append(
         "Step time is a model, not a measurement: no release can be faster on this hardware "
         f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."

@@ -84,7 +84,7 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
 def lock_all(
     stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
 ) -> tuple[LockedStack | Failed, ...]:
-    """`lock` for each, in the order given. A resolution waits for the network nearly all of its time, so four run at once."""
+    """`lock` for each, in the order given; four at once, since a resolution mostly waits for the network."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
         return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
 

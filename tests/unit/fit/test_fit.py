@@ -158,7 +158,21 @@ def test_the_verdict_goes_by_what_the_allocator_reserves_where_that_is_known(lab
     found = fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run)
     (line,) = found.lines
     assert (line.counted, line.peak_bytes, line.fails_in) == ("reserved", 90 * GIB, "init")
-    assert "a model of PyTorch's caching allocator reserves" in fit_report.text(found)
+    assert "what PyTorch's caching allocator needs" in fit_report.text(found)
+
+
+def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it_reserves(lab: Lab) -> None:
+    def scarce(cell: Cell) -> Ended:
+        ended = simulated(cell)
+        assert ended.record is not None
+        for reading in ended.record.ranks[0].phases.values():
+            reading.reserved_peak_bytes = 100 * GIB
+        ended.record.ranks[0].phases["backward"].smallest_card_bytes = 50 * GIB
+        return ended
+
+    lab.executor.behaviour = scarce
+    (line,) = fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run).lines
+    assert (line.fits, line.peak_bytes, line.peak_phase, line.counted) == (True, 50 * GIB, "backward", "reserved")
 
 
 def test_a_cell_that_fails_is_a_line_with_its_reason_and_fits_nowhere(lab: Lab) -> None:
