@@ -196,7 +196,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
         host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
         available_bytes=available,
-        fails_in=next((phase for phase in PHASES if peaks.get(phase, 0) > available), ""),
+        fails_in=too_large_in(peaks, available),
         bounds=step_time.step_bound(
             phases,
             card,
@@ -207,6 +207,11 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
             state_bytes=ideal.get("master", 0) + ideal.get("optimizer", 0),
         ),
     )
+
+
+def too_large_in(peaks: Mapping[str, float], available_bytes: int) -> str:
+    """The first phase whose peak is more than there is; empty where all fit."""
+    return next((phase for phase in PHASES if peaks.get(phase, 0) > available_bytes), "")
 
 
 class Search:

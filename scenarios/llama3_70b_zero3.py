@@ -13,7 +13,7 @@ SCENARIO = Scenario(
         "model": "llama-3-70b", "sequence_length": 2048, "micro_batch_size": 1, "world_size": 32, "dtype": "bf16",
         "zero_stage": 3, "zero_init": True, "offload_optimizer": False, "offload_param": False,
         "gradient_checkpointing": "non_reentrant", "attention": "sdpa", "gradient_accumulation_steps": 1,
-        "gradient_clipping": 1.0,
+        "gradient_clipping": 1.0, "gpu": "A800-80G",
         "reduce_bucket_size": "auto", "prefetch_bucket_size": "auto", "persistence_threshold": "auto",
     },
     devices={"sim": {}, "cuda": {}},

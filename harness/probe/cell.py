@@ -22,7 +22,7 @@ from harness.probe import scenario as scenarios
 from harness.probe.faults import detail_of, signature_of
 from harness.probe.framework import Framework
 from harness.probe.rank import read_record, run
-from harness.probe.ranks import CellEnded, Ranks
+from harness.probe.ranks import CellEnded, Ranks, Round
 from harness.probe.surroundings import ENVIRONMENT
 from harness.probe.wire import CellRequest, Detail, RankRecord, RunRecord
 
@@ -48,7 +48,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
     processes = framework.world_size(request.parameters, request.device)
     record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
-    rounds: list[dict[str, float]] = []
+    rounds: list[Round] = []
     try:
         shape = _shape(request)
         with Ranks(
@@ -75,11 +75,13 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         record.signature, record.log_tail = signature_of(error), detail_of(error)
     counted = rounds[request.warmup_rounds :]
     record.ranks, record.detail = _collect(folder, processes)
-    record.round_s = [sum(seconds.values()) for seconds in counted]
+    record.round_s = [sum(one.seconds.values()) for one in counted]
+    record.clocks = [one.clocks for one in counted if one.clocks is not None]
+    record.discarded_rounds = sum(one.discarded for one in counted)
     for rank in record.ranks:
         for phase, reading in rank.phases.items():
-            if counted and phase in counted[0]:
-                reading.seconds = median(seconds[phase] for seconds in counted)
+            if counted and phase in counted[0].seconds:
+                reading.seconds = median(one.seconds[phase] for one in counted)
     if request.rounds and counted:
         benchmark.extra_info.update(extra_info(record))
     unfinished = folder / "record.unfinished"

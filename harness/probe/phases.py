@@ -6,10 +6,11 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 from harness.probe.framework import Meter, Training
 from harness.probe.host_work import HostWork
-from harness.probe.wire import PhaseReading
+from harness.probe.wire import Clocks, PhaseReading
 
 #: Entered by name around each phase of a step.
 Phase = Callable[[str], AbstractContextManager[None]]
@@ -59,17 +60,64 @@ class Profiled:
             yield
 
 
-class Timed:
-    """Seconds by phase."""
+class Stopwatch(Protocol):
+    """How a device tells time. An adapter may bring its own (`harness.probe.framework.Framework.stopwatch`)."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+    def start(self) -> None:
+        """A round begins: nothing of what was before may count."""
+
+    def mark(self) -> Any:
+        """Now, in the order of the device's work."""
+
+    def stop(self) -> None:
+        """The round is over: all marks can be read afterwards."""
+
+    def seconds(self, begin: Any, end: Any) -> float:
+        """Between two marks."""
+
+    def clocks(self) -> Clocks | None:
+        """What the device ran at in the round, where it tells."""
+
+
+class HostStopwatch:
+    """For devices that have done what they were asked by the time the call returns."""
+
+    def start(self) -> None: ...
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def stop(self) -> None: ...
+
+    def seconds(self, begin: float, end: float) -> float:
+        return end - begin
+
+    def clocks(self) -> Clocks | None:
+        return None
+
+
+class Timed:
+    """Seconds by phase, of one round."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        self._marks: list[tuple[str, Any, Any]] = []
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
+        begin = self._stopwatch.mark()
         yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self._marks.append((name, begin, self._stopwatch.mark()))
+
+    def round(self, training: Training) -> dict[str, float]:
+        """Walks one step and tells its seconds by phase."""
+        self._stopwatch.start()
+        walk(training, self)
+        self._stopwatch.stop()
+        seconds: dict[str, float] = {}
+        for name, begin, end in self._marks:
+            seconds[name] = seconds.get(name, 0.0) + self._stopwatch.seconds(begin, end)
+        return seconds
 
 
 def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:

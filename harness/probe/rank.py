@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from harness.probe.channel import Channel
 from harness.probe.faults import signature_of
 from harness.probe.framework import Framework, Meter, Training
 from harness.probe.host_work import FUNCTIONS_KEPT
-from harness.probe.phases import Metered, Profiled, Timed, announced, walk
+from harness.probe.phases import HostStopwatch, Metered, Profiled, Stopwatch, Timed, announced, walk
 from harness.probe.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
 
 #: Steps before the metered one: in its first a framework allocates, compiles and traces.
@@ -46,7 +46,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         _write(folder / f"rank-{rank}.json", contents)
         # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
         channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
-        _timed_rounds(measured.training, channel)
+        _timed_rounds(measured.training, channel, _stopwatch(framework, request))
 
 
 class _Measured:
@@ -77,7 +77,8 @@ class _Measured:
             announce("measure")
             self.ideal, self.ideal_note = _ideal(framework, request, shape, meter)
         if not simulated:  # where it would count the simulation's own work
-            self._step(announced(profiled, announce))
+            with _profilable(request.device):
+                self._step(announced(profiled, announce))
         announce("measure")
         _truth(framework, request, shape, self.training, self.numerics)
         self.readings: dict[str, PhaseReading] = {"init": init_reading, **metered.readings}
@@ -108,6 +109,14 @@ class _Measured:
         )
 
 
+def _profilable(device: str) -> AbstractContextManager[None]:
+    if device != "cuda":
+        return nullcontext()
+    from harness.probe.cuda import backward_on_this_thread
+
+    return backward_on_this_thread()
+
+
 def _truth(
     framework: Framework, request: CellRequest, shape: Mapping[str, Any], training: Training, numerics: Numerics
 ) -> None:
@@ -130,16 +139,22 @@ def _ideal(
         return {}, signature_of(error)
 
 
-def _timed_rounds(training: Training, channel: Channel) -> None:
+def _stopwatch(framework: Framework, request: CellRequest) -> Stopwatch:
+    bring = getattr(framework, "stopwatch", None)
+    own: Stopwatch | None = bring(request.device) if bring is not None else None
+    return own or HostStopwatch()
+
+
+def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) -> None:
     gc.collect()
     gc.freeze()
     while True:
         command = channel.receive()
         if command is None or command["do"] != "round":
             return
-        timed = Timed()
-        walk(training, timed)
-        channel.send({"at": "round", "seconds": timed.seconds})
+        seconds = Timed(stopwatch).round(training)
+        clocks = stopwatch.clocks()
+        channel.send({"at": "round", "seconds": seconds, "clocks": asdict(clocks) if clocks else None})
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.probe import faults, reaping
 from harness.probe.channel import Channel, Closed, Message, pair
+from harness.probe.wire import Clocks
 
 #: What a rank runs: its number and its end of the channel.
 Body = Callable[[int, Channel], None]
@@ -21,6 +22,19 @@ Body = Callable[[int, Channel], None]
 #: How long the other ranks may take to say what they know once one of them has failed: the first to be seen failing is
 #: not always the first that failed.
 _CONFESSION_S = 2.0
+
+
+#: How often a round is tried while a GPU is throttled. It cools down while it waits for the other stacks' rounds.
+_TRIES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One timed round."""
+
+    seconds: dict[str, float]  #: by phase, of the slowest rank
+    clocks: Clocks | None  #: of a throttled rank, else of the one that ran lowest; None where no GPU tells
+    discarded: int  #: throttled rounds that went before it
 
 
 class CellEnded(Exception):
@@ -73,13 +87,18 @@ class Ranks:
         imported: list[str] = self._gather("measured")[0]["imported"]
         return imported
 
-    def round(self) -> dict[str, float]:
-        """One timed round on all ranks; seconds by phase of the slowest rank. Raises CellEnded."""
-        self._tell({"do": "round"})
-        replies = self._gather("round")
-        slowest = max(replies, key=lambda reply: sum(reply["seconds"].values()))
-        seconds: dict[str, float] = slowest["seconds"]
-        return seconds
+    def round(self) -> Round:
+        """One timed round on all ranks. One in which a GPU was throttled is thrown away and run again, up to
+        ``_TRIES`` times in all; the last is kept, and says of itself what it is. Raises CellEnded."""
+        for discarded in range(_TRIES):
+            self._tell({"do": "round"})
+            told = self._gather("round")
+            slowest = max(told, key=lambda reply: sum(reply["seconds"].values()))
+            every = [Clocks(**reply["clocks"]) for reply in told if reply.get("clocks")]
+            clocks = min(every, key=lambda one: (not one.throttled, one.sm_mhz), default=None)
+            if clocks is None or not clocks.throttled:
+                break
+        return Round(seconds=slowest["seconds"], clocks=clocks, discarded=discarded)
 
     def kill(self) -> None:
         """End them all. What they measured is on disk by then, so there is nothing for them to finish."""

@@ -89,6 +89,16 @@ class Detail:
 
 
 @dataclasses.dataclass(slots=True)
+class Clocks:
+    """A GPU's clocks in one timed round, and why they are not higher (names as in `harness.probe.nvml`)."""
+
+    sm_mhz: int
+    memory_mhz: int
+    reasons: list[str]
+    throttled: bool  #: by heat or by the power supply: the round says nothing about the code
+
+
+@dataclasses.dataclass(slots=True)
 class RunRecord:
     """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
 
@@ -100,4 +110,6 @@ class RunRecord:
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
     ranks: list[RankRecord] = dataclasses.field(default_factory=list)
     round_s: list[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
+    clocks: list[Clocks] = dataclasses.field(default_factory=list)  #: of these rounds, lowest rank, where a GPU tells
+    discarded_rounds: int = 0  #: throttled ones that were thrown away and run again
     detail: Detail | None = None

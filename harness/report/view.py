@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from harness import fit, gpus
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.history import ranges
 from harness.compare.measured import Measured
@@ -15,6 +16,7 @@ from harness.compare.metrics import read
 from harness.compare.timing import ratio_text
 from harness.compare.wording import listing, outcome_text, plural, short_quantity, shortened, varied_axes, version
 from harness.model import AXES, Failed, Finding, Passed, Stack
+from harness.probe.wire import PHASES
 
 #: What a person reads is bounded; all of it is in the JSON report.
 MOST_ROWS, MOST_TABLES, MOST_LINES = 30, 6, 12
@@ -277,24 +279,40 @@ def _table(
     comparison: Comparison, workload: str, cells: dict[str, Measured], times: dict[tuple[str, str], StepTime]
 ) -> Table:
     rows = []
+    simulated = next(iter(cells.values())).result.cell
+    card = simulated.parameters.get("gpu") if simulated.device == "sim" else None
+    columns = [column for column in _COLUMNS if simulated.device != "sim" or column[2] != "host_calls"]
     for stack in comparison.stacks:
         if stack.id not in cells:
             continue
         cell = cells[stack.id]
         name = comparison.names[stack.id] + (" (baseline)" if stack.id == comparison.baseline else "")
         if not cell.recorded:
-            rows.append((name, *("-" for _ in _COLUMNS), _ended(cell)))
+            rows.append((name, *("-" for _ in columns), _ended(cell)))
             continue
         exact = cell.exact()
-        readings = [(read(exact, metric, phase), unit) for _, phase, metric, unit in _COLUMNS]
+        readings = [(read(exact, metric, phase), unit) for _, phase, metric, unit in columns]
         values = [short_quantity(reading.value, unit) if reading else "-" for reading, unit in readings]
         time = times.get((stack.id, workload))
         last = ratio_text(time) if time else "1" if stack.id == comparison.baseline and cell.round_s else "-"
         if not isinstance(cell.result.outcome, Passed):
             last = _ended(cell)
+        elif card is not None:
+            last = _fits(cell, str(card))
         rows.append((name, *values, last))
-    columns = ("stack", *(heading for heading, *_ in _COLUMNS), "step time ratio")
-    return Table(workload=workload, columns=columns, rows=tuple(rows))
+    headings = ("stack", *(heading for heading, *_ in columns), f"on {card}" if card else "step time ratio")
+    return Table(workload=workload, columns=headings, rows=tuple(rows))
+
+
+def _fits(cell: Measured, card: str) -> str:
+    """Whether the simulated rank fits the card that its workload was reported on."""
+    worst = cell.worst()
+    peaks = {}
+    for phase in PHASES:  # of what is most like the real allocator, what there is
+        counted = (f"{phase}.{name}" for name in ("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes"))
+        peaks[phase] = next((worst[name] for name in counted if worst.get(name)), 0.0)
+    phase = fit.too_large_in(peaks, gpus.card(card).usable_bytes - fit.OVERHEAD_BYTES)
+    return f"OUT OF MEMORY in {phase}" if phase else "fits"
 
 
 def _ended(cell: Measured) -> str:

@@ -59,9 +59,37 @@ def preload(device: str) -> None:
     import harness.probe.meter
     import harness.probe.truth  # noqa: F401
 
+    if device == "cuda":
+        from harness.probe import cuda
+
+        cuda.assert_untouched()
+
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
-    return 1 if device == "sim" else int(parameters["world_size"])
+    size = int(parameters["world_size"])
+    if device == "cuda":
+        from harness.probe import cuda, nvml
+
+        return cuda.processes(size, nvml.gpu_count())
+    return 1 if device == "sim" else size
+
+
+def stopwatch(device: str) -> Any:
+    """CUDA events on a GPU; elsewhere the host's clock will do."""
+    if device != "cuda":
+        return None
+    from harness.probe import cuda
+
+    return cuda.stopwatch()
+
+
+def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
+    """Whether this process stands for rank 0 of a job whose other ranks are not there."""
+    if device != "cuda":
+        return device == "sim"
+    from harness.probe import cuda, nvml
+
+    return cuda.stubbed(int(parameters["world_size"]), nvml.gpu_count())
 
 
 @contextlib.contextmanager
@@ -74,10 +102,36 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
         allocator = pick(AllocatorSettings, parameters)
         with Simulation(rank=0, world_size=int(parameters["world_size"]), allocator=allocator) as simulation:
             yield simulation.meter
+    elif device == "cuda":
+        with _on_gpu(parameters) as cuda_meter:
+            yield cuda_meter
     else:
         from harness.probe.meter import TorchMeter
 
         yield TorchMeter(device=device)
+
+
+@contextlib.contextmanager
+def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
+    from harness.probe import cuda, nvml
+    from harness.probe.allocator import AllocatorSettings
+    from harness.probe.workload import pick
+
+    with contextlib.ExitStack() as stack:
+        meter = stack.enter_context(cuda.on_gpu(pick(AllocatorSettings, parameters), nvml.gpu_count()))
+        if _one_of_many(parameters, "cuda"):
+            stack.enter_context(_alone(int(parameters["world_size"])))
+        yield meter
+
+
+@contextlib.contextmanager
+def _alone(world_size: int) -> Iterator[None]:
+    """This process as rank 0 of many, with a process group that does nothing."""
+    from harness.probe.sim.deepspeed_release import ranks_agree
+    from harness.probe.sim.simulation import environment, process_group
+
+    with environment(0, world_size, min(8, world_size)), process_group(0, world_size), ranks_agree():
+        yield
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
@@ -139,7 +193,8 @@ def start(
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
-    if device == "sim":  # the simulation has joined a process group already
+    alone = _one_of_many(parameters, device)
+    if alone:  # in a process group already
         deepspeed.init_distributed(dist_backend="fake", verbose=False)
     else:
         deepspeed.init_distributed(
@@ -154,13 +209,13 @@ def start(
     with measured():
         with _zero_init(settings, shard):
             model = workload.build(work, model_config, work.torch_dtype)
-        if device != "sim":
+        if not alone:
             _fill(model)
         groups = workload.parameter_groups(work, model)
         optimizer = workload.optimizer(work, groups)
         engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
     torch.manual_seed(0)
-    return DeepSpeedTraining(work, engine, model_config, device)
+    return DeepSpeedTraining(work, engine, model_config, device, alone)
 
 
 @contextlib.contextmanager
@@ -199,8 +254,8 @@ def _fill(model: Any) -> None:
 class DeepSpeedTraining:
     """See `harness.probe.framework.Training`."""
 
-    def __init__(self, work: Any, engine: Any, model_config: Any, device: str) -> None:
-        self._simulated = device == "sim"
+    def __init__(self, work: Any, engine: Any, model_config: Any, device: str, alone: bool) -> None:
+        self._alone = alone  #: without the other ranks, values mean nothing
         self._device = {"sim": "meta"}.get(device, device)
         self.micro_batches = work.gradient_accumulation_steps
         self._work, self._engine, self._model_config = work, engine, model_config
@@ -233,7 +288,7 @@ class DeepSpeedTraining:
         self._engine.step()
 
     def loss(self) -> float | None:
-        if self._simulated:
+        if self._alone:
             return None
         import torch
         import torch.distributed as dist
@@ -243,13 +298,13 @@ class DeepSpeedTraining:
         return float(mean) / dist.get_world_size()
 
     def gradient_norm(self) -> float | None:
-        if self._simulated:
+        if self._alone:
             return None
         norm = self._engine.get_global_grad_norm()
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any] | None:
-        if self._simulated:
+        if self._alone:
             return None
         from deepspeed.utils import safe_get_full_fp32_param
 

@@ -55,8 +55,8 @@ class Simulation:
 
     def __enter__(self) -> Simulation:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_environment(self.rank, self.world_size, self.ranks_per_node))
-            stack.enter_context(_process_group(self.rank, self.world_size))
+            stack.enter_context(environment(self.rank, self.world_size, self.ranks_per_node))
+            stack.enter_context(process_group(self.rank, self.world_size))
             stack.enter_context(_attention(self.kernels))
             stack.enter_context(_autocast())
             stack.enter_context(_moved_parameters())
@@ -106,7 +106,7 @@ class SimulationMeter:
 
 
 @contextlib.contextmanager
-def _environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
+def environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
     """What a launcher would have set."""
     local = rank % ranks_per_node
     values = {
@@ -127,7 +127,7 @@ def _environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[No
 
 
 @contextlib.contextmanager
-def _process_group(rank: int, world_size: int) -> Iterator[None]:
+def process_group(rank: int, world_size: int) -> Iterator[None]:
     """torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 

@@ -37,7 +37,39 @@ def ended(body: Body, folder: Path, timeout_s: float = 20.0) -> CellEnded:
 def test_a_round_is_as_slow_as_its_slowest_rank(tmp_path: Path) -> None:
     with start(dutiful, tmp_path, world_size=3) as ranks:
         ranks.measured()
-        assert ranks.round() == {"forward": 2.5}
+        assert ranks.round() == Round(seconds={"forward": 2.5}, clocks=None, discarded=0)
+
+
+def on_a_card(*throttled: bool) -> Body:
+    """Ranks on cards that tell their clocks: rank 0's is throttled in these rounds, in order."""
+
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "measured", "imported": []})
+        for number, hot in enumerate(throttled):
+            channel.receive()
+            hot = hot and rank == 0
+            clocks = {"sm_mhz": 1410 - rank, "memory_mhz": 1593, "reasons": ["hardware_thermal"] * hot, "throttled": hot}
+            channel.send({"at": "round", "seconds": {"forward": float(number)}, "clocks": clocks})
+        channel.receive()
+
+    return body
+
+
+def test_a_throttled_round_is_thrown_away_and_run_again(tmp_path: Path) -> None:
+    with start(on_a_card(False, True, True, False), tmp_path) as ranks:
+        ranks.measured()
+        first, second = ranks.round(), ranks.round()
+    assert (first.seconds, first.discarded) == ({"forward": 0.0}, 0)
+    assert (second.seconds, second.discarded) == ({"forward": 3.0}, 2)
+    assert second.clocks is not None and (second.clocks.throttled, second.clocks.sm_mhz) == (False, 1409)
+
+
+def test_a_card_that_stays_throttled_says_so(tmp_path: Path) -> None:
+    with start(on_a_card(True, True, True), tmp_path) as ranks:
+        ranks.measured()
+        kept = ranks.round()
+    assert kept.discarded == 2
+    assert kept.clocks is not None and kept.clocks.throttled and kept.clocks.reasons == ["hardware_thermal"]
 
 
 def test_ranks_know_who_they_are(tmp_path: Path) -> None:
