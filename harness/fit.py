@@ -196,7 +196,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
         host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
         available_bytes=available,
-        fails_in=too_large_in(peaks, available),
+        fails_in=fails_in({p: reading.device_peak_bytes for p, reading in phases.items()}, peaks, available),
         bounds=step_time.step_bound(
             phases,
             card,
@@ -209,9 +209,17 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
     )
 
 
-def too_large_in(peaks: Mapping[str, float], available_bytes: int) -> str:
-    """The first phase whose peak is more than there is; empty where all fit."""
-    return next((phase for phase in PHASES if peaks.get(phase, 0) > available_bytes), "")
+def fails_in(allocated: Mapping[str, float], counted: Mapping[str, float], available_bytes: int) -> str:
+    """The first phase that needs more than there is; empty where all fit.
+
+    By what is allocated first: what an allocator reserves in one phase it still has in the next, so in the steps after
+    the first it no longer tells which phase needed it.
+    """
+    for peaks in (allocated, counted):
+        for phase in PHASES:
+            if peaks.get(phase, 0) > available_bytes:
+                return phase
+    return ""
 
 
 class Search:

@@ -40,7 +40,7 @@ class LocalExecutor:
 
     def __init__(self, *, folder: str, scenarios: str, variables: Mapping[str, str], timeout_s: float) -> None:
         files = staging.probe_files(Path(scenarios))
-        self._probe_sha256 = staging.probe_sha256(files)
+        self._probe_sha256 = staging.measuring_sha256(files)
         self._probe = staging.stage(files, Path(folder) / "probe")
         self._folder = Path(folder)
         self._variables = dict(variables)

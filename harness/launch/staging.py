@@ -29,7 +29,19 @@ def probe_files(scenarios: Path) -> dict[str, bytes]:
     return {name: sources[name].read_bytes() for name in sorted(sources)}
 
 
-def probe_sha256(files: dict[str, bytes]) -> str:
+def measuring_sha256(files: dict[str, bytes]) -> str:
+    """One hash of what decides how a cell is measured: the probe and the models' shapes. A scenario's own file is not in
+    it: what it declares is in the cell, and a new scenario must not make all other results old."""
+    return content_sha256(
+        {
+            name: content
+            for name, content in files.items()
+            if name.startswith("harness/") or name == "scenarios/models.py"
+        }
+    )
+
+
+def content_sha256(files: dict[str, bytes]) -> str:
     """One hash over names and contents."""
     total = hashlib.sha256()
     for name, content in files.items():
@@ -39,7 +51,7 @@ def probe_sha256(files: dict[str, bytes]) -> str:
 
 def stage(files: dict[str, bytes], parent: Path) -> Path:
     """The folder with these files below ``parent``, made unless it is there. Raises EnvironmentUnavailable."""
-    folder = parent / probe_sha256(files)[:12]
+    folder = parent / content_sha256(files)[:12]
     if folder.is_dir():
         return folder
     try:

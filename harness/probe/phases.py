@@ -43,8 +43,8 @@ class Metered:
         if self.clocked:
             reading.seconds = time.perf_counter() - start
         if reading.smallest_card_bytes is not None:
-            self._cards[name] = reading.smallest_card_bytes  # a later one is never smaller
-        reading.smallest_card_bytes = self._cards.get(name)
+            self._cards[name] = max(self._cards.get(name, 0), reading.smallest_card_bytes)
+            reading.smallest_card_bytes = self._cards[name]
         self.readings[name] = fold(self.readings[name], reading) if name in self.readings else reading
 
 

@@ -125,6 +125,8 @@ class Ranks:
         code = 1
         try:
             reaping.die_with_parent(parent)
+            for number_of_signal in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number_of_signal, signal.SIG_DFL)  # whatever our parent does about them
             ours.close()
             handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(handle, 1)

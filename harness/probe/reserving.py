@@ -45,9 +45,12 @@ class Reserving:
         self._before = self.smallest_card_bytes
 
     @property
-    def asked_for_bytes(self) -> int | None:
-        """The smallest card, where it is this phase that asked for it."""
-        return self.smallest_card_bytes if self.smallest_card_bytes > self._before else None
+    def needed_bytes(self) -> int:
+        """By the phase: the smallest card, where it is this phase that made it so large; else what the phase has handed
+        out at its peak, which an earlier phase's card had room for."""
+        if self.smallest_card_bytes > self._before:
+            return self.smallest_card_bytes
+        return self._unlimited.usage().allocated_peak_bytes
 
     def follow(self) -> None:
         """Takes in what was added to the trace since."""

@@ -37,8 +37,8 @@ class PhaseReading:
     host_peak_bytes: int = 0
     host_retained_bytes: int = 0
     reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one) exists
-    #: the smallest card on which an allocator gets through this phase, in every step so far (see
-    #: `harness.probe.reserving`); None where none is modelled, or where an earlier phase asked for as much
+    #: the smallest card on which the allocator gets through this phase in every step so far, as far as the phase itself
+    #: asks for it (see `harness.probe.reserving`); None where no allocator is modelled
     smallest_card_bytes: int | None = None
     seconds: float = 0.0  #: of the untracked rounds, median; in ``sim`` what simulating it took; else 0.0
     host_calls: int = 0  #: Python functions, and C functions called from Python

@@ -307,11 +307,16 @@ def _table(
 def _fits(cell: Measured, card: str) -> str:
     """Whether the simulated rank fits the card that its workload was reported on."""
     worst = cell.worst()
-    peaks = {}
-    for phase in PHASES:  # of what is most like the real allocator, what there is
-        counted = (f"{phase}.{name}" for name in ("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes"))
-        peaks[phase] = next((worst[name] for name in counted if worst.get(name)), 0.0)
-    phase = fit.too_large_in(peaks, gpus.card(card).usable_bytes - fit.OVERHEAD_BYTES)
+
+    def peaks(*names: str) -> dict[str, float]:
+        """By phase, the first of the metrics that was measured."""
+        return {p: next((worst[f"{p}.{n}"] for n in names if worst.get(f"{p}.{n}")), 0.0) for p in PHASES}
+
+    phase = fit.fails_in(
+        peaks("device_peak_bytes"),
+        peaks("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes"),
+        gpus.card(card).usable_bytes - fit.OVERHEAD_BYTES,
+    )
     return f"OUT OF MEMORY in {phase}" if phase else "fits"
 
 

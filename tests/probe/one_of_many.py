@@ -84,19 +84,11 @@ def _surroundings(parameters: dict[str, Any], device: str) -> Iterator[Meter]:
         with Simulation(0, parameters["world_size"], kernels="cpu") as simulation:
             yield simulation.meter
         return
-    import torch.distributed as dist
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
+    from harness.probe.frameworks import deepspeed as adapter
     from harness.probe.meter import TorchMeter
-    from harness.probe.sim.deepspeed_release import ranks_agree
 
-    world_size = parameters["world_size"]
-    os.environ.update(
-        RANK="0", LOCAL_RANK="0", LOCAL_SIZE="8", WORLD_SIZE=str(world_size), DSREGRESS_RENDEZVOUS="env://"
-    )
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
-    dist.init_process_group("fake", rank=0, world_size=world_size, store=FakeStore())
-    with ranks_agree():
+    os.environ["DSREGRESS_RENDEZVOUS"] = "env://"
+    with adapter._alone(parameters["world_size"]):  # as one GPU stands for many
         yield TorchMeter("cpu", trace=True)
 
 

@@ -61,7 +61,7 @@ class SimulationMode(TorchMeter):
         reading = super().end()
         self.reserving.follow()
         reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
-        reading.smallest_card_bytes = self.reserving.asked_for_bytes
+        reading.smallest_card_bytes = self.reserving.needed_bytes
         return reading
 
     @classmethod

@@ -126,7 +126,7 @@ def test_a_package_that_does_not_build_is_a_failure_with_its_own_words(tmp_path:
     failure = built(tmp_path, tiny.locked(PYTHON, "mine==1.0", "broken==1.0")).failure
     assert failure is not None
     assert failure.signature == "build of broken: RuntimeError: nvcc of bin is missing"
-    assert "RuntimeError: nvcc of /some/place/bin is missing" in failure.detail
+    assert "RuntimeError: nvcc of .../bin is missing" in failure.detail
     assert [place.suffix for place in (tmp_path / "work" / "envs").iterdir()] == [".lock"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.probe.channel import Channel
-from harness.probe.ranks import CellEnded, Ranks
+from harness.probe.ranks import CellEnded, Ranks, Round
 
 Body = Callable[[int, Channel], None]
 
@@ -48,7 +48,12 @@ def on_a_card(*throttled: bool) -> Body:
         for number, hot in enumerate(throttled):
             channel.receive()
             hot = hot and rank == 0
-            clocks = {"sm_mhz": 1410 - rank, "memory_mhz": 1593, "reasons": ["hardware_thermal"] * hot, "throttled": hot}
+            clocks = {
+                "sm_mhz": 1410 - rank,
+                "memory_mhz": 1593,
+                "reasons": ["hardware_thermal"] * hot,
+                "throttled": hot,
+            }
             channel.send({"at": "round", "seconds": {"forward": float(number)}, "clocks": clocks})
         channel.receive()
 

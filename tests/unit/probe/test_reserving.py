@@ -56,6 +56,20 @@ def test_the_smallest_card_is_enough_and_a_slightly_smaller_one_is_not(seed: int
         assert replay(trace, less).failure is not None
 
 
+def test_a_phase_that_asks_for_less_than_one_before_needs_what_it_hands_out() -> None:
+    trace: list[Event] = []
+    reserving = Reserving(trace, AllocatorSettings())
+    reserving.begin()
+    trace += [(1, 60 * MIB, DEVICE, 1), (1, -60 * MIB, DEVICE, 1)]
+    reserving.follow()
+    assert reserving.needed_bytes == 60 * MIB
+    reserving.begin()
+    trace.append((2, 20 * MIB, DEVICE, 2))
+    reserving.follow()
+    assert reserving.needed_bytes == 20 * MIB
+    assert reserving.smallest_card_bytes == reserving.reserved_peak_bytes == 60 * MIB
+
+
 def test_host_memory_needs_no_card() -> None:
     trace: list[Event] = [(1, 10**12, HOST, 1)]
     reserving = Reserving(trace, AllocatorSettings())
