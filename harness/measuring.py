@@ -136,8 +136,8 @@ def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
     return found
 
 
-#: What a cell takes where nothing of it is known, and building and importing a stack: a guess from docs/benchmarks.md,
-#: for the scenarios that come with the harness.
+#: Seconds that a cell takes where nothing of it is known, and that building and importing a stack takes: round
+#: estimates for the scenarios that come with the harness, not measurements.
 GUESSED_CELL_S = {"sim": 25.0, "cpu": 5.0, "cuda": 30.0}
 GUESSED_STACK_S = 12.0
 

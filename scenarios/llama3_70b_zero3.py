@@ -15,6 +15,7 @@ SCENARIO = Scenario(
         "gradient_checkpointing": "non_reentrant", "attention": "sdpa", "gradient_accumulation_steps": 1,
         "gradient_clipping": 1.0, "gpu": "A800-80G",
         "reduce_bucket_size": "auto", "prefetch_bucket_size": "auto", "persistence_threshold": "auto",
+        "expandable_segments": False,
     },
     devices={"sim": {}, "cuda": {}},
     variants=one_by_one(gradient_checkpointing=("non_reentrant", "reentrant"), offload_optimizer=(True,)),

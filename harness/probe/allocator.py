@@ -24,7 +24,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from harness.probe.blocks import ADDRESS_BITS, LARGE_SEGMENT, SMALL, UNIT, Block, Pool, growable, segment_units
-from harness.probe.ledger import DEVICE, Event
+from harness.probe.ledger import CACHE_EMPTIED, DEVICE, Event
 
 #: Address space of an expandable segment on a card without limit (32 TiB), units.
 _ENDLESS = 1 << 36
@@ -151,6 +151,9 @@ class CachingAllocator:
     def book(self, key: int, nbytes: int) -> None:
         """One event of a ledger: ``nbytes`` more, or fewer, of the storage ``key``. A storage that changes its size
         gets the new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
+        if key == CACHE_EMPTIED:
+            self.empty_cache()
+            return
         held = self._live.pop(key, None)
         size = nbytes if held is None else held[1] + nbytes
         if size > 0:

@@ -51,7 +51,7 @@ def on_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     options = allocator_options(settings)
     if options:
-        torch.cuda.memory._set_allocator_settings(options)
+        set_allocator_options(options)
     if settings.card_bytes:
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, settings.card_bytes / total))
@@ -66,6 +66,12 @@ def allocator_options(settings: AllocatorSettings) -> str:
     if settings.max_split_size_bytes:
         options.append(f"max_split_size_mb:{settings.max_split_size_bytes >> 20}")
     return ",".join(options)
+
+
+def set_allocator_options(options: str) -> None:
+    """By torch's own parser, whose name has changed; it takes effect on what is allocated from now on."""
+    current = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+    (current or torch.cuda.memory._set_allocator_settings)(options)
 
 
 class CudaMeter(TorchMeter):

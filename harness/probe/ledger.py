@@ -19,6 +19,9 @@ DEVICE, HOST, NOWHERE = 0, 1, 2
 #: What happened to memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
 Event = tuple[int, int, int, int]
 
+#: In the place of a storage's id, with no bytes: the program gave back what its allocator had cached.
+CACHE_EMPTIED = -1
+
 
 class Entry(weakref.ref):  # type: ignore[type-arg]
     """A weak reference to a storage that knows what it weighs."""
@@ -86,6 +89,12 @@ class StorageLedger:
             self._serial += 1
             self.trace.append((self._serial, nbytes, memory, self.phase))
             self.trace.append((self._serial, -nbytes, memory, self.phase))
+
+    def cache_emptied(self, memory: int = DEVICE) -> None:
+        """Notes in the trace that the program emptied its allocator's cache. Nothing that is live changes."""
+        self.settle()
+        if self.trace is not None:
+            self.trace.append((CACHE_EMPTIED, 0, memory, self.phase))
 
     def settle(self) -> None:
         """Books the frees that are waiting."""

@@ -61,7 +61,7 @@ class Profiled:
 
 
 class Stopwatch(Protocol):
-    """How a device tells time. An adapter may bring its own (`harness.probe.framework.Framework.stopwatch`)."""
+    """How a device tells time. An adapter may bring its own: ``stopwatch(device)``, None for the host's."""
 
     def start(self) -> None:
         """A round begins: nothing of what was before may count."""

@@ -90,7 +90,7 @@ class Ranks:
     def round(self) -> Round:
         """One timed round on all ranks. One in which a GPU was throttled is thrown away and run again, up to
         ``_TRIES`` times in all; the last is kept, and says of itself what it is. Raises CellEnded."""
-        for discarded in range(_TRIES):
+        for discarded in range(_TRIES):  # noqa: B007 (how many went before the one that is kept)
             self._tell({"do": "round"})
             told = self._gather("round")
             slowest = max(told, key=lambda reply: sum(reply["seconds"].values()))

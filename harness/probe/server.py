@@ -17,6 +17,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 from harness.probe import faults, reaping
 from harness.probe.channel import Channel, Closed, Message, pair
 from harness.probe.wire import CellRequest, RunRecord
@@ -44,8 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _preload(framework: str, device: str) -> float:
     start = time.perf_counter()
-    import pytest  # noqa: F401  (paid here once, not in every cell)
-    import pytest_benchmark.plugin  # noqa: F401
+    import pytest_benchmark.plugin  # noqa: F401  (paid here once, not in every cell)
 
     importlib.import_module("harness.probe.cell")
     importlib.import_module(framework).preload(device)
@@ -194,8 +195,6 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
 
 def _cell_process(folder: Path, server: Channel) -> int:
     """In the fork: one pytest session with one item, so that pytest-benchmark is the timer."""
-    import pytest
-
     handle = os.open(folder / "cell.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -221,9 +220,11 @@ class _Session:
         config.dsregress = self  # type: ignore[attr-defined]
 
     # pytest-benchmark asks git and the processor for their names; the host knows both, and the asking costs a second.
+    @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, str]:
         return {"node": "unnamed", "python_version": sys.version.split()[0]}
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_commit_info(self) -> dict[str, str]:
         return {"id": "unknown"}
 

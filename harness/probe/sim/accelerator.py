@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 
-def meta_accelerator(pin_memory: Any) -> Any:
+def meta_accelerator(pin_memory: Any, empty_cache: Any) -> Any:
     """An accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
-    host tensor. Import DeepSpeed first."""
+    host tensor, ``empty_cache`` takes note that the allocator was told to give back what it caches. Import DeepSpeed
+    first."""
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
 
     class MetaAccelerator(CPU_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]
@@ -49,6 +50,9 @@ def meta_accelerator(pin_memory: Any) -> Any:
 
         def pin_memory(self, tensor: torch.Tensor, align_bytes: int = 1) -> torch.Tensor:
             return pin_memory(tensor)  # type: ignore[no-any-return]
+
+        def empty_cache(self) -> None:
+            empty_cache()
 
         def is_pinned(self, tensor: torch.Tensor) -> bool:
             return tensor.device.type == "cpu"

@@ -16,12 +16,12 @@ _SANITY_CHECKS = ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_oth
 
 
 @contextlib.contextmanager
-def adapted(pin: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+def adapted(pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[], None]) -> Iterator[None]:
     """The imported DeepSpeed, on the meta accelerator."""
     from deepspeed.accelerator import real_accelerator
 
     before = real_accelerator.ds_accelerator
-    real_accelerator.set_accelerator(meta_accelerator(pin))
+    real_accelerator.set_accelerator(meta_accelerator(pin, empty_cache))
     try:
         with ranks_agree():
             yield

@@ -63,7 +63,7 @@ class Simulation:
             if "deepspeed" in sys.modules:
                 from harness.probe.sim import deepspeed_release
 
-                stack.enter_context(deepspeed_release.adapted(self._pin))
+                stack.enter_context(deepspeed_release.adapted(self._pin, self.mode.ledger.cache_emptied))
             stack.enter_context(self.mode)
             self._exit = stack.pop_all()
         return self

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.probe.allocator import AllocatorSettings, CachingAllocator, OutOfMemoryError, replay
-from harness.probe.ledger import DEVICE, HOST, Event
+from harness.probe.ledger import CACHE_EMPTIED, DEVICE, HOST, Event
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -183,6 +183,14 @@ def test_of_the_oversize_blocks_only_as_many_go_back_as_a_request_needs() -> Non
         made.free(key)
     made.allocate(3, 70 * MIB)  # needs 20 MiB: the smaller of the two goes
     assert (made.reserved_bytes, made.retries) == (220 * MIB, 0)
+
+
+def test_a_program_that_empties_the_cache_reserves_less_from_then_on() -> None:
+    trace: list[Event] = [(1, 60 * MIB, DEVICE, 1), (2, 12 * MIB, DEVICE, 1), (1, -60 * MIB, DEVICE, 1)]
+    trace += [(CACHE_EMPTIED, 0, DEVICE, 1), (3, 30 * MIB, DEVICE, 2)]
+    told = replay(trace, AllocatorSettings())
+    assert (told.phases[1].reserved_peak_bytes, told.phases[2].reserved_peak_bytes) == (72 * MIB, 42 * MIB)
+    assert told.retries == 0
 
 
 def test_a_replay_names_the_event_that_a_card_cannot_serve() -> None:
