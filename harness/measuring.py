@@ -97,7 +97,7 @@ def measure(
     watch: Watch,
     fresh: bool,
 ) -> list[Result]:
-    """A result for every cell, from the store or from a run made now.
+    """A result for every cell, from the store or from a run made now, in the order of the cells.
 
     Raises ResultsError when one cannot be stored, KeyboardInterrupt; every process is gone then, and what was measured
     is stored.
@@ -119,7 +119,8 @@ def measure(
         results.extend(bench.run(todo.run))
     finally:
         bench.close()
-    return results
+    order = {cell.id: at for at, cell in enumerate(cells.cells)}
+    return sorted(results, key=lambda result: order[result.cell.id])  # and not as they happened to end
 
 
 def is_timed(cell: Cell) -> bool:
@@ -217,9 +218,7 @@ class _Bench:
                 schedule.open_all(workers, max(1, self._hardware.cores))
                 session = self._run if number == 1 else f"{self._run}.{number}"
                 for event in schedule.side_by_side(list(zip(group, workers, strict=True)), plan, self._at_once(group)):
-                    self._watch.event(event)
-                    if isinstance(event, schedule.Finished):
-                        yield self._keep(event, session)
+                    yield from self._take(event, session)
 
     def _at_once(self, group: Sequence[Cell]) -> int:
         """How many untimed parts go together: ranks wait for one another, so twice the cores keep them busy."""
@@ -234,9 +233,13 @@ class _Bench:
         at_once = max(1, min(self._hardware.cores, self._hardware.memory_bytes // _SIM_BYTES))
         plan = RunPlan(warmup_rounds=0, rounds=0)
         for event in schedule.one_beside_another(jobs, plan, at_once):
-            self._watch.event(event)
-            if isinstance(event, schedule.Finished):
-                yield self._keep(event, self._run)
+            yield from self._take(event, self._run)
+
+    def _take(self, event: schedule.Event, session: str) -> Iterator[Result]:
+        """Store what has ended, and only then say so."""
+        if isinstance(event, schedule.Finished):
+            yield self._keep(event, session)
+        self._watch.event(event)
 
     def _keep(self, event: schedule.Finished, session: str) -> Result:
         cell, ended = event.cell, event.ended

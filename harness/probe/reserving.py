@@ -10,7 +10,7 @@ from harness.probe.allocator import AllocatorSettings, CachingAllocator, OutOfMe
 from harness.probe.ledger import DEVICE, Event
 
 #: How close the smallest card is searched for, as a part of it.
-_PRECISION = 1 / 1000
+_PRECISION = 1 / 500
 #: And never closer than the unit in which segments are taken, bytes.
 _SEGMENT = 2 << 20
 
@@ -32,6 +32,7 @@ class Reserving:
         self._at = 0
         self._before = 0  #: the smallest card when the phase began
         self.smallest_card_bytes = 0  #: enough for all that has been followed so far
+        self.too_small_bytes = 0  #: just below it, and not enough
 
     @property
     def reserved_peak_bytes(self) -> int:
@@ -86,7 +87,7 @@ class Reserving:
                 fails = middle
             else:
                 enough, found = middle, tried
-        self.smallest_card_bytes = enough
+        self.smallest_card_bytes, self.too_small_bytes = enough, fails
         if found is None:
             found = self._replayed(enough)
             assert found is not None, "a card as large as what was reserved without a limit is enough"

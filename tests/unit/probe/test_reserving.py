@@ -52,8 +52,9 @@ def test_the_smallest_card_is_enough_and_a_slightly_smaller_one_is_not(seed: int
         assert replay(trace, on_it).failure is None
         assert max(u.allocated_peak_bytes for u in unlimited.values()) <= smallest
         assert smallest <= max(u.reserved_peak_bytes for u in unlimited.values())
-        less = AllocatorSettings(expandable_segments=expandable, card_bytes=smallest - max(2 * MIB, smallest // 500))
-        assert replay(trace, less).failure is not None
+        below = AllocatorSettings(expandable_segments=expandable, card_bytes=reserving.too_small_bytes)
+        assert replay(trace, below).failure is not None
+        assert smallest - reserving.too_small_bytes <= max(2 * MIB, smallest / 500)
 
 
 def test_a_phase_that_asks_for_less_than_one_before_needs_what_it_hands_out() -> None:

@@ -1,0 +1,85 @@
+"""Metered and timed steps, with a made-up meter and stopwatch in the place of a framework's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.probe.phases import HostStopwatch, Metered, Timed, walk
+from harness.probe.wire import Clocks, PhaseReading
+
+
+class Job:
+    """Two micro-batches that do nothing."""
+
+    micro_batches = 2
+
+    def forward(self, micro_batch: int) -> None: ...
+
+    backward = step = forward
+
+    def next_batch(self) -> None: ...
+
+
+@dataclass
+class Cards:
+    """A meter that tells one smallest card after the other."""
+
+    needed: list[int | None]
+
+    def begin(self) -> None: ...
+
+    def end(self) -> PhaseReading:
+        card = self.needed.pop(0)
+        return PhaseReading(smallest_card_bytes=card, reserved_peak_bytes=card)
+
+
+@dataclass
+class Ticks:
+    """A device whose work takes one second between any two marks."""
+
+    told: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def start(self) -> None:
+        self.told.append("start")
+
+    def mark(self) -> float:
+        self.now += 1.0
+        return self.now
+
+    def stop(self) -> None:
+        self.told.append("stop")
+
+    def seconds(self, begin: float, end: float) -> float:
+        return end - begin
+
+    def clocks(self) -> Clocks | None:
+        return None
+
+
+def test_the_card_that_a_phase_needs_is_that_of_its_neediest_step() -> None:
+    metered = Metered(Cards([9, 30, 40, 10, 31, 41, 11, 20, 42, 12, 20, 35]))  # type: ignore[arg-type]
+    walk(Job(), metered)  # type: ignore[arg-type]
+    metered.readings = {}  # the warm-up step's are dropped
+    walk(Job(), metered)  # type: ignore[arg-type]
+    needed = {name: reading.smallest_card_bytes for name, reading in metered.readings.items()}
+    assert needed == {"forward": 12, "backward": 31, "step": 42}
+    assert metered.readings["backward"].reserved_peak_bytes == 20
+
+
+def test_where_no_allocator_is_modelled_no_card_is_named() -> None:
+    metered = Metered(Cards([None] * 6))  # type: ignore[arg-type]
+    walk(Job(), metered)  # type: ignore[arg-type]
+    assert {reading.smallest_card_bytes for reading in metered.readings.values()} == {None}
+
+
+def test_a_round_adds_up_the_micro_batches_by_the_device_s_own_clock() -> None:
+    ticks = Ticks()
+    seconds = Timed(ticks).round(Job())  # type: ignore[arg-type]
+    assert seconds == {"forward": 2.0, "backward": 2.0, "step": 2.0}
+    assert ticks.told == ["start", "stop"]
+
+
+def test_the_host_s_clock_needs_nothing_of_a_device() -> None:
+    seconds = Timed(HostStopwatch()).round(Job())  # type: ignore[arg-type]
+    assert list(seconds) == ["forward", "backward", "step"] and min(seconds.values()) >= 0
