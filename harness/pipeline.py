@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,8 @@ from harness.model import (
 )
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
-from harness.store import Store
+from harness.probe.wire import Detail
+from harness.store import Store, map_workloads
 from harness.versions import locking, stacks
 
 
@@ -146,23 +148,31 @@ def build_environments(
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:
     """Judge results of one store against the stack with the id ``baseline``."""
-    return judge(results, baseline, settings, store.detail)
+    return compare.compare(results, baseline, settings.thresholds, store.detail)
 
 
-def stored(
-    stores: Iterable[Store], problem: Callable[[str], None], stacks: Sequence[str] | None = None
-) -> Iterator[compare.Measured]:
-    """What a comparison needs of all stored results (of these stacks). ``problem`` is told what cannot be read."""
-    for store in stores:
-        for packed in store.map(compare.pack, problem, stacks):
-            yield from compare.unpack(packed)
-
-
-def judge(
-    results: Iterable[Result | compare.Measured], baseline: str, settings: Settings, detail_of: compare.DetailOf
+def compare_stored(
+    stores: Sequence[Store],
+    baseline: str,
+    settings: Settings,
+    problem: Callable[[str], None],
+    stacks: Sequence[str] | None = None,
 ) -> compare.Comparison:
-    """Judge results from anywhere against the stack with the id ``baseline``."""
-    return compare.compare(results, baseline, settings.thresholds, detail_of)
+    """Judge all stored results (of these stacks) against the stack with the id ``baseline``.
+
+    ``problem`` is told what cannot be read. Workloads are judged where they are read, by several processes.
+    """
+
+    def detail_of(result: Result) -> Detail | None:
+        return next((detail for store in stores if (detail := store.detail(result)) is not None), None)
+
+    work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
+    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks))
+    return compare.combine(parts, baseline, settings.thresholds, detail_of)
+
+
+def _judge_packed(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
+    return compare.pack(compare.judge(results, baseline, thresholds))
 
 
 def local_executor(settings: Settings) -> LocalExecutor:

@@ -38,7 +38,7 @@ def command(a: str, b: tuple[str, ...], **given: Any) -> int:
     if baseline in others:
         raise UsageError(f"{a} is on both sides", where="compare", hint="name two different stacks")
     problems: list[str] = []
-    results = pipeline.stored([store], problems.append, list(dict.fromkeys([baseline, *others])))
-    comparison = pipeline.judge(results, baseline, settings, store.detail)
+    stacks = list(dict.fromkeys([baseline, *others]))
+    comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks)
     note_problems(problems)
     return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])

@@ -12,8 +12,6 @@ from harness.cli import options
 from harness.cli.output import note_problems, write_reports
 from harness.cli.stored import stack_id
 from harness.errors import NothingMeasured
-from harness.model import Result
-from harness.probe.wire import Detail
 from harness.store import Store
 
 
@@ -41,13 +39,7 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     package = pipeline.varied_package(settings)
     chosen = stack_id(baseline or settings.baseline, package, known, like=_most_common(known, package))
     problems: list[str] = []
-    results = pipeline.stored(stores, problems.append)
-
-    def detail_of(result: Result) -> Detail | None:
-        found = (store.detail(result) for store in stores)
-        return next((detail for detail in found if detail is not None), None)
-
-    comparison = pipeline.judge(results, chosen, settings, detail_of)
+    comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)
     note_problems(problems)
     return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
 

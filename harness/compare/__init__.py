@@ -2,8 +2,9 @@
 
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
 from harness.compare.exits import FAIL_ON, exit_code
-from harness.compare.measured import Measured, pack, unpack
-from harness.compare.verdicts import compare
+from harness.compare.judged import Judged, judge, pack, unpack
+from harness.compare.measured import Measured
+from harness.compare.verdicts import combine, compare
 from harness.thresholds import Thresholds
 
 __all__ = [
@@ -11,13 +12,16 @@ __all__ = [
     "Comparison",
     "DetailOf",
     "Group",
+    "Judged",
     "Measured",
     "NotCompared",
     "Span",
     "StepTime",
     "Thresholds",
+    "combine",
     "compare",
     "exit_code",
+    "judge",
     "pack",
     "unpack",
 ]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from harness.compare.comparison import DetailOf
-from harness.compare.pairs import Pair
+from harness.compare.measured import Measured
+from harness.compare.pairs import Pair, finding
 from harness.compare.wording import listing, plural, shortened
-from harness.model import Finding, Result
+from harness.model import Finding
 from harness.probe.wire import Detail
 
 #: Details are read from files. Beyond this many different ones the rest is not looked at, and a note says so.
@@ -27,32 +29,72 @@ class _Differences(msgspec.Struct, frozen=True):
     removed: tuple[str, ...] = ()
 
 
-def judge(pairs: Iterable[Pair], detail_of: DetailOf) -> tuple[list[Finding], list[str]]:
-    """One finding per stack and changed key (or new warning), naming the workloads that have it; and notes."""
-    diffs = _Differ(detail_of)
-    keys: dict[tuple[str, str, str, str], list[Pair]] = defaultdict(list)
-    warnings: dict[tuple[str, str], list[Pair]] = defaultdict(list)
-    moved: dict[str, dict[str, dict[str, None]]] = {}
-    first: dict[str, Pair] = {}
-    for pair in pairs:
-        base = pair.baseline
-        if base is None or pair.is_baseline:
+class Change(msgspec.Struct, frozen=True):
+    """One part of the detail of one stack whose hash is not the baseline's, and the cells where it was seen."""
+
+    part: str
+    stack: str
+    sha256: str
+    baseline_sha256: str
+    workloads: list[str]
+    places: list[int]  #: of the cells, among all that were judged together
+    baseline_place: int  #: of the baseline's cell for the first of the workloads
+
+
+def changes(pairs: Iterable[tuple[int, Pair]]) -> list[Change]:
+    """Which details have to be looked at; no detail is read for it. Pairs come with their places."""
+    found: dict[tuple[str, str, str, str], Change] = {}
+    baseline: dict[str, int] = {}
+    pairs = list(pairs)
+    for place, pair in pairs:
+        if pair.is_baseline:
+            baseline[pair.workload] = place
+    for place, pair in pairs:
+        if pair.baseline is None or pair.is_baseline:
             continue
-        config = diffs.of("configuration", pair.result, base, _configuration)
-        if config.changed or config.added or config.removed:
-            for change in config.changed:
-                keys[(pair.stack, *change)].append(pair)
-            told = moved.setdefault(pair.stack, {"added": {}, "removed": {}})
-            told["added"].update(dict.fromkeys(config.added))
-            told["removed"].update(dict.fromkeys(config.removed))
-            first.setdefault(pair.stack, pair)
-        for signature in diffs.of("warnings", pair.result, base, _warnings).added:
-            warnings[pair.stack, signature].append(pair)
-    findings = [_key(where, *change) for change, where in keys.items()]
+        own, base = pair.result.detail_sha256, pair.baseline.detail_sha256
+        if own == base:
+            continue
+        for part in ("configuration", "warnings"):
+            mine, theirs = own.get(part, ""), base.get(part, "")
+            if mine == theirs or not mine or not theirs:
+                continue
+            key = (part, pair.stack, mine, theirs)
+            change = found.get(key)
+            if change is None:
+                change = found[key] = Change(*key, [], [], baseline[pair.workload])
+            change.workloads.append(pair.workload)
+            change.places.append(place)
+    return list(found.values())
+
+
+def judge(changes: Iterable[Change], cells: Sequence[Measured], detail_of: DetailOf) -> tuple[list[Finding], list[str]]:
+    """One finding per stack and changed key (or new warning), naming the workloads that have it; and notes."""
+    diffs = _Differ(cells, detail_of)
+    keys: dict[tuple[str, str, str, str], _Where] = defaultdict(list)
+    warnings: dict[tuple[str, str], _Where] = defaultdict(list)
+    moved: dict[str, dict[str, dict[str, None]]] = {}
+    first: dict[str, str] = {}
+    for change in changes:
+        different = diffs.of(change)
+        where = list(zip(change.places, change.workloads, strict=True))
+        if change.part == "warnings":
+            for signature in different.added:
+                warnings[change.stack, signature] += where
+        elif different.changed or different.added or different.removed:
+            for one in different.changed:
+                keys[(change.stack, *one)] += where
+            told = moved.setdefault(change.stack, {"added": {}, "removed": {}})
+            told["added"].update(dict.fromkeys(different.added))
+            told["removed"].update(dict.fromkeys(different.removed))
+            first.setdefault(change.stack, change.workloads[0])
+    findings = [_key(where, *one) for one, where in keys.items()]
     findings += [
-        _moved(first[stack], told["added"], told["removed"]) for stack, told in moved.items() if any(told.values())
+        _moved(stack, first[stack], told["added"], told["removed"])
+        for stack, told in moved.items()
+        if any(told.values())
     ]
-    findings += [_warning(where, signature) for (_, signature), where in warnings.items()]
+    findings += [_warning(where, *one) for one, where in warnings.items()]
     notes = []
     if diffs.unread:
         notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not looked at")
@@ -64,38 +106,29 @@ def judge(pairs: Iterable[Pair], detail_of: DetailOf) -> tuple[list[Finding], li
     return findings, notes
 
 
+_Where = list[tuple[int, str]]  # place and workload of cells
+
+
 class _Differ:
     """Differences of details, each pair of contents looked at once."""
 
-    def __init__(self, detail_of: DetailOf) -> None:
-        self.detail_of = detail_of
+    def __init__(self, cells: Sequence[Measured], detail_of: DetailOf) -> None:
         self.unread = 0
         self.missing = 0
         self._known: dict[tuple[str, str, str], _Differences] = {}
-        self._details: dict[int, Detail | None] = {}
+        self._read = lru_cache(maxsize=64)(lambda place: detail_of(cells[place].result))  # each can be large
 
-    def of(
-        self, part: str, mine: Result, theirs: Result, differ: Callable[[Detail, Detail], _Differences]
-    ) -> _Differences:
-        own, base = mine.detail_sha256.get(part, ""), theirs.detail_sha256.get(part, "")
-        if own == base or not own or not base:
-            return _Differences()
-        key = (part, own, base)
+    def of(self, change: Change) -> _Differences:
+        key = (change.part, change.sha256, change.baseline_sha256)
         if key not in self._known:
             if len(self._known) >= MOST_READ:
-                self.unread += 1
+                self.unread += len(change.places)
                 return _Differences()
-            detail, other = self._read(mine), self._read(theirs)
+            detail, other = self._read(change.places[0]), self._read(change.baseline_place)
             self.missing += detail is None or other is None
+            differ = _configuration if change.part == "configuration" else _warnings
             self._known[key] = differ(detail, other) if detail and other else _Differences()
         return self._known[key]
-
-    def _read(self, result: Result) -> Detail | None:
-        if id(result) not in self._details:
-            if len(self._details) > 64:  # each can be large; the results of one workload come together
-                self._details.clear()
-            self._details[id(result)] = self.detail_of(result)
-        return self._details[id(result)]
 
 
 def _configuration(mine: Detail, theirs: Detail) -> _Differences:
@@ -112,8 +145,10 @@ def _warnings(mine: Detail, theirs: Detail) -> _Differences:
     return _Differences(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
 
 
-def _key(where: Sequence[Pair], stack: str, key: str, value: str, baseline: str) -> Finding:
-    return where[0].finding(
+def _key(where: _Where, stack: str, key: str, value: str, baseline: str) -> Finding:
+    return finding(
+        stack,
+        min(where)[1],
         metric="configuration",
         phase="init",
         kind="changed",
@@ -128,14 +163,16 @@ def _key(where: Sequence[Pair], stack: str, key: str, value: str, baseline: str)
     )
 
 
-def _moved(pair: Pair, added: Iterable[str], removed: Iterable[str]) -> Finding:
+def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[str]) -> Finding:
     new, gone = sorted(added), sorted(removed)
     parts = [
         f"{plural(len(names), 'setting')} {word}: {listing(names)}"
         for names, word in ((new, "new"), (gone, "gone"))
         if names
     ]
-    return pair.finding(
+    return finding(
+        stack,
+        workload,
         metric="configuration",
         phase="init",
         kind="changed",
@@ -149,8 +186,10 @@ def _moved(pair: Pair, added: Iterable[str], removed: Iterable[str]) -> Finding:
     )
 
 
-def _warning(where: Sequence[Pair], signature: str) -> Finding:
-    return where[0].finding(
+def _warning(where: _Where, stack: str, signature: str) -> Finding:
+    return finding(
+        stack,
+        min(where)[1],
         metric="warnings",
         phase="init",
         kind="changed",
@@ -165,8 +204,8 @@ def _warning(where: Sequence[Pair], signature: str) -> Finding:
     )
 
 
-def _workloads(where: Sequence[Pair]) -> str:
-    return f"in {listing([pair.workload for pair in where], 3)}"
+def _workloads(where: _Where) -> str:
+    return f"in {listing([workload for _, workload in sorted(where)], 3)}"
 
 
 def _spell(value: Any) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import bisect
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import overload
 
 import msgspec
 
@@ -59,13 +62,62 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
+class Cells(Sequence[Measured]):
+    """Cells of many workloads, those of one workload next to each other. One that is asked for may be decoded only then."""
+
+    def __init__(self, parts: Iterable[tuple[Sequence[Measured], Mapping[str, Sequence[str]]]]) -> None:
+        """From parts, each of whole workloads: cells, and workload -> the stacks of its cells in their order."""
+        self._parts: list[Sequence[Measured]] = []
+        self._starts: list[int] = []
+        self._places: dict[str, tuple[int, Sequence[str]]] = {}
+        self._length = 0
+        for cells, places in parts:
+            self._parts.append(cells)
+            self._starts.append(self._length)
+            for workload, stacks in places.items():
+                self._places[workload] = (self._length, stacks)
+                self._length += len(stacks)
+
+    @property
+    def workloads(self) -> Collection[str]:
+        return self._places.keys()
+
+    def of_workload(self, workload: str) -> dict[str, Measured]:
+        """Stack id -> its cell."""
+        first, stacks = self._places[workload]
+        return {stack: self[first + at] for at, stack in enumerate(stacks)}
+
+    def of(self, stack: str, workload: str) -> Measured | None:
+        first, stacks = self._places[workload]
+        return self[first + stacks.index(stack)] if stack in stacks else None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Measured]:
+        return itertools.chain.from_iterable(self._parts)
+
+    @overload
+    def __getitem__(self, at: int) -> Measured: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Measured]: ...
+    def __getitem__(self, at: int | slice) -> Measured | Sequence[Measured]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(self._length))]
+        if not -self._length <= at < self._length:
+            raise IndexError(at)
+        at %= self._length
+        part = bisect.bisect_right(self._starts, at) - 1
+        return self._parts[part][at - self._starts[part]]
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """All that was judged. Findings are sorted, worst first."""
 
     baseline: str
     stacks: tuple[Stack, ...]  #: in version order
     names: dict[str, str]  #: stack id -> short name
-    cells: tuple[Measured, ...]  #: what was judged: the newest result of each cell
+    cells: Cells  #: what was judged: the newest result of each cell
     groups: tuple[Group, ...]
     findings: tuple[Finding, ...]
     small_differences: int  #: exact differences below the thresholds that were counted, not listed

@@ -7,7 +7,6 @@ workloads, and whether two runs do is then one comparison of bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from harness.compare.metrics import median as median_of
 from harness.model import Result
 from harness.probe.wire import Numerics
 
+_NOTHING: dict[str, str] = {}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Exact).decode
 
@@ -26,7 +26,7 @@ _decode = msgspec.msgpack.Decoder(Exact).decode
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """One result without its bulk."""
 
-    result: Result  #: without its record
+    result: Result  #: without its record, and the list of what was installed
     packed: bytes = b""  #: the exact values; empty where nothing was recorded
     recorded: bool = False
     world_size: int = 0
@@ -63,7 +63,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 def measured(result: Result) -> Measured:
     """What a comparison keeps of a result."""
-    slim = msgspec.structs.replace(result, record=None)
+    slim = msgspec.structs.replace(result, record=None, installed=_NOTHING)
     record = result.record
     if record is None:
         return Measured(result=slim)
@@ -92,27 +92,6 @@ def measured(result: Result) -> Measured:
         suspects=tuple(suspects),
         excesses=excess.excesses(record),
     )
-
-
-def pack(results: Iterable[Result]) -> bytes:
-    """What a comparison keeps of some results, for another process."""
-    kept = []
-    seen: set[str] = set()
-    for result in results:
-        if result.lock_sha256 in seen:  # the list of a stack's packages is long, and told once
-            result = msgspec.structs.replace(result, installed=_NOTHING)
-        seen.add(result.lock_sha256)
-        kept.append(measured(result))
-    return _encode(kept)
-
-
-def unpack(data: bytes) -> list[Measured]:
-    """The reverse of `pack`."""
-    return _decode_many(data)
-
-
-_NOTHING: dict[str, str] = {}
-_decode_many = msgspec.msgpack.Decoder(list[Measured]).decode
 
 
 class Intake:

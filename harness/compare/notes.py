@@ -2,54 +2,83 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from harness.compare.measured import Measured
 from harness.compare.pairs import Pair
 from harness.compare.wording import listing, plural, quantity
+from harness.model import Stack
 
 #: init and import are measured once per run, so only what no noise explains is told, and it is never a finding.
 HUGE_RATIO, HUGE_S = 3.0, 5.0
 
 
-def notes_on(
-    pairs: Sequence[Pair], names: Mapping[str, str], installed: Mapping[str, Mapping[str, str]], superseded: int
-) -> list[str]:
-    """On pairs that were compared: confounders, slow starts, different bits, older results that were left out."""
-    confounded: dict[str, dict[str, None]] = defaultdict(dict)
-    seen: set[str] = set()
-    starts: dict[str, list[str]] = defaultdict(list)
-    bits: dict[str, int] = defaultdict(int)
+class Remarks(msgspec.Struct, frozen=True):
+    """What notes are made of, by stack, in the order of the pairs."""
+
+    compared: dict[str, None] = {}  #: stacks other than the baseline
+    starts: dict[str, list[str]] = {}  #: slow ones, a line each
+    bits: dict[str, int] = {}  #: workloads whose trained parameters are not the baseline's to the last bit
+
+
+def remarks_on(pairs: Sequence[Pair]) -> Remarks:
+    """On pairs that were compared: slow starts, different bits."""
+    remarks = Remarks({}, {}, {})
     for pair in pairs:
         base, own = pair.base, pair.own
         if base is None or pair.is_baseline:
             continue
-        if pair.stack not in seen:
-            seen.add(pair.stack)
-            confounded[pair.stack].update(dict.fromkeys(_also_different(pair, installed)))
-        starts[pair.stack] += _slow_start(pair.workload, own, base)
+        remarks.compared[pair.stack] = None
+        if lines := _slow_start(pair.workload, own, base):
+            remarks.starts.setdefault(pair.stack, []).extend(lines)
         if own.digest and base.digest and own.digest != base.digest:
-            bits[pair.stack] += 1
+            remarks.bits[pair.stack] = remarks.bits.get(pair.stack, 0) + 1
+    return remarks
+
+
+def together(all_remarks: Iterable[Remarks]) -> Remarks:
+    """Those of all workloads."""
+    whole = Remarks({}, {}, {})
+    for remarks in all_remarks:
+        whole.compared.update(remarks.compared)
+        for stack, lines in remarks.starts.items():
+            whole.starts.setdefault(stack, []).extend(lines)
+        for stack, count in remarks.bits.items():
+            whole.bits[stack] = whole.bits.get(stack, 0) + count
+    return whole
+
+
+def notes(
+    remarks: Remarks,
+    baseline: str,
+    stacks: Mapping[str, Stack],
+    names: Mapping[str, str],
+    installed: Mapping[str, Mapping[str, str]],
+    superseded: int,
+) -> list[str]:
+    """Confounders, slow starts, different bits, older results that were left out."""
+    confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
     notes = [
-        f"{names[stack]} differs from the baseline in more than its pins: {listing(list(packages))}"
+        f"{names[stack]} differs from the baseline in more than its pins: {listing(packages)}"
         for stack, packages in confounded.items()
         if packages
     ]
     notes += [
-        f"{names[stack]}: {listing(lines, 2)} (one sample each: no finding)" for stack, lines in starts.items() if lines
+        f"{names[stack]}: {listing(lines, 2)} (one sample each: no finding)" for stack, lines in remarks.starts.items()
     ]
-    if bits:
-        which = listing([f"{names[stack]} ({plural(count, 'workload')})" for stack, count in bits.items()])
+    if remarks.bits:
+        which = listing([f"{names[stack]} ({plural(count, 'workload')})" for stack, count in remarks.bits.items()])
         notes.append(f"trained parameters differ in their last bits from the baseline's in: {which}")
     if superseded:
         notes.append(f"{plural(superseded, 'older result')} of the same cells left out; the newest counts")
     return notes
 
 
-def _also_different(pair: Pair, installed: Mapping[str, Mapping[str, str]]) -> list[str]:
-    pinned = {_normal(name) for name in pair.result.cell.stack.versions}
-    mine, base = installed.get(pair.stack), installed.get(pair.baseline.cell.stack.id) if pair.baseline else None
+def _also_different(stack: Stack, baseline: str, installed: Mapping[str, Mapping[str, str]]) -> list[str]:
+    pinned = {_normal(name) for name in stack.versions}
+    mine, base = installed.get(stack.id), installed.get(baseline)
     if not mine or not base:
         return []
     old = {_normal(name): version for name, version in base.items()}

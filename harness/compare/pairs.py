@@ -37,21 +37,20 @@ class Pair(msgspec.Struct, frozen=True):
 
     def finding(self, **fields: Any) -> Finding:
         """A finding on this cell."""
-        cell = self.result.cell
-        return Finding(
-            cell=f"{self.stack}/{self.workload}",
-            stack=self.stack,
-            scenario=cell.scenario,
-            variant=cell.variant,
-            device=cell.device,
-            **fields,
-        )
+        return finding(self.stack, self.workload, **fields)
+
+
+def finding(stack: str, workload: str, **fields: Any) -> Finding:
+    """A finding on the cell of a stack (by its id) and a workload."""
+    scenario, rest = workload.split("/", 1)
+    variant, device = rest.rsplit("/", 1)
+    return Finding(cell=f"{stack}/{workload}", stack=stack, scenario=scenario, variant=variant, device=device, **fields)
 
 
 class Index:
     """Results by workload and stack: the newest of each cell counts."""
 
-    def __init__(self, results: Iterable[Result | Measured], baseline: str) -> None:
+    def __init__(self, results: Iterable[Result], baseline: str) -> None:
         self.baseline = baseline
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
@@ -60,9 +59,8 @@ class Index:
         self._newest: dict[str, dict[str, Measured]] = {}
         ids: dict[Any, str] = {}
         intake = Intake()
-        for item in results:
-            taken = intake.take(item if isinstance(item, Measured) else measured(item))
-            result = taken.result
+        for result in results:
+            taken = intake.take(measured(result))
             cell = result.cell
             pins = (cell.stack.python, *cell.stack.versions.items())
             stack = ids.get(pins)
@@ -93,6 +91,10 @@ class Index:
                 for stack, own in by_stack.items()
             ]
         return pairs
+
+    def places(self) -> dict[str, list[str]]:
+        """Workload -> the stacks that have a result for it, in the order of `pairs`."""
+        return {workload: list(by_stack) for workload, by_stack in self._newest.items()}
 
     def _again(self, workload: str, base: Measured | None) -> Measured | None:
         if base is None:

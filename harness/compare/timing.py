@@ -6,12 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from harness.compare import statistics
 from harness.compare.comparison import NotCompared, StepTime
 from harness.compare.metrics import BY_NAME
-from harness.compare.pairs import Pair
+from harness.compare.pairs import Pair, finding
 from harness.compare.wording import quantity
 from harness.model import Finding
 from harness.thresholds import Thresholds
@@ -24,11 +25,16 @@ CONTROL_PAIRS = 3
 Rounds = Sequence[tuple[float, float]]  #: (candidate, baseline) seconds of one round
 
 
-def judge(
-    pairs: Sequence[Pair], thresholds: Thresholds
-) -> tuple[list[Finding], list[StepTime], list[StepTime], list[NotCompared]]:
-    """Findings, every step time with its verdict, the controls, and what could not be timed. ``pairs`` passed."""
-    controls = _controls([pair for pair in pairs if pair.is_baseline])
+class Timed(msgspec.Struct, frozen=True):
+    """Step times before they are judged: that takes those of all workloads."""
+
+    times: list[StepTime]  #: p-values not yet corrected
+    control: list[StepTime]
+    untimed: list[NotCompared]
+
+
+def estimate(pairs: Sequence[Pair], thresholds: Thresholds) -> Timed:
+    """Every step time, the controls, and what could not be timed. ``pairs`` passed."""
     timed: list[Pair] = []
     rounds: list[Rounds] = []
     silent: list[NotCompared] = []
@@ -41,25 +47,31 @@ def judge(
         elif usable:
             timed.append(pair)
             rounds.append(usable)
-    raw = _estimate(timed, rounds)
+    return Timed(_estimate(timed, rounds), _controls([pair for pair in pairs if pair.is_baseline]), silent)
+
+
+def judge(
+    raw: Sequence[StepTime], control: Sequence[StepTime], thresholds: Thresholds
+) -> tuple[list[Finding], list[StepTime], list[NotCompared]]:
+    """Findings, every step time with its verdict, and what has none for want of data. ``raw`` are all there are."""
+    controls = {time.workload: time for time in control}
     corrected = statistics.holm(np.array([time.p_value for time in raw])) if raw else np.empty(0)
-    findings, times = [], []
-    for pair, time, p_value in zip(timed, raw, corrected, strict=True):
-        control = controls.get(pair.workload)
-        judged, found = _verdict(pair, time, float(p_value), control, thresholds)
+    findings, times, silent = [], [], []
+    for time, p_value in zip(raw, corrected.tolist(), strict=True):
+        judged, found = _verdict(time, p_value, controls.get(time.workload), thresholds)
         times.append(judged)
         findings += found
         if judged.verdict == "unknown":
             silent.append(
                 NotCompared(
-                    pair.stack,
-                    pair.workload,
+                    time.stack,
+                    time.workload,
                     METRIC.name,
                     f"not enough data to say whether its step takes longer ({judged.pairs} rounds; ask for more "
                     "with --rounds)",
                 )
             )
-    return findings, times, list(controls.values()), silent
+    return findings, times, silent
 
 
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
@@ -80,8 +92,8 @@ def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
     return usable, ""
 
 
-def _controls(baselines: Sequence[Pair]) -> dict[str, StepTime]:
-    """The baseline against itself, by workload: a second run where there is one, else its odd rounds against its even
+def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
+    """The baseline against itself: a second run where there is one, else its odd rounds against its even
     ones, neighbours in pairs."""
     kept, rounds = [], []
     for pair in baselines:
@@ -91,7 +103,7 @@ def _controls(baselines: Sequence[Pair]) -> dict[str, StepTime]:
         if len(usable) >= CONTROL_PAIRS:
             kept.append(pair)
             rounds.append(usable)
-    return {time.workload: time for time in _estimate(kept, rounds)}
+    return _estimate(kept, rounds)
 
 
 def _estimate(pairs: Sequence[Pair], rounds: Sequence[Rounds]) -> list[StepTime]:
@@ -122,7 +134,7 @@ def _estimate(pairs: Sequence[Pair], rounds: Sequence[Rounds]) -> list[StepTime]
 
 
 def _verdict(
-    pair: Pair, time: StepTime, p_value: float, control: StepTime | None, thresholds: Thresholds
+    time: StepTime, p_value: float, control: StepTime | None, thresholds: Thresholds
 ) -> tuple[StepTime, list[Finding]]:
     noise = abs(math.log(control.ratio)) if control else 0.0
     significant = (
@@ -146,15 +158,17 @@ def _verdict(
         p_value=p_value,
         verdict=verdict,
     )
-    return judged, [_finding(pair, judged, control, relevant=relevant)] if significant else []
+    return judged, [_finding(judged, control, relevant=relevant)] if significant else []
 
 
-def _finding(pair: Pair, time: StepTime, control: StepTime | None, *, relevant: bool) -> Finding:
+def _finding(time: StepTime, control: StepTime | None, *, relevant: bool) -> Finding:
     slower = time.ratio > 1
     evidence = [f"{time.pairs} interleaved rounds, p = {time.p_value:.2g} after correction for all comparisons"]
     if control is not None:
         evidence.append(f"the baseline against itself: {ratio_text(control)}")
-    return pair.finding(
+    return finding(
+        time.stack,
+        time.workload,
         metric=METRIC.name,
         phase="",
         kind="regression" if slower else "improvement",

@@ -147,7 +147,7 @@ def _measured(comparison: Comparison) -> str:
     axes = varied_axes(comparison.stacks)
     what = f"{axes[0]} " if len(axes) == 1 else ""
     baseline = comparison.names.get(comparison.baseline, comparison.baseline)
-    workloads = len({cell.result.cell.workload for cell in comparison.cells})
+    workloads = len(comparison.cells.workloads)
     return (
         f"Measured {what}{listing(names, 12)} on {plural(workloads, 'workload')}: "
         f"{comparison.passed:,} of {plural(comparison.ran, 'cell')} passed, {comparison.compared:,} compared with "
@@ -261,18 +261,14 @@ def _control(comparison: Comparison) -> list[str]:
 
 def _tables(comparison: Comparison, worse: Sequence[Group]) -> list[Table]:
     """Of the workloads with findings first, then of the others, up to a limit."""
-    workloads: dict[str, dict[str, Measured]] = {}
     telling = dict.fromkeys(_workload(group.headline) for group in worse)
     wanted: dict[str, None] = dict(list(telling.items())[:MOST_TABLES])
-    for cell in comparison.cells:
+    for workload in comparison.cells.workloads:
         if len(wanted) >= MOST_TABLES:
             break
-        wanted[cell.result.cell.workload] = None
-    for cell in comparison.cells:
-        if (workload := cell.result.cell.workload) in wanted:
-            workloads.setdefault(workload, {})[cell.result.cell.stack.id] = cell
+        wanted[workload] = None
     times = {(time.stack, time.workload): time for time in comparison.step_times if time.workload in wanted}
-    return [_table(comparison, workload, workloads[workload], times) for workload in wanted]
+    return [_table(comparison, workload, comparison.cells.of_workload(workload), times) for workload in wanted]
 
 
 def _table(

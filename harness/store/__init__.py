@@ -1,7 +1,7 @@
 """Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
 
 from harness.store.atomic import write_atomically
-from harness.store.folder import Loaded, Store, newest
+from harness.store.folder import Loaded, Store, map_workloads, newest
 from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_of
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "detail_hashes",
     "encode",
     "key_of",
+    "map_workloads",
     "newest",
     "write_atomically",
 ]

@@ -21,11 +21,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from harness.collecting import collector_paused
 from harness.errors import ResultsError, UsageError
 from harness.model import Cell, Result
 from harness.probe.wire import Detail
@@ -35,6 +37,9 @@ from harness.store.details import Details
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
+
+#: The start of a content key, between a workload's name and what may follow.
+_KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
 
 _BENCHMARK = ".benchmark.json"
 
@@ -106,36 +111,11 @@ class Store:
 
     def load(self, stacks: Iterable[str] | None = None) -> Loaded:
         """Every result there is (of the stacks with these ids), without details. No folder: no results."""
-        problems: list[str] = []
-        results = tuple(self.stream(problems.append, stacks))
-        return Loaded(results=results, problems=tuple(problems))
+        return self._read(self.files(stacks))
 
-    def stream(self, problem: Callable[[str], None], stacks: Iterable[str] | None = None) -> Iterator[Result]:
-        """As `load`, one after another, for more results than fit into memory. ``problem`` is told what is left out."""
-        for results in self.map(list, problem, stacks):
-            yield from results
-
-    def map(
-        self,
-        function: Callable[[Iterator[Result]], _T],
-        problem: Callable[[str], None],
-        stacks: Iterable[str] | None = None,
-    ) -> Iterator[_T]:
-        """``function`` of the results, some hundreds at a time, in order.
-
-        Where there are many, several processes read and apply it, so it must be a module's own function, and what it
-        returns must be small and picklable.
-        """
-        names = self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]
-        work = functools.partial(_read_files, function)
-        for value, problems in bulk.in_order(work, self._files(names)):
-            for file, why in problems:
-                problem(f"{self._shown(file)}: {why}")
-            yield value
-
-    def _files(self, stacks: Iterable[str]) -> Iterator[str]:
+    def files(self, stacks: Iterable[str] | None = None) -> Iterator[str]:
         """Files of results, in order; whatever else lies among them is no result."""
-        for stack in stacks:
+        for stack in self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]:
             for scenario in _folders(os.path.join(self.folder, stack)):
                 yield from _result_files(scenario)
 
@@ -154,20 +134,22 @@ class Store:
         return [name for name in names if name != details.FOLDER and _SAFE.fullmatch(name)]
 
     def _read(self, files: Iterable[str]) -> Loaded:
-        results, problems = _read_files(list, files)
-        return Loaded(results=tuple(results), problems=tuple(f"{self._shown(file)}: {why}" for file, why in problems))
+        with collector_paused():
+            results, problems = _read_files(tuple, files)
+        return Loaded(results=results, problems=tuple(f"{self.shown(file)}: {why}" for file, why in problems))
 
     def detail(self, result: Result) -> Detail | None:
         """What explains a result's figures; None where it has none, or its files are gone or damaged."""
         return self._details.read(result.detail_sha256)
 
+    def shown(self, file: str) -> str:
+        """The path of a file of this store, for a person."""
+        return os.path.relpath(file, os.path.dirname(self.folder))
+
     def _stem(self, cell: Cell, key: str) -> str:
         parts = [_checked(cell.stack.id, "stack"), _checked(cell.scenario, "scenario")]
         parts.append(f"{_checked(cell.variant, 'variant')}-{_checked(cell.device, 'device')}-{key[:12]}")
         return os.path.join(self.folder, *parts)
-
-    def _shown(self, file: str) -> str:
-        return os.path.relpath(file, os.path.dirname(self.folder))
 
     @contextlib.contextmanager
     def _explained(self, file: str) -> Iterator[None]:
@@ -175,6 +157,30 @@ class Store:
             yield
         except OSError as error:
             raise _cannot(error, file) from None
+
+
+def map_workloads(
+    stores: Iterable[Store],
+    function: Callable[[Iterator[Result]], _T],
+    problem: Callable[[str], None],
+    stacks: Sequence[str] | None = None,
+) -> Iterator[_T]:
+    """``function`` of the results of some workloads at a time, all those of one workload together.
+
+    Workloads come in the order in which the stores hold them, and so do the results of each. Where there are many,
+    several processes read and apply the function, so it must be picklable, and what it returns must be so and small.
+    """
+    stores = list(stores)
+    together: dict[str, list[str]] = defaultdict(list)
+    for store in stores:
+        for file in store.files(stacks):
+            together[_named_workload(file)].append(file)
+    work = functools.partial(_read_files, function, well_named=True)
+    for value, problems in bulk.in_order(work, together.values()):
+        for file, why in problems:
+            owner = next(store for store in stores if file.startswith(store.folder + os.sep))
+            problem(f"{owner.shown(file)}: {why}")
+        yield value
 
 
 def newest(results: Iterable[Result]) -> dict[str, Result]:
@@ -191,20 +197,38 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
 _Read = tuple[_T, list[tuple[str, str]]]
 
 
-def _read_files(function: Callable[[Iterator[Result]], _T], files: Iterable[str]) -> _Read[_T]:
-    """``function`` of the results in these files, in order. What cannot be read becomes a problem, never an error."""
+def _read_files(
+    function: Callable[[Iterator[Result]], _T], files: Iterable[str], *, well_named: bool = False
+) -> _Read[_T]:
+    """``function`` of the results in these files, in order. What cannot be read becomes a problem, never an error, and
+    so does, where files must be ``well_named``, one with a result of another workload than its name says."""
     problems: list[tuple[str, str]] = []
 
     def results() -> Iterator[Result]:
         for file in files:
             try:
-                yield schema.decode(_read(file))
+                result = schema.decode(_read(file))
+                if well_named and not _is_named(file, result.cell):
+                    raise schema.NotAResult(f"named wrongly, it holds {result.cell.workload}")
+                yield result
             except schema.NotAResult as error:
                 problems.append((file, str(error)))
             except OSError as error:
                 problems.append((file, error.strerror or "cannot be read"))
 
     return function(results()), problems
+
+
+def _named_workload(file: str) -> str:
+    """What a file's name says about its workload: scenario, variant and device, or the start of them."""
+    return _KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]
+
+
+def _is_named(file: str, cell: Cell) -> bool:
+    """Whether the file's name says what it holds."""
+    stem = f"/{cell.scenario}/{cell.variant}-{cell.device}"
+    at = file.rfind("/", 0, file.rfind("/"))
+    return file.startswith(stem, at) and _KEY.match(file, at + len(stem)) is not None
 
 
 def _result_files(folder: str) -> list[str]:

@@ -41,7 +41,7 @@ class _Result1(msgspec.Struct, kw_only=True, gc=False):
     """Schema 1 with the parts that thousands of results share left raw, to be decoded once and shared."""
 
     schema: int
-    cell: msgspec.Raw
+    cell: Cell
     lock_sha256: str
     code_sha256: str
     probe_sha256: str
@@ -57,7 +57,6 @@ class _Result1(msgspec.Struct, kw_only=True, gc=False):
 
 _head = msgspec.json.Decoder(_Head)
 _result_1 = msgspec.json.Decoder(_Result1)
-_cell = msgspec.json.Decoder(Cell)
 _hardware = msgspec.json.Decoder(Hardware)
 _installed = msgspec.json.Decoder(dict[str, str])
 _detail = msgspec.json.Decoder(Detail)
@@ -147,7 +146,7 @@ def _load_1(data: bytes) -> Result:
     raw = _result_1.decode(data)
     return Result(
         schema=raw.schema,
-        cell=_shared(_cell, raw.cell),
+        cell=raw.cell,
         lock_sha256=raw.lock_sha256,
         code_sha256=raw.code_sha256,
         probe_sha256=raw.probe_sha256,

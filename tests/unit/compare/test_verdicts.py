@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.compare import Comparison, Thresholds, compare, exit_code
+from harness.compare import Comparison, Thresholds, combine, compare, exit_code, judge, pack, unpack
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.wire import Detail, RunRecord
 from tests import synthetic
@@ -363,3 +363,28 @@ def test_many_results_are_compared_in_one_pass() -> None:
     comparison = compare(synthetic.results(10, 50), synthetic.stack("0.0.0").id, Thresholds(), lambda r: None)
     assert comparison.ran == 500 and comparison.compared == 450
     assert {f.metric for g in comparison.groups for f in [g.headline]} >= {"device_retained_bytes", "host_calls"}
+
+
+def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
+    """Detail hashes differ by stack, workloads repeat, and the parts travel as bytes, as between processes."""
+    results = [
+        msgspec.structs.replace(one, detail_sha256={"configuration": one.cell.stack.id[-1], "warnings": "w"})
+        for one in synthetic.results(6, 20)
+    ]
+    details = {one.cell.stack.id: Detail(configuration={"a.b": one.cell.stack.id[-1]}) for one in results}
+    baseline = synthetic.stack("0.0.0").id
+
+    def detail_of(result: Result) -> Detail:
+        return details[result.cell.stack.id]
+
+    workloads = list(dict.fromkeys(one.cell.workload for one in results))
+    parts = []
+    for some in (workloads[:7], workloads[7:8], workloads[8:]):
+        part = judge([one for one in results if one.cell.workload in some], baseline, Thresholds())
+        parts.append(unpack(pack(part)))
+    apart = combine(parts, baseline, Thresholds(), detail_of)
+    whole = compare(results, baseline, Thresholds(), detail_of)
+    assert whole.groups and whole.step_times and "changed" in {one.kind for one in whole.findings}
+    assert list(apart.cells) == list(whole.cells)
+    for name in set(whole.__struct_fields__) - {"cells"}:
+        assert getattr(apart, name) == getattr(whole, name), name

@@ -16,7 +16,7 @@ from harness.bench import made_up
 from harness.errors import ResultsError, UsageError
 from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
 from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.store import Store, encode, key_of, newest
+from harness.store import Store, encode, key_of, map_workloads, newest
 from harness.store.reuse import reusable
 from tests.unit.store.results import result
 
@@ -86,7 +86,7 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
         file.write_bytes(encode(one))
     (file.parent / "layers=0003-cpu-bad.json").write_text("{")
     problems: list[str] = []
-    found = [variant for variants in store.map(variants_of, problems.append) for variant in variants]
+    found = [variant for variants in map_workloads([store], variants_of, problems.append) for variant in variants]
     assert found == [one.cell.variant for one in written]
     assert len(problems) == 1 and "layers=0003-cpu-bad.json: not a result, or damaged" in problems[0]
 
@@ -101,6 +101,15 @@ def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_pa
     assert store.last_run(one.cell) is None and store.of_cell(one.cell, key_of(one)).results == ()
     store.write(one)
     assert store.last_run(one.cell) == one and store.of_cell(one.cell, key_of(one)).results == (one,)
+
+
+def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_judged(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    file = Path(store.write(result()))
+    file.rename(file.with_name(file.name.replace("base-", "other-")))
+    problems: list[str] = []
+    assert list(map_workloads([store], variants_of, problems.append)) == [[]]
+    assert len(problems) == 1 and problems[0].endswith("named wrongly, it holds llama/base/cpu")
 
 
 def variants_of(results: Iterable[Result]) -> list[str]:

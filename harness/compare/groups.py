@@ -1,0 +1,57 @@
+"""Which findings belong together, and which are worst."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from harness.compare import exact
+from harness.compare.comparison import Group
+from harness.compare.metrics import BY_NAME
+from harness.model import Finding
+from harness.thresholds import Thresholds
+
+_KINDS = ("failed", "wrong", "regression", "changed", "improvement")
+
+
+def severity(found: Finding) -> tuple[bool, int, bool, float]:
+    """Sorts worst first: what matters, then by kind, then memory (it ends a job, time costs), then by size relative to
+    the baseline."""
+    return (not found.relevant, _KINDS.index(found.kind), BY_NAME[found.metric].family != "memory", -_size(found))
+
+
+def _size(found: Finding) -> float:
+    """How much, relative to the baseline; floors keep what grew from next to nothing from outranking all else."""
+    if found.metric not in BY_NAME or not BY_NAME[found.metric].floor:
+        return float("inf") if found.kind in ("failed", "wrong") and not isinstance(found.value, float) else 0.0
+    floor = getattr(_DEFAULTS, BY_NAME[found.metric].floor)
+    size: float = abs(found.value - found.baseline_value) / (found.baseline_value + floor or 1)
+    return size
+
+
+_DEFAULTS = Thresholds()
+
+
+def together(findings: Sequence[Finding]) -> list[Group]:
+    """Findings of one cell, family and direction under their most telling one, in the order in which they came."""
+    members_of: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
+    for found in findings:
+        family = BY_NAME[found.metric].family
+        own = str(len(members_of)) if found.kind == "changed" else ""  # each changed setting speaks for itself
+        members_of[found.cell, family, found.kind, own].append(found)
+    groups = []
+    for members in members_of.values():
+        if len(members) == 1:
+            groups.append(Group(members[0]))
+            continue
+        head = _headline(members)
+        groups.append(Group(head, tuple(sorted((m for m in members if m is not head), key=severity))))
+    return groups
+
+
+def _headline(members: Sequence[Finding]) -> Finding:
+    if BY_NAME[members[0].metric].family == "memory":
+        largest = max(abs(m.value - m.baseline_value) for m in members)
+        telling = [m for m in members if abs(m.value - m.baseline_value) >= largest / 2]
+        return min(telling, key=exact.headline_order)
+    return min(members, key=severity)

@@ -1,0 +1,177 @@
+"""Whole workloads judged: all of a comparison that needs no other workload, and small enough to travel.
+
+Workloads are judged apart, by as many processes as there are processors. What they have in common (Holm's correction,
+the limits, the order) is left to `harness.compare.verdicts`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, overload
+
+import msgspec
+
+from harness.compare import changed, exact, groups, ideal_memory, oracles, outcomes, timing
+from harness.compare.changed import Change
+from harness.compare.comparison import Group, NotCompared
+from harness.compare.measured import Measured
+from harness.compare.metrics import Exact
+from harness.compare.notes import Remarks, remarks_on
+from harness.compare.pairs import Index, Pair, left_out, why_not
+from harness.compare.timing import Timed
+from harness.compare.wording import outcome_text
+from harness.model import Finding, Passed, Result, Stack
+from harness.thresholds import Thresholds
+
+_T = TypeVar("_T")
+
+#: Differences below the thresholds are listed up to this many, and counted beyond.
+MOST_SMALL = 5_000
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found on some whole workloads. Everything is in the order in which their results came."""
+
+    cells: Sequence[Measured]  #: the newest result of each cell
+    places: dict[str, list[str]]  #: workload -> the stacks of its cells: together in the order of ``cells``
+    comparable: dict[str, set[str]]  #: workload -> the stacks of the cells that have a verdict
+    stacks: dict[str, Stack]
+    installed: dict[str, dict[str, str]]  #: stack -> what its first result had installed
+    superseded: int
+    groups: list[Group]
+    small: Sequence[Finding]  #: below the thresholds; the first of them
+    small_differences: int
+    not_compared: list[NotCompared]
+    timed: Timed
+    changes: list[Change]
+    remarks: Remarks
+    passed: int
+
+
+class Packed(Sequence[_T]):
+    """Values that are decoded when they are asked for: of most, nobody asks."""
+
+    def __init__(self, raw: Sequence[msgspec.Raw], decode: Callable[[msgspec.Raw], _T]) -> None:
+        self._raw = raw
+        self._decode = decode
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    @overload
+    def __getitem__(self, at: int) -> _T: ...
+    @overload
+    def __getitem__(self, at: slice) -> Packed[_T]: ...
+    def __getitem__(self, at: int | slice) -> _T | Packed[_T]:
+        return self._decode(self._raw[at]) if isinstance(at, int) else Packed(self._raw[at], self._decode)
+
+
+def judge(results: Iterable[Result], baseline: str, thresholds: Thresholds) -> Judged:
+    """Judges the results of whole workloads. Of several results of one cell the newest counts."""
+    index = Index(results, baseline)
+    pairs = index.pairs()
+    findings: list[Finding] = []
+    small: list[Finding] = []
+    silent: list[NotCompared] = []
+    comparable: list[tuple[int, Pair]] = []
+    verdicts: dict[str, set[str]] = defaultdict(set)
+    differences = _Differences(thresholds)
+    small_differences = 0
+    for place, pair in enumerate(pairs):
+        if (reason := left_out(pair)) is not None:
+            silent.append(reason)
+            continue
+        if (outcome := outcomes.judge(pair)) is not None:
+            findings.append(outcome)
+        findings += oracles.judge(pair)
+        findings += ideal_memory.judge(pair, thresholds)
+        reason_text = _cannot(pair)
+        if reason_text:
+            if outcome is not None and outcome.kind == "failed":
+                continue  # the finding tells why
+            silent.append(NotCompared(pair.stack, pair.workload, "everything", reason_text))
+            continue
+        comparable.append((place, pair))
+        verdicts[pair.workload].add(pair.stack)
+        if not pair.is_baseline:
+            for difference in differences.of(pair):
+                if difference.relevant:
+                    findings.append(exact.finding(pair, difference))
+                else:
+                    small_differences += 1
+                    if small_differences <= MOST_SMALL:
+                        small.append(exact.finding(pair, difference))
+    compared = [pair for _, pair in comparable]
+    return Judged(
+        cells=[pair.own for pair in pairs],
+        places=index.places(),
+        comparable=verdicts,
+        stacks=index.stacks,
+        installed=index.installed,
+        superseded=index.superseded,
+        groups=groups.together(findings),
+        small=small,
+        small_differences=small_differences,
+        not_compared=silent,
+        timed=timing.estimate(compared, thresholds),
+        changes=changed.changes(comparable),
+        remarks=remarks_on(compared),
+        passed=sum(isinstance(pair.result.outcome, Passed) for pair in pairs),
+    )
+
+
+def pack(judged: Judged) -> bytes:
+    """For another process."""
+    return _encode((judged.cells, judged.small, msgspec.structs.replace(judged, cells=(), small=())))
+
+
+def unpack(data: bytes) -> Judged:
+    """The reverse of `pack`; cells and small findings are decoded one by one, when they are asked for."""
+    cells, small, judged = _decode(data)
+    return msgspec.structs.replace(judged, cells=Packed(cells, _measured), small=Packed(small, _finding))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[list[msgspec.Raw], list[msgspec.Raw], Judged]).decode
+_measured = msgspec.msgpack.Decoder(Measured).decode
+_finding = msgspec.msgpack.Decoder(Finding).decode
+
+
+class _Differences:
+    """The exact comparison, made once for each two measurements, however many cells share them."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self.thresholds = thresholds
+        self._known: dict[tuple[bytes, bytes], list[exact.Difference]] = {}
+        self._baseline: tuple[bytes, Exact] = (b"", [])
+
+    def of(self, pair: Pair) -> list[exact.Difference]:
+        """In which exact values a cell differs from the baseline's."""
+        if pair.base is None or pair.own.packed == pair.base.packed:
+            return []
+        key = (pair.own.packed, pair.base.packed)
+        known = self._known.get(key)
+        if known is None:
+            if self._baseline[0] is not pair.base.packed:  # the cells of one workload come together
+                self._baseline = (pair.base.packed, pair.base.exact())
+            known = self._known[key] = exact.differences(pair.own.exact(), self._baseline[1], self.thresholds)
+        return known
+
+
+def _cannot(pair: Pair) -> str:
+    """Why there is no comparison with the baseline; empty where there is one."""
+    base = pair.baseline
+    if base is not None and not pair.is_baseline and not isinstance(base.outcome, Passed):
+        return why_not(pair) or f"the baseline {_ended(base)}"
+    if not isinstance(pair.result.outcome, Passed):
+        return f"it {_ended(pair.result)}"
+    if pair.base is not None and not pair.base.recorded:
+        return "the baseline's measurements are missing"
+    return "" if pair.is_baseline else why_not(pair)
+
+
+def _ended(result: Result) -> str:
+    """How a result that did not pass ended, as the end of a sentence."""
+    text = outcome_text(result.outcome)
+    return f"ran {text}" if text.startswith("out of memory") else f"gave {text}" if text.startswith("no sign") else text
