@@ -144,11 +144,8 @@ GUESSED_STACK_S = 12.0
 
 
 def guessed_s(cells: Sequence[Cell], known_s: Mapping[str, float]) -> float:
-    """Seconds for all of it, with a guess for each cell whose workload is not in ``known_s``."""
-    stacks = {cell.stack.id for cell in cells}
-    return len(stacks) * GUESSED_STACK_S + sum(
-        known_s.get(cell.workload, GUESSED_CELL_S.get(cell.device, 0.0)) for cell in cells
-    )
+    """Seconds that the cells take, with a guess for each cell whose workload is not in ``known_s``."""
+    return sum(known_s.get(cell.workload, GUESSED_CELL_S.get(cell.device, 0.0)) for cell in cells)
 
 
 class _Bench:

@@ -14,32 +14,42 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.launch.schedule import Event, Finished, Round, Started
+from harness.measuring import guessed_s
 from harness.model import Cell, Environment, Failed, Outcome, OutOfMemory, Passed, Skipped, Stack, TimedOut
 
 
 class Estimate:
-    """How long the rest will take. Seconds that are known from earlier runs count; the others take the mean so far."""
+    """How long the rest will take: what the cells are expected to take, corrected by what the finished workloads took.
+
+    By workloads and not by cells: the cells of one are measured in turns, and end all together.
+    """
 
     def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
-        self._open = {cell.id: expected_s.get(cell.workload) for cell in cells}
-        self._expected_of_done_s = 0.0
-        self._done = 0
+        self._expected_s = {cell.id: guessed_s([cell], expected_s) for cell in cells}
+        self._total_s = sum(self._expected_s.values())
+        self._open: dict[str, set[str]] = {}
+        for cell in cells:
+            self._open.setdefault(cell.workload, set()).add(cell.id)
+        self._done_s = 0.0
+        self._pace = 1.0
         self._began = time.monotonic()
 
-    def finished(self, cell: Cell) -> None:
-        self._expected_of_done_s += self._open.pop(cell.id, None) or 0.0
-        self._done += 1
+    def finished(self, cell: Cell, elapsed_s: float | None = None) -> None:
+        """A cell has ended, ``elapsed_s`` after the beginning."""
+        self._done_s += self._expected_s[cell.id]
+        others = self._open[cell.workload]
+        others.discard(cell.id)
+        if not others and self._done_s:
+            self._pace = self._elapsed(elapsed_s) / self._done_s
 
-    def left_s(self, elapsed_s: float | None = None) -> float | None:
-        """Seconds to go; None while nothing is known."""
-        elapsed = time.monotonic() - self._began if elapsed_s is None else elapsed_s
-        known = [seconds for seconds in self._open.values() if seconds is not None]
-        unknown = len(self._open) - len(known)
-        if self._done:
-            # What was expected of the cells done, against what they took, corrects what is expected of the rest.
-            pace = elapsed / self._expected_of_done_s if self._expected_of_done_s else 1.0
-            return sum(known) * pace + unknown * elapsed / self._done
-        return sum(known) if not unknown else None
+    def left_s(self, elapsed_s: float | None = None) -> float:
+        """Seconds to go."""
+        if not any(self._open.values()):
+            return 0.0
+        return max(1.0, self._total_s * self._pace - self._elapsed(elapsed_s))
+
+    def _elapsed(self, given_s: float | None) -> float:
+        return time.monotonic() - self._began if given_s is None else given_s
 
 
 @final
@@ -118,8 +128,7 @@ class Progress:
             table.add_row("running", _name(cell), what + beside)
         if self._total:
             left = self._estimate.left_s()
-            about = f"{duration_text(left)} left" if left is not None else "time left not known yet"
-            table.add_row("done", f"{self._done} of {self._total} cells", about)
+            table.add_row("done", f"{self._done} of {self._total} cells", f"{duration_text(left)} left")
         return table
 
 

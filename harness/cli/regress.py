@@ -12,7 +12,7 @@ from harness.cli.output import write_reports
 from harness.cli.progress import Progress, duration_text
 from harness.config import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
-from harness.measuring import expected_s, guessed_s
+from harness.measuring import GUESSED_STACK_S, expected_s, guessed_s
 from harness.store import Store
 
 
@@ -80,9 +80,11 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     for skipped in planned.matrix.skipped:
         click.echo(f"skipped: {skipped.workload}: {skipped.reason}")
     unknown = sum(cell.workload not in known for cell in cells)
-    text = f"{len(cells)} cells on {len(planned.stacks.stacks)} stacks"
+    stacks = len(planned.stacks.stacks)
+    text = f"{len(cells)} cells on {stacks} stacks"
     if cells:
-        text += f", about {duration_text(guessed_s(cells, known))} with what has to be built, if none is reused"
+        seconds = GUESSED_STACK_S * stacks + guessed_s(cells, known)
+        text += f", about {duration_text(seconds)} with what has to be built, if none is reused"
     if unknown:
         text += f" (a guess for the {unknown} that were never run here)"
     click.echo(text)

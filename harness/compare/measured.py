@@ -1,13 +1,12 @@
 """What a comparison keeps of each result: little, so that 100,000 of them fit in memory while they stream by.
 
-The exact values of a run are packed into bytes, and equal bytes are shared: most releases measure the same on most
-workloads, and whether two runs do is then one comparison of bytes.
+The exact values of a run are packed into bytes: most releases measure the same on most workloads, and whether two runs
+do is then one comparison of bytes.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import msgspec
 
@@ -92,22 +91,6 @@ def measured(result: Result) -> Measured:
         suspects=tuple(suspects),
         excesses=excess.excesses(record),
     )
-
-
-class Intake:
-    """Makes what is equal among results one object."""
-
-    def __init__(self) -> None:
-        self._packed: dict[bytes, bytes] = {}
-        self._parameters: dict[bytes, dict[str, Any]] = {}
-
-    def take(self, one: Measured) -> Measured:
-        """The same, sharing what it can with those taken before."""
-        cell = one.result.cell
-        parameters = self._parameters.setdefault(_encode(cell.parameters), cell.parameters)
-        msgspec.structs.force_setattr(cell, "parameters", parameters)
-        msgspec.structs.force_setattr(one, "packed", self._packed.setdefault(one.packed, one.packed))
-        return one
 
 
 def distances(numbers: Numerics) -> list[tuple[str, float]]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.comparison import NotCompared
-from harness.compare.measured import Intake, Measured, measured
+from harness.compare.measured import Measured, measured
 from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
 
 
@@ -58,9 +58,8 @@ class Index:
         self._baseline_runs: dict[str, list[Measured]] = {}
         self._newest: dict[str, dict[str, Measured]] = {}
         ids: dict[Any, str] = {}
-        intake = Intake()
         for result in results:
-            taken = intake.take(measured(result))
+            taken = measured(result)
             cell = result.cell
             pins = (cell.stack.python, *cell.stack.versions.items())
             stack = ids.get(pins)

@@ -208,15 +208,20 @@ def test_a_version_means_the_stack_that_is_like_the_baseline() -> None:
 
 
 def test_time_left_is_what_was_expected_at_the_pace_seen_so_far() -> None:
-    cells = [cell(version) for version in "ABCD"]
-    estimate = Estimate(cells, {cells[0].workload: 10.0})
-    assert estimate.left_s(0) == 40
-    estimate.finished(cells[0])
-    assert estimate.left_s(20.0) == 60
-    unknown = Estimate(cells, {})
-    assert unknown.left_s(5.0) is None
-    unknown.finished(cells[0])
-    assert unknown.left_s(5.0) == 15
+    first, second = ([msgspec.structs.replace(cell(v), variant=variant) for v in "AB"] for variant in ("x", "y"))
+    estimate = Estimate([*first, *second], {first[0].workload: 10.0, second[0].workload: 20.0})
+    assert estimate.left_s(0) == 60
+    estimate.finished(first[0], 30.0)  # of two that go in turns: says nothing about the pace yet
+    assert estimate.left_s(30.0) == 30
+    estimate.finished(first[1], 40.0)  # twice as long as expected
+    assert estimate.left_s(40.0) == 80
+    for one in second:
+        estimate.finished(one, 100.0)
+    assert estimate.left_s(100.0) == 0
+
+
+def test_what_was_never_run_is_guessed() -> None:
+    assert Estimate([cell("A")], {}).left_s(0) > 0
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (3900, "1 h 5 min")])
