@@ -96,6 +96,7 @@ METRICS = (
     _memory("host_peak_bytes", "peak of host memory"),
     _memory("host_retained_bytes", "host memory held after it ends"),
     _memory("reserved_peak_bytes", "peak of reserved device memory"),
+    _memory("smallest_card_bytes", "smallest card that it gets through on"),
     Metric(
         name="device_excess_bytes",
         title="device memory held beyond what ZeRO needs",
