@@ -90,7 +90,11 @@ def plan(
             first = versions(package, configured[package])[0]
         varied[package] = tuple(dict.fromkeys((first, *found)))
     stacks = tuple(
-        Stack(python=python, versions={**fixed, **dict(zip(varied, point, strict=True))}, label=_label(name, varied, point))
+        Stack(
+            python=python,
+            versions={**fixed, **dict(zip(varied, point, strict=True))},
+            label=_label(name, varied, point),
+        )
         for point in itertools.product(*varied.values())
     )
     return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
@@ -125,7 +129,9 @@ def _named(name: str | None, named: Mapping[str, Mapping[str, str]]) -> Mapping[
 
 
 def _label(name: str | None, varied: Mapping[str, tuple[str, ...]], point: tuple[str, ...]) -> str:
-    moving = [(package, version) for (package, found), version in zip(varied.items(), point, strict=True) if len(found) > 1]
+    moving = [
+        (package, version) for (package, found), version in zip(varied.items(), point, strict=True) if len(found) > 1
+    ]
     if len(moving) == 1:
         text = moving[0][1]
     else:
