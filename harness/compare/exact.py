@@ -18,6 +18,7 @@ _SENTENCES = {
     "host_peak_bytes": ("peaks {} {} in host memory", "higher", "lower"),
     "host_retained_bytes": ("holds {} {} host memory after it ends", "more", "less"),
     "reserved_peak_bytes": ("reserves {} {} device memory", "more", "less"),
+    "smallest_card_bytes": ("needs a card with {} {} memory", "more", "less"),
     "host_calls": ("makes {} {} Python and C calls", "more", "fewer"),
     "op_launches": ("launches {} {} operations", "more", "fewer"),
     "flops": ("computes {} {}", "more", "less"),
@@ -94,6 +95,7 @@ def headline_order(found: Finding) -> tuple[int, float]:
         "device_peak_bytes": ("backward", "forward", "step", "init"),
         "host_peak_bytes": ("backward", "forward", "step", "init"),
         "reserved_peak_bytes": ("backward", "forward", "step", "init"),
+        "smallest_card_bytes": ("backward", "forward", "step", "init"),
     }
     names = list(order)
     if found.metric not in order:

@@ -18,6 +18,7 @@ _VERBS = {
     "host_peak_bytes": "peak {} {} in host memory in {}",
     "host_retained_bytes": "hold {} {} host memory after {} ends",
     "reserved_peak_bytes": "reserve {} {} device memory in {}",
+    "smallest_card_bytes": "need a card with {} {} memory in {}",
     "host_calls": "make {} {} Python and C calls in {}",
     "op_launches": "launch {} {} operations in {}",
     "flops": "compute {} {} in {}",

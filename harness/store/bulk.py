@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -34,10 +35,21 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]]) -
         with collector_paused():
             yield from map(work, batches)
         return
-    gc.freeze()  # what there is already is nothing that the forks' collector should walk
-    with collector_paused(), multiprocessing.get_context("fork").Pool(processors, gc.disable) as pool:
+    with collector_paused(), multiprocessing.get_context("fork").Pool(processors, _ready) as pool:
         yield from pool.imap(work, batches)
-    gc.unfreeze()
+        pool.close()
+        pool.join()
+
+
+def _ready() -> None:
+    """In a new process: it ends when it is told to.
+
+    A handler of ours that it inherited would make an exception of SIGTERM, which may leave a lock of the pool taken,
+    and everybody waiting for it. Ctrl-C is for the process that started it.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()
 
 
 def _batches(families: Iterable[Sequence[_S]]) -> Iterator[list[_S]]:
