@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
 from harness.collecting import collector_paused
@@ -35,20 +36,20 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]]) -
         with collector_paused():
             yield from map(work, batches)
         return
-    with collector_paused(), multiprocessing.get_context("fork").Pool(processors, _ready) as pool:
-        yield from pool.imap(work, batches)
-        pool.close()
-        pool.join()
+    context = multiprocessing.get_context("fork")
+    with collector_paused():
+        # No multiprocessing.Pool: it ends its processes by signals, which can leave its locks taken for ever.
+        pool = ProcessPoolExecutor(processors, mp_context=context, initializer=_ready)
+        try:
+            yield from pool.map(work, batches)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _ready() -> None:
-    """In a new process: it ends when it is told to.
-
-    A handler of ours that it inherited would make an exception of SIGTERM, which may leave a lock of the pool taken,
-    and everybody waiting for it. Ctrl-C is for the process that started it.
-    """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """In a new process: Ctrl-C is for the one that started it, and no handler of that one runs here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.disable()
 
 
