@@ -283,8 +283,7 @@ def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
 
 def _peaks(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
     """Peak by phase, and what was counted. Where an allocator was modelled, the smallest card that it gets through a
-    phase on: less than what it reserves where nothing is scarce, as it gives its cache back before it fails. A phase that
-    needs no more than an earlier one is left out."""
+    phase on: less than what it reserves where nothing is scarce, as it gives its cache back before it fails."""
     cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
     if cards:
         return cards, "reserved"
