@@ -17,10 +17,10 @@ from harness.probe.wire import Numerics
 @dataclasses.dataclass(frozen=True)
 class Sharding:
     """The part of a scenario's parameters that is DeepSpeed's. None leaves the framework's default in force; "auto" is
-    resolved as transformers' and accelerate's integration does (`transformers.integrations.deepspeed`,
-    ``trainer_config_finalize``)."""
+    resolved by whom ``integration`` names (`harness.probe.frameworks.integrations`)."""
 
     zero_stage: int = 3
+    integration: str = "transformers"  #: who completes the configuration: transformers, accelerate or none
     zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
     offload_optimizer: bool = False
     offload_param: bool = False
@@ -34,13 +34,11 @@ class Sharding:
     overlap_comm: bool | None = None
     contiguous_gradients: bool | None = None
     hpz_partition_size: int | None = None
-
-
-_AUTO: dict[str, Callable[[int], int]] = {
-    "reduce_bucket_size": lambda hidden: hidden * hidden,
-    "prefetch_bucket_size": lambda hidden: int(0.9 * hidden * hidden),
-    "persistence_threshold": lambda hidden: 10 * hidden,
-}
+    allgather_bucket_size: int | None = None  #: elements; below stage 3
+    reduce_scatter: bool | None = None
+    round_robin_gradients: bool | None = None
+    gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
+    loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
 
 
 def preload(device: str) -> None:
@@ -136,27 +134,27 @@ def _alone(world_size: int) -> Iterator[None]:
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """The dictionary that ``deepspeed.initialize`` gets."""
+    from harness.probe.frameworks import integrations
     from harness.probe.workload import Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
-
-    def resolved(name: str) -> Any:
-        value = getattr(shard, name)
-        return _AUTO[name](hidden_size) if value == "auto" else value
-
     zero = {
         "stage": shard.zero_stage,
         "overlap_comm": shard.overlap_comm,
         "contiguous_gradients": shard.contiguous_gradients,
-        "reduce_bucket_size": resolved("reduce_bucket_size"),
+        "reduce_bucket_size": shard.reduce_bucket_size,
+        "allgather_bucket_size": shard.allgather_bucket_size,
+        "reduce_scatter": shard.reduce_scatter,
+        "round_robin_gradients": shard.round_robin_gradients,
         "sub_group_size": shard.sub_group_size,
         "zero_hpz_partition_size": shard.hpz_partition_size,
     }
     if shard.zero_stage == 3:
-        zero["stage3_prefetch_bucket_size"] = resolved("prefetch_bucket_size")
-        zero["stage3_param_persistence_threshold"] = resolved("persistence_threshold")
+        zero["stage3_prefetch_bucket_size"] = shard.prefetch_bucket_size
+        zero["stage3_param_persistence_threshold"] = shard.persistence_threshold
         zero["stage3_max_live_parameters"] = shard.max_live_parameters
         zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
+        zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
     if shard.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if shard.offload_param:
@@ -172,12 +170,14 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         "steps_per_print": 2**31,
     }
     if work.dtype == "fp16":
-        settings["fp16"] = {"enabled": True, "initial_scale_power": 8}
+        settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
     if work.gradient_clipping is not None:
         settings["gradient_clipping"] = work.gradient_clipping
     if shard.gradient_accumulation_dtype is not None:
         settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
-    return settings
+    return integrations.complete(
+        settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
+    )
 
 
 def start(
@@ -341,6 +341,15 @@ def judge(
         truth.judge(pick(Workload, parameters), shape, steps, trained, numerics)
 
 
+def _as_obeyed(zero: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says nothing: an ``auto`` that reached DeepSpeed, and an offload to ``none``."""
+    return {
+        name: value
+        for name, value in zero.items()
+        if value != "auto" and not (isinstance(value, dict) and value.get("device") == "none")
+    }
+
+
 def ideal(
     parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
@@ -352,7 +361,7 @@ def ideal(
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     job = oracle.from_configuration(
-        config(parameters, shape["hidden_size"])["zero_optimization"],
+        _as_obeyed(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
         element_bytes=work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
