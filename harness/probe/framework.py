@@ -28,7 +28,8 @@ class Meter(Protocol):
 
 
 class Training(Protocol):
-    """One rank's live training job. A step is ``micro_batches`` times forward, backward, step."""
+    """One rank's live training job. A step is ``micro_batches`` times forward, backward, step. Where a micro-batch has
+    several losses, an attribute ``backwards`` says how many times forward and backward come before the step."""
 
     micro_batches: int
 

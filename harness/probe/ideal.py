@@ -78,6 +78,7 @@ class Model:
 
     numels: Sequence[int]  #: elements of each parameter
     largest_module: int  #: elements of the parameters that one module holds itself: they are fetched together
+    trained: Sequence[int]  #: of those that are trained, which alone have gradients and optimizer state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +132,7 @@ def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = Fal
     if one_memory:
         device, host = {name: device.get(name, 0) + host.get(name, 0) for name in {**device, **host}}, {}
     on_host = job.offload_optimizer and not one_memory
-    moments = {"optimizer": _share(model, job) * _MOMENTS}
+    moments = {"optimizer": _share(model.trained, job) * _MOMENTS}
     lasting = device if on_host else {**device, **moments}
     lasting_host = {**host, **moments} if on_host else host
     batch = {"batch": plain.batch * job.micro_batches} if plain is not None else {}
@@ -147,7 +148,7 @@ def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = Fal
         "step.device_peak_bytes": {**after_backward, **({} if on_host else workspace)},
     }
     if plain is not None:
-        on_the_way = {"in_flight": max(model.numels) * job.element_bytes}
+        on_the_way = {"in_flight": max(model.trained) * job.element_bytes}
         found["forward.device_retained_bytes"] = {**in_forward, "activations": plain.forward_retained}
         found["forward.device_peak_bytes"] = {**in_forward, "activations": plain.forward_peak}
         found["backward.device_peak_bytes"] = {**after_backward, **on_the_way, "activations": plain.backward_peak}
@@ -161,12 +162,12 @@ def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = Fal
 
 def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
     """What stays from initialization on, on the device and on the host."""
-    share, element = _share(model, job), job.element_bytes
+    share, element = _share(model.trained, job), job.element_bytes
     gradient = job.gradient_bytes or element
     device: Terms = {}
     host: Terms = {}
     if job.stage == 3:
-        (host if job.offload_param else device)["parameters"] = share * element
+        (host if job.offload_param else device)["parameters"] = _share(model.numels, job) * element
         device["persistent"] = _persistent(model, job) * element
         device["buckets"] = job.reduce_bucket_size * element
         if job.hpz_partition_size > 1:
@@ -180,7 +181,7 @@ def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
         if job.stage == 3:
             device["gradients"] = share * gradient
         elif job.stage == 1 and job.gradient_bytes:  # a type of their own: buffers for all of them, from the start
-            device["gradients"] = sum(model.numels) * gradient
+            device["gradients"] = sum(model.trained) * gradient
     return device, host
 
 
@@ -188,31 +189,31 @@ def _while_reducing(model: Model, job: Job) -> Terms:
     """What is there from the first gradient to the step. Stage 3 has it all along."""
     if job.stage == 3:
         return {}
-    whole = sum(model.numels) * job.element_bytes
-    largest = max(model.numels) * job.element_bytes
-    kept = _share(model, job) * (job.gradient_bytes or job.element_bytes)
+    whole = sum(model.trained) * job.element_bytes
+    largest = max(model.trained) * job.element_bytes
+    kept = _share(model.trained, job) * (job.gradient_bytes or job.element_bytes)
     terms = {
         "buckets": min(2 * job.reduce_bucket_size * job.element_bytes, whole),  # one is filled while one is reduced
         "in_flight": largest,
     }
     if not job.offload_optimizer:
-        terms["gradients"] = whole + sum(model.numels) * job.gradient_bytes if job.stage == 1 else kept
+        terms["gradients"] = whole + sum(model.trained) * job.gradient_bytes if job.stage == 1 else kept
     return terms
 
 
-def _share(model: Model, job: Job) -> int:
-    """Elements of which this rank holds the states. Stage 3 cuts each parameter by itself and pads it; below, all of
+def _share(numels: Sequence[int], job: Job) -> int:
+    """Elements that fall to this rank. Stage 3 cuts each parameter by itself and pads it; below, all of
     them are laid end to end first, and padded to twice the ranks so that messages are aligned."""
     if job.stage == 3:
-        return sum(-(-n // job.world_size) for n in model.numels)
-    return -(-sum(model.numels) // (2 * job.world_size)) * 2
+        return sum(-(-n // job.world_size) for n in numels)
+    return -(-sum(numels) // (2 * job.world_size)) * 2
 
 
 def _sub_group(model: Model, job: Job) -> int:
     """Elements that the optimizer updates at once. A sub-group is closed by the parameter that fills it."""
     if job.stage < 3:
-        return _share(model, job)
-    return min(_share(model, job), job.sub_group_size + -(-max(model.numels) // job.world_size))
+        return _share(model.trained, job)
+    return min(_share(model.trained, job), job.sub_group_size + -(-max(model.trained) // job.world_size))
 
 
 def _persistent(model: Model, job: Job) -> int:

@@ -20,9 +20,13 @@ def walk(training: Training, phase: Phase) -> None:
     """One step: ``phase(name)`` is entered around each forward, backward and step."""
     training.next_batch()
     for micro_batch in range(training.micro_batches):
-        for name, work in (("forward", training.forward), ("backward", training.backward), ("step", training.step)):
-            with phase(name):
-                work(micro_batch)
+        for _ in range(getattr(training, "backwards", 1)):
+            with phase("forward"):
+                training.forward(micro_batch)
+            with phase("backward"):
+                training.backward(micro_batch)
+        with phase("step"):
+            training.step(micro_batch)
 
 
 class Metered:

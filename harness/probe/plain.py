@@ -7,14 +7,14 @@ well (``tests/probe/test_plain.py`` compares with the whole model, to the byte).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from typing import Any
 
 import torch
 
-from harness.probe import workload
+from harness.probe import objectives, workload
 from harness.probe.framework import Meter
 from harness.probe.ideal import Model, Plain
 from harness.probe.workload import Workload
@@ -30,9 +30,12 @@ def sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
     if not _folds(shape):
         return _sizes(work, shape)
     few, more = (_sizes(work, _with_layers(shape, layers)) for layers in _SHALLOW)
-    layer = Counter(more.numels) - Counter(few.numels)
     further = shape["num_hidden_layers"] - _SHALLOW[0]
-    return Model([*few.numels, *(list(layer.elements()) * further)], more.largest_module)
+
+    def deep(few: Sequence[int], more: Sequence[int]) -> list[int]:
+        return [*few, *(list((Counter(more) - Counter(few)).elements()) * further)]
+
+    return Model(deep(few.numels, more.numels), more.largest_module, deep(few.trained, more.trained))
 
 
 def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
@@ -50,22 +53,28 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
     model = _build(work, shape, torch.device(device))
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(_drop)
+    objective = objectives.of(work)
     before = _held(meter)
-    ids = workload.batch(work, shape["vocab_size"], 0, 0, 0, device)
+    data = objective.data(work, shape["vocab_size"], 0, 0, 0, device)
     base = _held(meter)
+    taken = [Plain(base - before, 0, 0, 0)]
     with _torchs_own_linear():
-        meter.begin()
-        loss = workload.loss(model, ids)
-        forward = meter.end()
-        meter.begin()
-        loss.backward()
-        backward = meter.end()
-    return Plain(
-        batch=base - before,
-        forward_peak=forward.device_peak_bytes - base,
-        forward_retained=forward.device_retained_bytes - base,
-        backward_peak=backward.device_peak_bytes - base,
-    )
+        for loss_of in objective.losses:
+            meter.begin()
+            loss = loss_of(model, data)
+            forward = meter.end()
+            meter.begin()
+            loss.backward()
+            backward = meter.end()
+            taken.append(
+                Plain(
+                    batch=base - before,
+                    forward_peak=forward.device_peak_bytes - base,
+                    forward_retained=forward.device_retained_bytes - base,
+                    backward_peak=backward.device_peak_bytes - base,
+                )
+            )
+    return Plain(*map(max, zip(*map(astuple, taken))))
 
 
 @contextmanager
@@ -96,6 +105,7 @@ def _sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
     model = _build(work, shape, torch.device("meta"))
     return Model(
         numels=[parameter.numel() for parameter in model.parameters()],
+        trained=[parameter.numel() for parameter in model.parameters() if parameter.requires_grad],
         largest_module=max(sum(p.numel() for p in m.parameters(recurse=False)) for m in model.modules()),
     )
 

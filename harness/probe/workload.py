@@ -7,8 +7,9 @@ thing from the same point.
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ class Workload:
     """The part of a scenario's parameters that says what is computed, whatever the framework."""
 
     model: str = "llama-tiny"
+    objective: str = "next_token"  #: what a micro-batch does: a name in `harness.probe.objectives`
     sequence_length: int = 64  #: tokens
     micro_batch_size: int = 1  #: sequences per rank and micro-batch
     gradient_accumulation_steps: int = 1
@@ -35,6 +37,12 @@ class Workload:
     learning_rate: float = 1e-3
     weight_decay: float = 0.1
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
+    frozen: str = ""  #: glob of names of parameters that are not trained
+    lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.lora`)
+    lora_alpha: int = 32
+    lora_dropout: float = 0.0
+    lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
+    lora_modules_to_save: str = ""  #: trained whole beside the adapters
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -56,7 +64,8 @@ def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
 
 
 def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
-    """A causal language model in training mode, its weights as transformers leaves them; see `fill`."""
+    """A causal language model in training mode, with its adapters, its weights as the libraries leave them; the caller
+    gives each the value that `weight` makes of its name."""
     import transformers
 
     release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
@@ -66,6 +75,14 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    if work.lora_rank:
+        from harness.probe import lora
+
+        model = lora.adapted(work, model)
+    if work.frozen:
+        for name, parameter in model.named_parameters():
+            if fnmatch.fnmatchcase(name, work.frozen):
+                parameter.requires_grad_(False)
     return model
 
 
@@ -113,16 +130,3 @@ def batch(
     generator = torch.Generator().manual_seed(seed)
     shape = (work.micro_batch_size, work.sequence_length)
     return torch.randint(0, vocabulary, shape, generator=generator).to(device)
-
-
-def all_batches(work: Workload, vocabulary: int, step: int) -> Iterator[torch.Tensor]:
-    """What all ranks together see in one step."""
-    for rank in range(work.world_size):
-        for micro_batch in range(work.gradient_accumulation_steps):
-            yield batch(work, vocabulary, step, rank, micro_batch)
-
-
-def loss(model: Any, ids: torch.Tensor) -> torch.Tensor:
-    """The model's own next-token loss, a scalar."""
-    result: torch.Tensor = model(input_ids=ids, labels=ids).loss
-    return result

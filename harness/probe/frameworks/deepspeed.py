@@ -235,54 +235,62 @@ def _zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
 
 def _fill(model: Any) -> None:
     """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
-    import deepspeed
     import torch
 
     from harness.probe.workload import weight
 
     for name, parameter in model.named_parameters():
-        gathered = (
-            deepspeed.zero.GatheredParameters([parameter], modifier_rank=0)
-            if hasattr(parameter, "ds_id")
-            else contextlib.nullcontext()
-        )
-        with gathered, torch.no_grad():
+        with _gathered(parameter, modifier_rank=0), torch.no_grad():
             if parameter.numel():
                 parameter.copy_(weight(name, tuple(parameter.shape)))
+
+
+def _gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None = None) -> Any:
+    """The parameter is whole inside, where it is sharded."""
+    if not (wanted and hasattr(parameter, "ds_id")):
+        return contextlib.nullcontext()
+    import deepspeed
+
+    return deepspeed.zero.GatheredParameters([parameter], modifier_rank=modifier_rank)
 
 
 class DeepSpeedTraining:
     """See `harness.probe.framework.Training`."""
 
     def __init__(self, work: Any, engine: Any, model_config: Any, device: str, alone: bool) -> None:
+        from harness.probe import objectives
+
         self._alone = alone  #: without the other ranks, values mean nothing
         self._device = {"sim": "meta"}.get(device, device)
         self.micro_batches = work.gradient_accumulation_steps
+        self._objective = objectives.of(work)
+        self.backwards = len(self._objective.losses)
+        self._at_loss = 0
         self._work, self._engine, self._model_config = work, engine, model_config
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
-        self._batches: list[Any] = []
+        self._data: list[Any] = []
         self._losses: list[Any] = []
         self._loss: Any = None
 
     def next_batch(self) -> None:
-        from harness.probe.workload import batch
-
         self._at_step += 1
         self._losses = []
-        self._batches = [
-            batch(self._work, self._model_config.vocab_size, self._at_step, self._rank, number, self._device)
+        self._data = [
+            self._objective.data(
+                self._work, self._model_config.vocab_size, self._at_step, self._rank, number, self._device
+            )
             for number in range(self.micro_batches)
         ]
 
     def forward(self, micro_batch: int) -> None:
-        ids = self._batches[micro_batch]
-        self._loss = self._engine(input_ids=ids, labels=ids).loss
+        self._loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
 
     def backward(self, micro_batch: int) -> None:
         self._engine.backward(self._loss)
         self._losses.append(self._loss.detach())
         self._loss = None
+        self._at_loss = (self._at_loss + 1) % self.backwards
 
     def step(self, micro_batch: int) -> None:
         self._engine.step()
@@ -293,7 +301,7 @@ class DeepSpeedTraining:
         import torch
         import torch.distributed as dist
 
-        mean = torch.stack([loss.float() for loss in self._losses]).mean()
+        mean = torch.stack([loss.float() for loss in self._losses]).sum() / self.micro_batches
         dist.all_reduce(mean)
         return float(mean) / dist.get_world_size()
 
@@ -310,10 +318,11 @@ class DeepSpeedTraining:
 
         whole: dict[str, Any] = {}
         for name, parameter in self._engine.module.named_parameters():
-            values = safe_get_full_fp32_param(parameter)
-            if values is None:  # not sharded: the parameter itself, in its own dtype, is all there is
-                values = parameter
-            whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
+            values = safe_get_full_fp32_param(parameter) if parameter.requires_grad else None
+            with _gathered(parameter, wanted=values is None):
+                # Where the framework keeps no fp32 weights, the parameter itself, in its own dtype, is all there is.
+                values = parameter if values is None else values
+                whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
         return whole
 
     def configuration(self) -> dict[str, Any]:

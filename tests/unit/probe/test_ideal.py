@@ -9,7 +9,7 @@ import pytest
 from harness.probe.ideal import TERMS, Job, Model, Plain, from_configuration, ideal
 
 #: 1,000 + 500 + 10 elements; one module holds 1,000 of them.
-MODEL = Model(numels=[1000, 500, 10], largest_module=1000)
+MODEL = Model(numels=[1000, 500, 10], largest_module=1000, trained=[1000, 500, 10])
 JOB = Job(
     world_size=4,
     element_bytes=2,

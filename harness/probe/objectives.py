@@ -1,0 +1,82 @@
+"""What one micro-batch does: its data, and its losses, each with a backward of its own.
+
+Chosen by the scenario's parameter ``objective``, and used alike by the adapters, by the truth (`harness.probe.truth`) and
+by the plain pass of the memory oracle (`harness.probe.plain`). A new one is a line in `OBJECTIVES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.probe.workload import Workload, batch
+
+#: The tensors of one micro-batch of one rank, by name. Functions of a seed: every stack sees the same.
+Data = Mapping[str, torch.Tensor]
+
+#: A scalar of a model (the framework's engine, or the bare module) and data.
+Loss = Callable[[Any, Data], torch.Tensor]
+
+
+def token_ids(
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
+) -> Data:
+    """``ids``, shape (micro_batch_size, sequence_length)."""
+    return {"ids": batch(work, vocabulary, step, rank, micro_batch, device)}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """``losses`` in their order: each is a forward, followed by its own backward; the micro-batch's loss is their sum.
+    ``data`` is called with (work, vocabulary, step, rank, micro_batch, device)."""
+
+    losses: tuple[Loss, ...]
+    data: Callable[..., Data] = token_ids
+
+    def all_data(self, work: Workload, vocabulary: int, step: int) -> Iterator[Data]:
+        """What all ranks together see in one step."""
+        for rank in range(work.world_size):
+            for micro_batch in range(work.gradient_accumulation_steps):
+                yield self.data(work, vocabulary, step, rank, micro_batch)
+
+
+def next_token(model: Any, data: Data) -> torch.Tensor:
+    """The model's own next-token loss."""
+    loss: torch.Tensor = model(input_ids=data["ids"], labels=data["ids"]).loss
+    return loss
+
+
+def next_token_reversed(model: Any, data: Data) -> torch.Tensor:
+    """The same of the sequence read backwards: other data from the same ids."""
+    return next_token(model, {"ids": data["ids"].flip(-1)})
+
+
+def of_two_runs(model: Any, data: Data) -> torch.Tensor:
+    """One loss from the same module run twice, as preference losses do with the chosen and the rejected answer."""
+    return (next_token(model, data) + next_token_reversed(model, data)) / 2
+
+
+def of_several_outputs(model: Any, data: Data) -> torch.Tensor:
+    """One loss from what several layers put out: hidden states from the middle and the end, and the logits."""
+    out = model(input_ids=data["ids"], labels=data["ids"], output_hidden_states=True)
+    middle, last = out.hidden_states[len(out.hidden_states) // 2], out.hidden_states[-1]
+    loss: torch.Tensor = out.loss + 0.1 * middle.float().pow(2).mean() + 0.01 * last.float().pow(2).mean()
+    return loss
+
+
+OBJECTIVES = {
+    "next_token": Objective((next_token,)),
+    "two_runs": Objective((of_two_runs,)),
+    "two_backwards": Objective((next_token, next_token_reversed)),
+    "several_outputs": Objective((of_several_outputs,)),
+}
+
+
+def of(work: Workload) -> Objective:
+    """The objective of a workload. Raises ValueError for one that there is not."""
+    if work.objective not in OBJECTIVES:
+        raise ValueError(f"no such objective: {work.objective} (there are: {', '.join(OBJECTIVES)})")
+    return OBJECTIVES[work.objective]
