@@ -133,8 +133,11 @@ def _expand(
 
 
 def _variants(scenario: Scenario, glob: str) -> list[str]:
-    """Declared variants that match; else the one that the text spells out. Raises ScenarioError."""
+    """Declared variants that match; else remedies, by their name or as a variant, which no glob over everything is
+    meant to run; else the variant that the text spells out. Raises ScenarioError."""
     declared = fnmatch.filter(scenario.variant_ids, glob)
+    if not declared:
+        declared = [v for name, v in scenario.remedy_ids.items() if fnmatch.filter((name, v), glob)]
     if declared or _GLOB_CHARACTERS & set(glob) or ("=" not in glob and glob != "base"):
         return declared
     return [variant_id(parse_variant(glob, scenario.parameters))]

@@ -22,7 +22,7 @@ COMMANDS = {
     "fit": "Say on which GPUs, and from how many of them on, a workload fits.",
     "report": "Report stored results, without measuring anything.",
     "show": "Print stored measurements of cells.",
-    "scenarios": "List scenarios and their variants.",
+    "scenarios": "List scenarios, their variants and remedies.",
     "stacks": "List the stacks of the configuration, and those that have results.",
     "env": "Build one stack's environment and print its interpreter.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",

@@ -14,8 +14,9 @@ from harness.errors import UsageError
 @click.command("scenarios")
 @click.argument("pattern", default="*")
 def command(pattern: str) -> None:
-    """List scenarios and their variants. PATTERN is a glob over their names.
+    """List scenarios, their variants and remedies. PATTERN is a glob over their names.
 
+    A remedy is run by `remedies`, and by `regress` where --variant names it, in its words or as the variant it is.
     Any other combination of a scenario's parameters can be spelled out as a variant: --variant zero_stage=2,dtype=fp32
     """
     settings = options.load_settings()
@@ -31,3 +32,7 @@ def command(pattern: str) -> None:
         click.echo(f"    {scenario.summary}")
         for variant in scenario.variant_ids:
             click.echo(f"    {variant}")
+        for remedy, variant in scenario.remedy_ids.items():
+            click.echo(f"    remedy: {remedy} ({variant})")
+        for remedy, versions in scenario.pins.items():
+            click.echo(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")

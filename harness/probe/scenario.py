@@ -11,10 +11,14 @@ A scenario file holds one module-level ``SCENARIO``::
         parameters={"model": "llama-3-8b", "zero_stage": 3},
         devices={"cpu": {"model": "llama-tiny"}},
         variants=one_by_one(gradient_checkpointing=("none", "reentrant", "non_reentrant")),
+        remedies={"offload the optimizer": {"offload_optimizer": True}},
+        pins={"pin DeepSpeed 0.15.0": {"deepspeed": "0.15.0"}},
     )
 
 ``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that
-it runs in, each with the parameters it changes there; a variant changes parameters once more.
+it runs in, each with the parameters it changes there; a variant changes parameters once more. ``remedies`` are the
+advice that people give for this workload, by name in words: variants that only ``python -m harness remedies`` runs by
+itself. ``pins`` are remedies that are other releases.
 """
 
 from __future__ import annotations
@@ -48,19 +52,34 @@ class Scenario:
     parameters: Mapping[str, Any]
     devices: Mapping[str, Mapping[str, Any]]
     variants: tuple[Mapping[str, Any], ...] = ({},)
+    remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.devices) - set(DEVICES))
         if unknown:
             raise ScenarioError(f"devices: no such device mode: {', '.join(unknown)} (known: {', '.join(DEVICES)})")
-        for where, changes in [*self.devices.items(), *((variant_id(v), v) for v in self.variants)]:
+        named = [*self.devices.items(), *((variant_id(v), v) for v in self.variants), *self.remedies.items()]
+        for where, changes in named:
             strange = sorted(set(changes) - set(self.parameters))
             if strange:
                 raise ScenarioError(f"{where}: changes what is no parameter: {', '.join(strange)}")
+        for name, changes in [*self.remedies.items(), *self.pins.items()]:
+            if not changes:
+                raise ScenarioError(f"{name}: changes nothing")
+        ids = [variant_id(changes) for changes in self.remedies.values()]
+        twice = [name for name, changes in self.remedies.items() if ids.count(variant_id(changes)) > 1]
+        if twice:
+            raise ScenarioError(f"remedies: the same change twice: {', '.join(twice)}")
 
     @property
     def variant_ids(self) -> list[str]:
         return [variant_id(variant) for variant in self.variants]
+
+    @property
+    def remedy_ids(self) -> dict[str, str]:
+        """Name in words -> the variant that it is."""
+        return {name: variant_id(changes) for name, changes in self.remedies.items()}
 
     def resolve(self, variant: str, device: str) -> dict[str, Any]:
         """The parameters of one cell: the scenario's, changed for the device, then by the variant.
@@ -70,7 +89,7 @@ class Scenario:
         """
         if device not in self.devices:
             raise ScenarioError(f"does not run on {device} (it runs on: {', '.join(self.devices)})")
-        declared = {variant_id(v): v for v in self.variants}
+        declared = {variant_id(v): v for v in (*self.remedies.values(), *self.variants)}
         changes = declared[variant] if variant in declared else parse_variant(variant, self.parameters)
         return {**self.parameters, **self.devices[device], **changes}
 

@@ -114,3 +114,22 @@ def test_a_glob_that_matches_nothing_names_what_exists(selection: Selection, mes
 def test_a_malformed_default_names_its_key() -> None:
     with pytest.raises(UsageError, match=r"\[tool.dsregress\] select: not a selection: 'llama/cpu'"):
         workloads(Selection(), default=["llama/cpu"])
+
+
+@pytest.mark.parametrize("asked", ["take fp16", "dtype=fp16", "take*"])
+def test_a_remedy_is_run_where_it_is_named_and_by_no_glob_over_all_variants(asked: str) -> None:
+    declared = Scenario(
+        version=1,
+        summary="",
+        framework="f",
+        parameters=PARAMETERS,
+        devices={"cpu": {}},
+        remedies={"take fp16": {"dtype": "fp16"}},
+    )
+
+    def of(variant: str) -> list[str]:
+        selection = Selection(scenarios=("s",), variants=(variant,))
+        return list(matrix.build(STACKS, {"s": declared}, selection, [], NO_GPU).workloads)
+
+    assert of(asked) == ["s/dtype=fp16/cpu"]
+    assert of("*") == ["s/base/cpu"]

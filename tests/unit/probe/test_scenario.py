@@ -55,7 +55,13 @@ def test_a_device_that_it_does_not_run_on_is_refused_with_those_it_does() -> Non
 
 
 @pytest.mark.parametrize(
-    "changes", [{"devices": {"tpu": {}}}, {"devices": {"cpu": {"x": 1}}}, {"variants": ({"x": 1},)}]
+    "changes",
+    [
+        {"devices": {"tpu": {}}},
+        {"devices": {"cpu": {"x": 1}}},
+        {"variants": ({"x": 1},)},
+        {"remedies": {"try x": {"x": 1}}},
+    ],
 )
 def test_a_declaration_with_unknown_names_does_not_load(changes: dict[str, object]) -> None:
     with pytest.raises(ScenarioError):
@@ -97,3 +103,27 @@ def test_the_projects_own_scenarios_load_without_torch_and_name_models_that_exis
             for variant in declared_there.variant_ids:
                 assert declared_there.resolve(variant, device)["model"] in shapes, name
     assert "torch" not in sys.modules
+
+
+def test_a_remedy_is_a_variant_that_is_not_among_the_variants() -> None:
+    scenario = declared(remedies={"offload it": {"offload": True, "accumulation": None}})
+    assert scenario.remedy_ids == {"offload it": "offload=true,accumulation=none"}
+    assert scenario.variant_ids == ["dtype=fp32"]
+    assert scenario.resolve("offload=true,accumulation=none", "sim")["offload"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"remedies": {"do nothing": {}}}, "do nothing: changes nothing"),
+        ({"pins": {"pin nothing": {}}}, "pin nothing: changes nothing"),
+        (
+            {"remedies": {"one": {"zero_stage": 2}, "two": {"zero_stage": 2}}},
+            "remedies: the same change twice: one, two",
+        ),
+    ],
+)
+def test_a_remedy_that_says_nothing_of_its_own_does_not_load(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        declared(**changes)
+    assert str(error.value) == message
