@@ -249,7 +249,7 @@ class _Bench:
             code_sha256=environment.code_sha256,
             probe_sha256=self._executor.probe_sha256(),
             installed=environment.installed,
-            hardware=self._hardware,
+            hardware=ended.hardware or self._hardware,
             session=session,
             started_at=ended.started_at,
             duration_s=ended.duration_s,

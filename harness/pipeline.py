@@ -14,21 +14,19 @@ from pathlib import Path
 import msgspec
 
 from harness import compare, matrix
-from harness.config import Settings, child_environment, installer_environment
-from harness.envs import hardware, venv
+from harness.config import Settings, installer_environment
+from harness.envs import hardware
 from harness.envs.installer import Installer
 from harness.errors import UsageError
-from harness.launch.contract import Executor
-from harness.launch.local import LocalExecutor
 from harness.measuring import Watch, measure, only_run
 from harness.model import (
-    AXES,
     Environment,
     Hardware,
     LockedStack,
     Result,
     Stack,
 )
+from harness.places import Place, open_place
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.probe.wire import Detail
@@ -73,7 +71,6 @@ def regress(
     choice: Choice,
     planned: Planned,
     installer: Installer,
-    executor: Executor,
     watch: Watch,
 ) -> compare.Comparison:
     """Measure what is missing, and compare everything that was asked for.
@@ -82,15 +79,16 @@ def regress(
     """
     store = Store(settings.results)
     store.check_writable()
+    place = open_place(settings, installer)
     with only_run(Path(settings.environments)):
-        environments = build_environments(planned.stacks.stacks, settings, installer, watch)
+        environments = build_environments(planned.stacks.stacks, settings, installer, watch, place)
         results = measure(
             planned.matrix,
             environments,
             planned.stacks.baseline,
-            planned.hardware,
+            place.hardware(),
             settings=settings,
-            executor=executor,
+            executor=place.executor,
             store=store,
             watch=watch,
             fresh=choice.fresh,
@@ -121,9 +119,9 @@ def load_scenarios(settings: Settings) -> dict[str, Scenario]:
 
 
 def build_environments(
-    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch
+    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, place: Place
 ) -> tuple[Environment, ...]:
-    """An environment for each stack, in order; one that cannot be had says why.
+    """An environment for each stack, in order, where it will run; one that cannot be had says why.
 
     Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
     """
@@ -131,14 +129,9 @@ def build_environments(
     locks = locking.lock_all(wanted, cache=cache, compile=installer.compile)
     locked = [lock for lock in locks if isinstance(lock, LockedStack)]
     built = iter(
-        venv.build_all(
-            locked,
-            folder=Path(settings.environments),
-            installer=installer,
-            gpu=hardware.has_gpu(),
-            framework=varied_package(settings),
-            progress=lambda index, state, made: watch.building(locked[index].stack, state, made),
-        )
+        place.build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made))
+        if locked
+        else ()
     )
     return tuple(
         next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
@@ -173,30 +166,6 @@ def compare_stored(
 
 def _judge_packed(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
     return compare.pack(compare.judge(results, baseline, thresholds))
-
-
-def local_executor(settings: Settings) -> LocalExecutor:
-    """Runs cells on this machine. Raises UsageError for an executor that is not there."""
-    if settings.executor != "local":
-        raise UsageError(
-            f"no such executor: {settings.executor}",
-            where="--executor",
-            hint="use local",
-        )
-    return LocalExecutor(
-        folder=settings.environments,
-        scenarios=settings.scenarios,
-        variables=child_environment(),
-        timeout_s=settings.timeout_s,
-    )
-
-
-def varied_package(settings: Settings) -> str:
-    """The package under test: the one that the configured stack gives a list of versions for."""
-    return next(
-        (name for name, spec in settings.stack.items() if not isinstance(spec, str)),
-        AXES[-1],
-    )
 
 
 def new_installer(settings: Settings) -> Installer:

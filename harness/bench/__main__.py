@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from harness import pipeline
+from harness import pipeline, places
 from harness.bench import environments, overhead, simulation, stored
 from harness.bench.figures import Figure, Machine, lines, write
 from harness.cli.progress import Silent
@@ -67,20 +67,22 @@ class _Bench:
         self._wanted = stacks
         self._repeats = repeats
         self._installer = pipeline.new_installer(settings)
+        self._place = places.open_place(settings, self._installer)
         self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
 
     def results(self) -> Iterator[Figure]:
         return stored.run(self._variables, self._settings.root, self._repeats)
 
     def sim(self) -> Iterator[Figure]:
-        (environment,) = pipeline.build_environments(self._stacks(1), self._settings, self._installer, Silent())
-        executor = pipeline.local_executor(self._settings)
+        (environment,) = pipeline.build_environments(
+            self._stacks(1), self._settings, self._installer, Silent(), self._place
+        )
         scenario = pipeline.load_scenarios(self._settings)[simulation.SCENARIO]
-        return simulation.run(environment, scenario, executor, self._repeats)
+        return simulation.run(environment, scenario, self._place.executor, self._repeats)
 
     def overhead(self) -> Iterator[Figure]:
         stacks = self._stacks(self._wanted)
-        pipeline.build_environments(stacks, self._settings, self._installer, Silent())
+        pipeline.build_environments(stacks, self._settings, self._installer, Silent(), self._place)
         releases = [stack.versions["deepspeed"] for stack in stacks]
         cores = hardware.detect().cores
         return overhead.run(releases, self._variables, self._settings.root, cores, min(2, self._repeats))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
-from harness import pipeline
+from harness import pipeline, places
 from harness.cli import options
 from harness.cli.progress import Progress, outcome_text
 from harness.errors import EnvironmentUnavailable, UsageError
@@ -29,7 +30,7 @@ def command(version: str | None, **given: Any) -> None:
     settings = options.load_settings()
     versions = options.versions_of(given)
     if version:
-        versions[pipeline.varied_package(settings)] = version
+        versions[places.varied_package(settings)] = version
     choice = pipeline.Choice(versions=versions, stack=given["stack"], baseline=given["baseline"] or version)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, choice, installer)
@@ -38,8 +39,9 @@ def command(version: str | None, **given: Any) -> None:
         raise UsageError(
             f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
         )
+    place = places.open_place(msgspec.structs.replace(settings, executor="local"), installer)  # to look around in
     with Progress() as progress:
-        (environment,) = pipeline.build_environments(wanted, settings, installer, progress)
+        (environment,) = pipeline.build_environments(wanted, settings, installer, progress, place)
     if environment.failure is not None:
         raise EnvironmentUnavailable(outcome_text(environment.failure), where=wanted[0].id)
     click.echo(environment.python)

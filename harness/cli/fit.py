@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from harness import fit, gpus, pipeline
+from harness import fit, gpus, pipeline, places
 from harness.cli import options
 from harness.cli.progress import Progress
 from harness.config import Settings
-from harness.envs import hardware
 from harness.errors import EXIT_OK, NothingMeasured, ResultsError, UsageError
 from harness.matrix import Matrix
 from harness.measuring import Watch, measure, only_run
@@ -98,10 +97,10 @@ def _answer(
 ) -> fit.Answer:
     store = Store(settings.results)
     store.check_writable()
-    executor = pipeline.local_executor(settings)
+    place = places.open_place(settings, installer)
     with only_run(Path(settings.environments)):
-        environments = pipeline.build_environments(planned.stacks, settings, installer, watch)
-        here = hardware.detect()
+        environments = pipeline.build_environments(planned.stacks, settings, installer, watch, place)
+        here = place.hardware()
 
         def run(cells: Sequence[Cell]) -> Iterable[Result]:
             results = measure(
@@ -110,7 +109,7 @@ def _answer(
                 planned.baseline,
                 here,
                 settings=settings,
-                executor=executor,
+                executor=place.executor,
                 store=store,
                 watch=watch,
                 fresh=fresh,
@@ -123,7 +122,7 @@ def _answer(
 def _choice(settings: Settings, given: dict[str, Any], published: stacks.Published) -> pipeline.Choice:
     """Nothing is compared, so the releases asked for are all there are: the first of them stands as the baseline."""
     versions = options.versions_of(given)
-    primary = pipeline.varied_package(settings)
+    primary = places.varied_package(settings)
     first = given["baseline"]
     if first is None and primary in versions:
         first = stacks.resolve(primary, versions[primary], published)[0]

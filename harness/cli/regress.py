@@ -61,14 +61,13 @@ def command(**given: Any) -> int:
     if given["dry_run"]:
         _print_plan(planned, settings)
         return EXIT_OK
-    executor = pipeline.local_executor(settings)
     with Progress() as progress:
         for skipped in planned.matrix.skipped:
             progress.note(f"skipped: {skipped.workload}: {skipped.reason}")
         if not planned.matrix.cells:
             progress.note("nothing was measured: every selected workload is skipped here")
             return EXIT_NOTHING_MEASURED
-        comparison = pipeline.regress(settings, choice, planned, installer, executor, progress)
+        comparison = pipeline.regress(settings, choice, planned, installer, progress)
     return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from harness import pipeline
+from harness import pipeline, places
 from harness.cli import options
 from harness.cli.output import note_problems, write_reports
 from harness.cli.stored import stack_id
@@ -34,9 +34,9 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     stores = [Store(folder) for folder in folders or (settings.results,)]
     known = sorted({name for store in stores for name in store.stack_ids()})
     if not known:
-        places = ", ".join(store.folder for store in stores)
-        raise NothingMeasured("no results", where=places, hint="`regress` measures some")
-    package = pipeline.varied_package(settings)
+        folders_read = ", ".join(store.folder for store in stores)
+        raise NothingMeasured("no results", where=folders_read, hint="`regress` measures some")
+    package = places.varied_package(settings)
     chosen = stack_id(baseline or settings.baseline, package, known, like=_most_common(known, package))
     problems: list[str] = []
     comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)

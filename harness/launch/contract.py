@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.model import Cell, Environment, Outcome
+from harness.model import Cell, Environment, Hardware, Outcome
 from harness.probe.wire import Detail, RunRecord
 
 
@@ -36,6 +36,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     benchmark: Mapping[str, Any] | None = None  #: pytest-benchmark's own JSON
     started_at: str = ""  #: UTC, ISO 8601
     duration_s: float = 0.0  #: spent on this cell, without its waiting for others
+    hardware: Hardware | None = None  #: where it ran, when that is another machine than the place's own
 
 
 class Worker(Protocol):

@@ -20,10 +20,14 @@ _GRACE_S = 2.0
 
 
 class Gone(Exception):
-    """The process has ended, or can no longer be talked to. ``how`` is one short line, the same for the same fault."""
+    """The process has ended, or can no longer be talked to. ``how`` is one short line, the same for the same fault.
 
-    def __init__(self, how: str) -> None:
+    ``out_of_memory``: it is known that the kernel killed it for going past a limit of memory that was its own.
+    """
+
+    def __init__(self, how: str, *, out_of_memory: bool = False) -> None:
         self.how = how
+        self.out_of_memory = out_of_memory
         super().__init__(how)
 
 

@@ -16,7 +16,7 @@ HARNESS = ROOT / "harness"
 VALUES = {"model", "errors", "thresholds", "collecting"}
 STATIONS = {"config", "versions", "envs", "matrix", "launch", "store", "compare", "attribution", "gpus", "fit"}
 REPORTS = {"report"}
-JOINTS = {"pipeline", "measuring"}
+JOINTS = {"pipeline", "measuring", "places"}
 #: What a person starts.
 ENTRIES = {"cli", "__main__", "update_pins", "bench"}
 

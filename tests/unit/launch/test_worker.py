@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.launch import local
+from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
-from harness.launch.local import LocalWorker
+from harness.launch.process import Conversation
+from harness.launch.worker import ServerWorker
 from harness.model import Failed, Passed, TimedOut
 from harness.probe.wire import RunRecord
 from tests.unit.launch.test_schedule import cell
@@ -41,10 +42,17 @@ while (told := command()):
 """
 
 
-def worker(folder: Path, program: str, timeout_s: float = 10.0) -> LocalWorker:
+def worker(folder: Path, program: str, timeout_s: float = 10.0) -> ServerWorker:
     server = folder / "server.py"
     server.write_text(PRELUDE + program)
-    return LocalWorker([sys.executable, str(server)], os.environ, folder / "runs", folder / "scenarios", timeout_s)
+    return started([sys.executable, str(server)], folder, timeout_s)
+
+
+def started(command: list[str], folder: Path, timeout_s: float = 10.0) -> ServerWorker:
+    def converse(home: Path, log: Path) -> Conversation:
+        return Conversation(command, os.environ, str(home), str(log))
+
+    return ServerWorker(converse, folder / "runs", folder / "scenarios", timeout_s)
 
 
 def failure(ended: Waiting | Ended) -> Failed:
@@ -86,7 +94,7 @@ def test_an_import_that_crashes_tells_the_signal_and_the_log(tmp_path: Path) -> 
 
 
 def test_a_missing_interpreter_is_a_failed_import(tmp_path: Path) -> None:
-    one = LocalWorker([str(tmp_path / "python")], os.environ, tmp_path / "runs", tmp_path, 10)
+    one = started([str(tmp_path / "python")], tmp_path)
     assert failure(one.start(cell("A"), PLAN)).signature.startswith("its interpreter does not start")
 
 
@@ -107,7 +115,7 @@ if not os.path.exists({str(mark)!r}):
 
 
 def test_a_server_that_hangs_is_killed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_OUTER_GRACE_S", 0.2)
+    monkeypatch.setattr(serving, "_OUTER_GRACE_S", 0.2)
     one = worker(tmp_path, "tell('ready'); command(); tell('beat', stage='forward'); time.sleep(60)", timeout_s=0.3)
     one.wait_until_open()
     ended = one.start(cell("A"), PLAN)

@@ -1,0 +1,234 @@
+"""A probe server and the cells it runs, wherever it runs: the host's side of the dialogue in docs/architecture.md.
+
+The server (`harness.probe.server`) imports the framework once and forks each cell from there. It enforces the cell's own
+timeout; here is the outer one, for a server that hangs itself. What differs between executors is how a server is started
+and how its death is learned: a `Talk`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.errors import EnvironmentUnavailable
+from harness.launch import reading
+from harness.launch.contract import Ended, RunPlan, Waiting
+from harness.launch.process import Gone, Hung
+from harness.model import Cell, Failed, Outcome, OutOfMemory, TimedOut
+from harness.probe.wire import CellRequest
+
+#: How much longer than the cell's own timeout we wait for its server to act on it.
+_OUTER_GRACE_S = 30.0
+
+_LOG_TAIL_BYTES = 1500
+
+
+class Talk(Protocol):
+    """A server that was started, and the two pipes to it. `harness.launch.process.Conversation` is one."""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Raises Gone."""
+
+    def receive(self, timeout_s: float) -> dict[str, Any]:
+        """The next message. Raises Gone, Hung."""
+        ...
+
+    def interrupt(self) -> None:
+        """Kill it without waiting, from any thread; who listens hears Gone."""
+
+    def kill(self, grace_s: float = 0.0) -> str:
+        """Kill it, at once or when it has not ended by itself in time, and say how it ended. May be called twice."""
+        ...
+
+    def close(self) -> None:
+        """Let it end by itself, else kill it."""
+
+
+#: Starts a server in a folder, with what it prints going to a file. Raises OSError where it does not start.
+Converse = Callable[[Path, Path], Talk]
+
+
+class ServerWorker:
+    """See `harness.launch.contract.Worker`.
+
+    ``converse`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
+    cells are made, and ``scenarios`` where the server finds the scenarios. With ``owner``, made folders are given to that
+    user, who is not ours and has to write in them.
+    """
+
+    def __init__(
+        self, converse: Converse, runs: Path, scenarios: Path, timeout_s: float, owner: int | None = None
+    ) -> None:
+        self._converse = converse
+        self._runs = runs
+        self._owner = owner
+        self._scenarios = scenarios
+        self._timeout_s = timeout_s
+        self._server: Talk | None = None
+        self._ready = False
+        self._unusable: Outcome | None = None  #: why the framework cannot be imported
+        self._home = Path()
+        self._run: _Run | None = None
+
+    def open(self) -> None:
+        if self._server is not None or self._unusable is not None:
+            return
+        try:
+            self._runs.mkdir(parents=True, exist_ok=True)
+            self._home = _folder(self._runs, "server-", self._owner)
+        except OSError as error:
+            raise EnvironmentUnavailable(
+                f"no folder for the run can be made: {error.strerror}",
+                where=str(self._runs),
+                hint="check its access and the space left",
+            ) from None
+        try:
+            self._server = self._converse(self._home, self._log)
+        except OSError as error:
+            self._unusable = Failed(stage="import", signature=f"its interpreter does not start: {error.strerror}")
+
+    def wait_until_open(self) -> None:
+        self.open()
+        if self._ready or self._server is None:
+            return
+        try:
+            while not self._ready:
+                event = self._server.receive(self._timeout_s + _OUTER_GRACE_S)
+                if event.get("event") == "import_failed":
+                    signature, detail = str(event.get("signature", "")), str(event.get("detail", ""))
+                    self._unusable = Failed(stage="import", signature=signature, detail=detail)
+                    self.close()
+                    return
+                self._ready = event.get("event") == "ready"
+        except Gone as gone:
+            self._unusable = _death("import", "the import", gone, self._log_tail())
+            self.close()
+        except Hung:
+            self._unusable = TimedOut(stage="import", limit_s=self._timeout_s)
+            self.close()
+
+    def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        self.wait_until_open()
+        self._run = run = _Run(_folder(self._runs, "run-", self._owner))
+        if self._unusable is not None:
+            return self._end(Ended(outcome=self._unusable))
+        request = CellRequest(
+            scenario=cell.scenario,
+            scenario_file=str(self._scenarios / f"{cell.scenario}.py"),
+            variant=cell.variant,
+            device=cell.device,
+            parameters=cell.parameters,
+            framework=cell.framework,
+            warmup_rounds=plan.warmup_rounds,
+            rounds=plan.rounds,
+            timeout_s=self._timeout_s,
+        )
+        (run.folder / "request.json").write_text(json.dumps(asdict(request)))
+        return self._advance({"do": "start", "folder": str(run.folder)})
+
+    def round(self) -> Waiting | Ended:
+        return self._advance({"do": "round"})
+
+    def stop(self) -> Ended:
+        ended = self._advance({"do": "stop"})
+        return ended if isinstance(ended, Ended) else self._lost(Failed(stage="harness", signature="did not stop"))
+
+    def close(self) -> None:
+        server, self._server, self._ready = self._server, None, False
+        if server is not None:
+            server.close()
+            if self._unusable is None:
+                shutil.rmtree(self._home, ignore_errors=True)
+
+    def interrupt(self) -> None:
+        """Kill all that runs, from any thread."""
+        server = self._server
+        if server is not None:
+            server.interrupt()
+
+    def _advance(self, command: dict[str, Any]) -> Waiting | Ended:
+        """Send a command and follow the cell until it waits or has ended."""
+        run, server = self._run, self._server
+        assert run is not None and server is not None, "no cell has been started"
+        begun = time.monotonic()
+        try:
+            server.send(command)
+            while True:
+                message = server.receive(self._timeout_s + _OUTER_GRACE_S)
+                if message.get("event") == "beat":
+                    run.stage = str(message.get("stage", run.stage))
+                elif message.get("event") == "waiting":
+                    run.active_s += time.monotonic() - begun
+                    return Waiting()
+                elif message.get("event") == "ended":
+                    run.active_s += time.monotonic() - begun
+                    return self._end(reading.ended(run.folder, self._timeout_s))
+        except Gone as gone:
+            run.active_s += time.monotonic() - begun
+            return self._lost(_death(run.stage, "the probe's server", gone, self._log_tail()))
+        except Hung:
+            run.active_s += time.monotonic() - begun
+            server.kill()
+            self.close()
+            return self._end(Ended(outcome=TimedOut(stage=run.stage, limit_s=self._timeout_s)))
+
+    def _lost(self, outcome: Outcome) -> Ended:
+        """The server is no more; the next cell gets a new one."""
+        self.close()
+        return self._end(Ended(outcome=outcome))
+
+    def _end(self, ended: Ended) -> Ended:
+        run, self._run = self._run, None
+        assert run is not None
+        if ended.record is not None and ended.record.outcome == "passed":
+            shutil.rmtree(run.folder, ignore_errors=True)  # what failed keeps its logs until the next run
+        return Ended(
+            outcome=ended.outcome,
+            record=ended.record,
+            detail=ended.detail,
+            benchmark=ended.benchmark,
+            started_at=run.started_at,
+            duration_s=run.active_s,
+        )
+
+    @property
+    def _log(self) -> Path:
+        return self._home / "server.log"
+
+    def _log_tail(self) -> str:
+        try:
+            return self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+class _Run:
+    """One execution of a cell: its folder, and what has been seen of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.active_s = 0.0
+        self.stage = "init"
+
+
+def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
+    folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
+    if owner is not None:
+        os.chown(folder, owner, owner)
+    return Path(folder)
+
+
+def _death(stage: str, who: str, gone: Gone, log: str) -> Outcome:
+    """How a cell ended whose server is no more."""
+    if gone.out_of_memory:
+        return OutOfMemory(phase=stage, detail=f"{who} {gone.how}")
+    return Failed(stage=stage, signature=f"{who} {gone.how}", detail=log)
