@@ -15,7 +15,7 @@ from harness.compare.excess import Excess
 from harness.compare.metrics import Exact, exact_values, init_s, worst_values
 from harness.compare.metrics import median as median_of
 from harness.model import Result
-from harness.probe.wire import Numerics
+from harness.probe.wire import NO_NUMBER, Numerics
 
 _NOTHING: dict[str, str] = {}
 _encode = msgspec.msgpack.Encoder().encode
@@ -74,7 +74,7 @@ def measured(result: Result) -> Measured:
             continue
         digest = digest or numbers.parameter_digest
         for name, distance in distances(numbers):
-            size = distance if math.isfinite(distance) else math.inf
+            size = distance if distance < NO_NUMBER else math.inf
             errors[name] = max(size, errors.get(name, 0.0))
         if suspicious(numbers):
             suspects.append((rank.rank, numbers))
@@ -107,4 +107,4 @@ def suspicious(numbers: Numerics) -> bool:
     """Whether the oracle has to look closer."""
     if not all(distance <= 1 for _, distance in distances(numbers)):
         return True
-    return not math.isfinite(sum(numbers.losses))
+    return not all(loss is not None and math.isfinite(loss) for loss in numbers.losses)

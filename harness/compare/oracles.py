@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from harness.compare.pairs import Pair
 from harness.compare.wording import quantity, shortened
 from harness.model import Finding
-from harness.probe.wire import Numerics
+from harness.probe.wire import NO_NUMBER, Numerics
 
 _WRONG = {
     "loss_error": ("forward", "the loss is wrong"),
@@ -24,7 +25,7 @@ def judge(pair: Pair) -> list[Finding]:
     for rank, numbers in pair.own.suspects:
         for name in _WRONG:
             distance = getattr(numbers, name)
-            size = 0.0 if distance is None else distance if math.isfinite(distance) else math.inf
+            size = 0.0 if distance is None else distance if distance < NO_NUMBER else math.inf
             if size > 1 and size > (worst[name][0] if name in worst else 0.0):
                 worst[name] = (size, rank, numbers)
         if "loss_error" not in worst and _lost(numbers):
@@ -79,14 +80,14 @@ def _evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _beside(words: str, measured: list[float] | list[float | None], true: list[float]) -> list[str]:
+def _beside(words: str, measured: Sequence[float | None], true: Sequence[float | None]) -> list[str]:
     if not measured:
         return []
     text = f"{words} {_numbers(measured)}"
     return [f"{text}; plain PyTorch {_numbers(true)}" if true else text]
 
 
-def _numbers(values: list[float] | list[float | None]) -> str:
+def _numbers(values: Sequence[float | None]) -> str:
     return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:5])
 
 

@@ -75,6 +75,24 @@ OBJECTIVES = {
 }
 
 
+class _Infinite(torch.autograd.Function):
+    """The same value, and an infinite gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient * torch.inf
+
+
+def with_infinite_gradient(loss: torch.Tensor) -> torch.Tensor:
+    """What an overflow in backward looks like: the loss is as it was, and no gradient behind it is finite."""
+    infinite: torch.Tensor = _Infinite.apply(loss)
+    return infinite
+
+
 def of(work: Workload) -> Objective:
     """The objective of a workload. Raises ValueError for one that there is not."""
     if work.objective not in OBJECTIVES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from harness.probe.faults import signature_of
 from harness.probe.framework import Framework, Meter, Training
 from harness.probe.host_work import FUNCTIONS_KEPT
 from harness.probe.phases import HostStopwatch, Metered, Profiled, Stopwatch, Timed, announced, walk
-from harness.probe.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
+from harness.probe.wire import NO_NUMBER, CellRequest, Detail, Numerics, PhaseReading, RankRecord
 
 #: Steps before the metered one: in its first a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
@@ -77,6 +78,7 @@ class _Measured:
             announce("measure")
             self.ideal, self.ideal_note = _ideal(framework, request, shape, meter)
         if not simulated:  # where it would count the simulation's own work
+            gc.freeze()  # the meter let go of what was frozen, and a collection before each phase walks what is not
             with _profilable(request.device):
                 self._step(announced(profiled, announce))
         announce("measure")
@@ -101,12 +103,25 @@ class _Measured:
                 rank=rank,
                 phases=self.readings,
                 init_s=self.init_s,
-                numerics=self.numerics if rank == 0 else None,
+                numerics=in_json(self.numerics) if rank == 0 else None,
                 ideal=self.ideal,
                 ideal_note=self.ideal_note,
             ),
             Detail(host_functions=self.functions, configuration=self.configuration),
         )
+
+
+def in_json(numerics: Numerics) -> Numerics:
+    """The same without what JSON cannot say."""
+    numerics.losses = [loss if loss is not None and math.isfinite(loss) else None for loss in numerics.losses]
+    numerics.gradient_norms = [
+        norm if norm is not None and math.isfinite(norm) else None for norm in numerics.gradient_norms
+    ]
+    for name in ("loss_error", "gradient_norm_error", "parameter_error"):
+        error = getattr(numerics, name)
+        if error is not None and not error < NO_NUMBER:
+            setattr(numerics, name, NO_NUMBER)
+    return numerics
 
 
 def _profilable(device: str) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,13 +33,14 @@ class Trained:
     """What a few steps of training gave. Parameters are fp32 and whole."""
 
     losses: list[float]
-    gradient_norms: list[float]
+    gradient_norms: list[float]  #: infinite where the step was skipped
     start: dict[str, torch.Tensor]
     parameters: dict[str, torch.Tensor]
 
 
 def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dtype) -> Trained:
-    """Plain PyTorch: compute in ``dtype``, gradients averaged over all ranks' micro-batches in fp32, AdamW on fp32."""
+    """Plain PyTorch: compute in ``dtype``, gradients averaged over all ranks' micro-batches in fp32, AdamW on fp32. A step
+    with an infinite gradient is skipped, as mixed precision demands (arXiv:1710.03740, section 3.2)."""
     config = workload.configuration(work, shape)
     model = workload.build(work, config, dtype)
     names = [name for name, _ in model.named_parameters()]
@@ -56,6 +57,7 @@ def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dty
     for group in groups:
         group["params"] = [to_master[id(p)] for p in group["params"]]
     adam = workload.optimizer(work, groups)
+    schedule = workload.scheduler(work, adam)
     start = {name: values.detach().clone() for name, values in masters.items()}
     objective = objectives.of(work)
     losses, norms = [], []
@@ -73,21 +75,22 @@ def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dty
                 gradient = computing[name].grad
                 if gradient is not None:
                     sums[name] += gradient.float()
-        norm = 0.0
-        for name in names:
-            sums[name] /= len(batches)
-            norm += float(sums[name].double().pow(2).sum())
-        norm = math.sqrt(norm)
+        losses.append(total / len(batches))
+        if step == work.infinite_gradient_step:
+            norms.append(math.inf)
+            continue
+        norm = math.sqrt(sum(float((values / len(batches)).double().pow(2).sum()) for values in sums.values()))
+        norms.append(norm)
         clip = work.gradient_clipping
         scale = clip / (norm + 1e-6) if clip and norm > clip else 1.0
         for name in names:
-            masters[name].grad = sums[name] * scale
+            masters[name].grad = sums[name] * (scale / len(batches))
         adam.step()
+        if schedule is not None:
+            schedule.step()
         with torch.no_grad():
             for name in names:
                 computing[name].copy_(masters[name])
-        losses.append(total / len(batches))
-        norms.append(norm)
     return Trained(losses, norms, start, {name: values.detach() for name, values in masters.items()})
 
 
@@ -95,36 +98,62 @@ def judge(
     work: Workload, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
     """Fills in the truth and the distances, each divided by its tolerance: above 1 is wrong. ``trained`` holds whole
-    parameters after ``steps`` steps, in fp32 where the framework keeps them so."""
+    parameters after ``steps`` steps, in fp32 where the framework keeps them so.
+
+    After an infinite gradient fp16 promises what the truth does, to skip the step. bf16 and fp32 promise less: either
+    that, or that the norm is told as no number, so that the user can stop before he saves such weights (the adapter
+    tells the norm; DeepSpeed documents ``check_grad_overflow`` of bf16 for newer releases only).
+    """
     numerics.parameter_digest = digest(trained)
     if work.lora_dropout:
         numerics.note = "no truth: dropout is random"
         return
     true = train(work, shape, steps, torch.float32)
     yardstick = train(work, shape, steps, work.torch_dtype)
-    numerics.true_losses, numerics.true_gradient_norms = true.losses, true.gradient_norms
+    numerics.true_losses = list(true.losses)
+    numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
+    norms = numerics.gradient_norms
+    at = work.infinite_gradient_step
+    untold = at is not None and at < len(norms) and work.dtype != "fp16" and _is_number(norms[at])
+    poisoned = at is not None and not all(bool(values.isfinite().all()) for values in trained.values())
+    judged = range(steps)
+    if poisoned and work.dtype != "fp16":
+        assert at is not None
+        judged = range(at + 1)  # what comes after it is not promised
+        numerics.true_losses[at + 1 :] = [None] * (steps - at - 1)
     loss_floor, norm_floor, parameter_floor = FLOORS[work.dtype]
-    numerics.loss_error = _worst_error(numerics.losses, true.losses, yardstick.losses, loss_floor)
-    measured_norms = [math.nan if norm is None else norm for norm in numerics.gradient_norms]
-    if all(norm is not None for norm in numerics.gradient_norms):
+    numerics.loss_error = _worst_error(numerics.losses, true.losses, yardstick.losses, loss_floor, judged)
+    if untold:
+        numerics.gradient_norm_error = math.inf
+    elif all(norm is not None for step, norm in enumerate(norms) if step in judged and step != at):
+        finite = [step for step in judged if step != at]
         numerics.gradient_norm_error = _worst_error(
-            measured_norms, true.gradient_norms, yardstick.gradient_norms, norm_floor
+            norms, true.gradient_norms, yardstick.gradient_norms, norm_floor, finite
         )
+    if poisoned and work.dtype != "fp16":
+        numerics.note = f"step {at} had an infinite gradient, which reached the weights and which its norm tells"
+        return
+    numerics.parameter_error, numerics.note = _worst_parameter(true, yardstick, trained, parameter_floor)
+
+
+def _worst_parameter(
+    true: Trained, yardstick: Trained, trained: Mapping[str, torch.Tensor], floor: float
+) -> tuple[float, str]:
+    """The largest distance of a parameter from the truth in tolerances, and which one it is."""
     worst, at = 0.0, ""
     for name, start in true.start.items():
         if name not in trained:
-            worst, at = math.inf, f"{name} is missing"
-            break
+            return math.inf, f"{name} is missing"
         moved = (true.parameters[name] - start).norm().item()
         distance = (trained[name].float() - true.parameters[name]).norm().item()
         rounding = (yardstick.parameters[name] - true.parameters[name]).norm().item()
         # Where the framework keeps no fp32 weights, what it shows is as coarse as its dtype.
         coarse = 0.0 if trained[name].dtype == torch.float32 else torch.finfo(trained[name].dtype).eps
-        tolerance = max(ROUNDING_FACTOR * rounding, parameter_floor * moved, 1e-12) + coarse * start.norm().item()
+        tolerance = max(ROUNDING_FACTOR * rounding, floor * moved, 1e-12) + coarse * start.norm().item()
         error = distance / tolerance if math.isfinite(distance) else math.inf
         if error > worst:
             worst, at = error, f"furthest from the truth: {name}"
-    numerics.parameter_error, numerics.note = worst, at
+    return worst, at
 
 
 def digest(parameters: Mapping[str, torch.Tensor]) -> str:
@@ -136,10 +165,26 @@ def digest(parameters: Mapping[str, torch.Tensor]) -> str:
     return sha.hexdigest()[:16]
 
 
-def _worst_error(measured: list[float], true: list[float], yardstick: list[float], floor: float) -> float:
+def _worst_error(
+    measured: Sequence[float | None],
+    true: Sequence[float],
+    yardstick: Sequence[float],
+    floor: float,
+    steps: Iterable[int],
+) -> float:
     worst = 0.0
-    for value, truth, rounded in zip(measured, true, yardstick):
-        tolerance = max(ROUNDING_FACTOR * abs(rounded - truth), floor * abs(truth), 1e-12)
-        error = abs(value - truth) / tolerance
+    for step in steps:
+        value, truth = measured[step], true[step]
+        tolerance = max(ROUNDING_FACTOR * abs(yardstick[step] - truth), floor * abs(truth), 1e-12)
+        error = abs(value - truth) / tolerance if value is not None else math.inf
         worst = max(worst, error) if math.isfinite(error) else math.inf
     return worst
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _is_number(norm: float | None) -> bool:
+    """Whether a norm that was told looks like one. DeepSpeed says -1 for one that is not finite."""
+    return norm is not None and math.isfinite(norm) and norm >= 0

@@ -47,6 +47,10 @@ class PhaseReading:
     collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
 
 
+#: JSON has no infinity: an error this large says that what was measured is no number.
+NO_NUMBER = 1e300
+
+
 @dataclasses.dataclass(slots=True)
 class Numerics:
     """What training computed in its first steps, and how far that is from plain PyTorch.
@@ -55,11 +59,11 @@ class Numerics:
     tolerance of the dtype (see ``harness.probe.truth``): above 1 is wrong. None where no truth could be had.
     """
 
-    losses: list[float] = dataclasses.field(default_factory=list)
-    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)
+    losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number
+    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not told
     parameter_digest: str = ""
-    true_losses: list[float] = dataclasses.field(default_factory=list)
-    true_gradient_norms: list[float] = dataclasses.field(default_factory=list)
+    true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
+    true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
     loss_error: float | None = None
     gradient_norm_error: float | None = None
     parameter_error: float | None = None

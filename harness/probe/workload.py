@@ -36,6 +36,7 @@ class Workload:
     gradient_clipping: float | None = None
     learning_rate: float = 1e-3
     weight_decay: float = 0.1
+    learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
     frozen: str = ""  #: glob of names of parameters that are not trained
     lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.lora`)
@@ -43,6 +44,9 @@ class Workload:
     lora_dropout: float = 0.0
     lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
     lora_modules_to_save: str = ""  #: trained whole beside the adapters
+    infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
+    checkpoint: bool = False  #: saved after the first step, left by another step, and loaded: nothing may differ
+    evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -113,6 +117,13 @@ def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optim
     """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
     of torch, which is not what is compared."""
     return torch.optim.AdamW(groups, lr=work.learning_rate, betas=(0.9, 0.95), eps=ADAM_EPSILON, foreach=False)
+
+
+def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
+    """The learning rate's schedule, torch's own; None where it is constant."""
+    if work.learning_rate_decay == 1:
+        return None
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
 
 
 #: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a

@@ -193,6 +193,8 @@ def start(
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
+    if work.dtype == "fp16" and device == "cpu":
+        _allow_fp16()
     alone = _one_of_many(parameters, device)
     if alone:  # in a process group already
         deepspeed.init_distributed(dist_backend="fake", verbose=False)
@@ -213,9 +215,18 @@ def start(
             _fill(model)
         groups = workload.parameter_groups(work, model)
         optimizer = workload.optimizer(work, groups)
-        engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
+        schedule = workload.scheduler(work, optimizer)
+        engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, lr_scheduler=schedule, config=settings)
     torch.manual_seed(0)
     return DeepSpeedTraining(work, engine, model_config, device, alone)
+
+
+def _allow_fp16() -> None:
+    """DeepSpeed refuses fp16 where the processor has no instructions for it. torch computes it there all the same, only
+    slower, and scaling and overflow are the same code."""
+    from deepspeed.accelerator import get_accelerator
+
+    type(get_accelerator()).is_fp16_supported = lambda self: True
 
 
 @contextlib.contextmanager
@@ -254,6 +265,10 @@ def _gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None 
     return deepspeed.zero.GatheredParameters([parameter], modifier_rank=modifier_rank)
 
 
+#: The step whose data are used for a step that a checkpoint undoes: beyond all others.
+_ELSEWHERE = 1000
+
+
 class DeepSpeedTraining:
     """See `harness.probe.framework.Training`."""
 
@@ -276,15 +291,38 @@ class DeepSpeedTraining:
     def next_batch(self) -> None:
         self._at_step += 1
         self._losses = []
-        self._data = [
-            self._objective.data(
-                self._work, self._model_config.vocab_size, self._at_step, self._rank, number, self._device
-            )
+        if self._work.checkpoint and self._at_step == 1:
+            self._save_and_load()
+        self._data = self._data_of(self._at_step)
+
+    def _data_of(self, step: int) -> list[Any]:
+        vocabulary = self._model_config.vocab_size
+        return [
+            self._objective.data(self._work, vocabulary, step, self._rank, number, self._device)
             for number in range(self.micro_batches)
         ]
 
+    def _save_and_load(self) -> None:
+        """Through a checkpoint and back. A step in between moves everything away from what was saved."""
+        folder = os.path.abspath("checkpoint")
+        self._engine.save_checkpoint(folder, tag="saved")
+        self._data = self._data_of(_ELSEWHERE)
+        for number in range(self.micro_batches):
+            for _ in range(self.backwards):
+                self.forward(number)
+                self.backward(number)
+            self._engine.step()
+        self._losses = []
+        path, _ = self._engine.load_checkpoint(folder, tag="saved")
+        if path is None:
+            raise RuntimeError("the framework says that there is no checkpoint where it saved one")
+
     def forward(self, micro_batch: int) -> None:
-        self._loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
+        from harness.probe.objectives import with_infinite_gradient
+
+        loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
+        bad = (self._at_step, self._rank) == (self._work.infinite_gradient_step, self._work.world_size - 1)
+        self._loss = with_infinite_gradient(loss) if bad and micro_batch == self._at_loss == 0 else loss
 
     def backward(self, micro_batch: int) -> None:
         self._engine.backward(self._loss)
@@ -294,6 +332,16 @@ class DeepSpeedTraining:
 
     def step(self, micro_batch: int) -> None:
         self._engine.step()
+        if self._work.evaluate and micro_batch == self.micro_batches - 1:
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        import torch
+
+        self._engine.eval()
+        with torch.no_grad():
+            self._objective.losses[0](self._engine, self._data[0])
+        self._engine.train()
 
     def loss(self) -> float | None:
         if self._alone:
