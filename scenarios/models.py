@@ -19,6 +19,7 @@ _FIELDS = (
 
 _TABLE = {
     "llama-tiny": ("llama", 64, 176, 4, 4, 2, 512, False, 2048, 10_000.0),
+    "llama-many": ("llama", 16, 32, 16, 2, 1, 128, False, 2048, 10_000.0),  # 147 parameters, most of 16 elements
     "qwen2-tiny": ("qwen2", 64, 160, 4, 4, 2, 512, True, 2048, 10_000.0),
     "llama-3-8b": ("llama", 4096, 14336, 32, 32, 8, 128_256, False, 8192, 500_000.0),
     "llama-3-70b": ("llama", 8192, 28672, 80, 64, 8, 128_256, False, 8192, 500_000.0),

@@ -67,11 +67,19 @@ def of_several_outputs(model: Any, data: Data) -> torch.Tensor:
     return loss
 
 
+def without_the_head(model: Any, data: Data) -> torch.Tensor:
+    """A loss that leaves parameters without a gradient: those of the head, and with them those of nothing else."""
+    out = model(input_ids=data["ids"], output_hidden_states=True)
+    loss: torch.Tensor = out.hidden_states[-1].float().sin().mean()
+    return loss
+
+
 OBJECTIVES = {
     "next_token": Objective((next_token,)),
     "two_runs": Objective((of_two_runs,)),
     "two_backwards": Objective((next_token, next_token_reversed)),
     "several_outputs": Objective((of_several_outputs,)),
+    "no_head": Objective((without_the_head,)),
 }
 
 

@@ -7,7 +7,6 @@ thing from the same point.
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +37,7 @@ class Workload:
     weight_decay: float = 0.1
     learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
-    frozen: str = ""  #: glob of names of parameters that are not trained
+    frozen: str = ""  #: parameters with this in their names are not trained
     lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.lora`)
     lora_alpha: int = 32
     lora_dropout: float = 0.0
@@ -85,7 +84,7 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
         model = lora.adapted(work, model)
     if work.frozen:
         for name, parameter in model.named_parameters():
-            if fnmatch.fnmatchcase(name, work.frozen):
+            if work.frozen in name:
                 parameter.requires_grad_(False)
     return model
 

@@ -92,7 +92,7 @@ def test_the_probe_imports_nothing_of_the_host() -> None:
 def test_a_scenario_imports_only_how_to_declare_one() -> None:
     for file in sorted((ROOT / "scenarios").glob("*.py")):
         if file.name != "test_scenarios.py":  # the collector of `pytest scenarios/`
-            assert set(imported(file)) <= {"harness.probe.scenario"}, file
+            assert set(imported(file)) <= {"harness.probe.scenario", "harness.probe.coverage"}, file
 
 
 def test_only_config_reads_the_environment() -> None:
