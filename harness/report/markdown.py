@@ -18,6 +18,8 @@ def text(seen: View) -> str:
     """One view as Markdown."""
     lines = [f"### {markdown(seen.verdict)}", "", f"{markdown(seen.measured)}.", ""]
     lines += [f"- **{markdown(line)}**" for line in seen.spans]
+    for table in seen.compatibility:
+        lines += [*_table(table), "", *(f"- {markdown(line)}" for line in seen.patterns)]
     for section in seen.sections:
         lines += _findings(section.title, section.rows, section.more)
     lines += _section("Could not be compared", [f"- {markdown(line)}" for line in seen.not_compared])

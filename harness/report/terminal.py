@@ -31,6 +31,8 @@ def show(comparison: Comparison, console: Console) -> None:
 def render(seen: View) -> Group:
     """The report as one renderable. Nothing measured is ever read as markup."""
     parts: list[RenderableType] = [_line(seen.verdict, "bold"), _line(seen.measured), *_bullets(seen.spans, "bold")]
+    for table in seen.compatibility:
+        parts += _section(table.workload, [_grid(table), *_bullets(seen.patterns)])
     for section in seen.sections:
         parts += _section(section.title, _rows(section.rows, section.more))
     parts += _section("Could not be compared", _bullets(seen.not_compared))

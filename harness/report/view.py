@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from harness.compare.timing import ratio_text
 from harness.compare.wording import listing, outcome_text, plural, short_quantity, shortened, varied_axes, version
 from harness.model import AXES, Failed, Finding, Passed, Stack
 from harness.probe.wire import PHASES
+from harness.report import compatibility
 
 #: What a person reads is bounded; all of it is in the JSON report.
 MOST_ROWS, MOST_TABLES, MOST_LINES = 30, 6, 12
@@ -69,6 +71,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     not_compared: tuple[str, ...]
     control: tuple[str, ...]
     tables: tuple[Table, ...]
+    compatibility: tuple[Table, ...]  #: of a sweep: one table, how many workloads of each release fare how; else empty
+    patterns: tuple[str, ...]  #: of a sweep: which workloads are not sound in which releases
     notes: tuple[str, ...]
     worst: str  #: the command that measures the worst finding again; empty where nothing is worse
 
@@ -97,6 +101,7 @@ def view(comparison: Comparison) -> View:
         not_compared=tuple(_not_compared(comparison)),
         control=tuple(_control(comparison)),
         tables=tuple(_tables(comparison, [*worse, *alike])),
+        **_compatibility(comparison),
         notes=comparison.notes,
         worst=_row(comparison, worse[0]).reproduce if worse else "",
     )
@@ -269,6 +274,19 @@ def _tables(comparison: Comparison, worse: Sequence[Group]) -> list[Table]:
         wanted[workload] = None
     times = {(time.stack, time.workload): time for time in comparison.step_times if time.workload in wanted}
     return [_table(comparison, workload, comparison.cells.of_workload(workload), times) for workload in wanted]
+
+
+def _compatibility(comparison: Comparison) -> dict[str, Any]:
+    """Of more workloads than there are tables: what each release comes to. Empty for fewer."""
+    if len(comparison.cells.workloads) <= MOST_TABLES:
+        return {"compatibility": (), "patterns": ()}
+    matrix = compatibility.matrix(comparison)
+    columns, rows = compatibility.counts(matrix, comparison.names)
+    title = f"Compatibility: what becomes of {plural(len(matrix.workloads), 'workload')}"
+    return {
+        "compatibility": (Table(workload=title, columns=columns, rows=tuple(rows)),),
+        "patterns": tuple(compatibility.patterns(matrix, comparison)),
+    }
 
 
 def _table(
