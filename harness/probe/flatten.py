@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -20,6 +21,8 @@ def flatten(prefix: str, value: Any, depth: int = 5) -> dict[str, Any]:
 def _flatten(key: str, value: Any, depth: int, found: dict[str, Any]) -> None:
     if isinstance(value, Enum):
         value = value.value
+    if isinstance(value, float) and not math.isfinite(value):
+        value = str(value)  # which JSON has no number for
     if value is None or isinstance(value, (bool, int, float, str)):
         found[key] = value
         return

@@ -28,13 +28,45 @@ def token_ids(
     return {"ids": batch(work, vocabulary, step, rank, micro_batch, device)}
 
 
+def answers(
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
+) -> Data:
+    """As `token_ids`, and ``labels`` of the same shape: all but the first token, which is nobody's target and which
+    releases differ in counting, so it is prompt (-100) here."""
+    ids = batch(work, vocabulary, step, rank, micro_batch, device)
+    return {"ids": ids, "labels": _after_prompt(ids, 1)}
+
+
+def uneven_answers(
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
+) -> Data:
+    """As `answers`, with a prompt that is longer from micro-batch to micro-batch, and the same on all ranks."""
+    ids = batch(work, vocabulary, step, rank, micro_batch, device)
+    return {"ids": ids, "labels": _after_prompt(ids, 1 + (work.sequence_length - 2) * (micro_batch % 4) // 4)}
+
+
+def _after_prompt(ids: torch.Tensor, prompt: int) -> torch.Tensor:
+    return torch.where(torch.arange(ids.shape[-1], device=ids.device) < prompt, -100, ids)
+
+
+def same_for_all(data: Data) -> int:
+    return 1
+
+
+def counted_tokens(data: Data) -> int:
+    """The tokens that a loss over ``labels`` is the mean of."""
+    return int((data["labels"] != -100).sum())
+
+
 @dataclass(frozen=True)
 class Objective:
     """``losses`` in their order: each is a forward, followed by its own backward; the micro-batch's loss is their sum.
-    ``data`` is called with (work, vocabulary, step, rank, micro_batch, device)."""
+    ``data`` is called with (work, vocabulary, step, rank, micro_batch, device). A step's loss is the mean of those of all
+    ranks' micro-batches, each counted by its ``weight``."""
 
     losses: tuple[Loss, ...]
     data: Callable[..., Data] = token_ids
+    weight: Callable[[Data], int] = same_for_all
 
     def all_data(self, work: Workload, vocabulary: int, step: int) -> Iterator[Data]:
         """What all ranks together see in one step."""
@@ -46,6 +78,12 @@ class Objective:
 def next_token(model: Any, data: Data) -> torch.Tensor:
     """The model's own next-token loss."""
     loss: torch.Tensor = model(input_ids=data["ids"], labels=data["ids"]).loss
+    return loss
+
+
+def answer(model: Any, data: Data) -> torch.Tensor:
+    """The model's own loss over the answer's tokens."""
+    loss: torch.Tensor = model(input_ids=data["ids"], labels=data["labels"]).loss
     return loss
 
 
@@ -76,6 +114,8 @@ def without_the_head(model: Any, data: Data) -> torch.Tensor:
 
 OBJECTIVES = {
     "next_token": Objective((next_token,)),
+    "fine_tuning": Objective((answer,), answers, counted_tokens),
+    "uneven_fine_tuning": Objective((answer,), uneven_answers, counted_tokens),
     "two_runs": Objective((of_two_runs,)),
     "two_backwards": Objective((next_token, next_token_reversed)),
     "several_outputs": Objective((of_several_outputs,)),

@@ -64,27 +64,29 @@ def train(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dty
     for step in range(steps):
         batches = list(objective.all_data(work, config.vocab_size, step))
         sums = {name: torch.zeros_like(values) for name, values in masters.items()}
+        all_weight = sum(map(objective.weight, batches))
         total = 0.0
         for data in batches:
+            share = objective.weight(data) / all_weight
             model.zero_grad(set_to_none=True)
             for loss_of in objective.losses:
                 loss = loss_of(model, data)
                 loss.backward()
-                total += float(loss.detach())
+                total += share * float(loss.detach())
             for name in names:
                 gradient = computing[name].grad
                 if gradient is not None:
-                    sums[name] += gradient.float()
-        losses.append(total / len(batches))
+                    sums[name] += share * gradient.float()
+        losses.append(total)
         if step == work.infinite_gradient_step:
             norms.append(math.inf)
             continue
-        norm = math.sqrt(sum(float((values / len(batches)).double().pow(2).sum()) for values in sums.values()))
+        norm = math.sqrt(sum(float(values.double().pow(2).sum()) for values in sums.values()))
         norms.append(norm)
         clip = work.gradient_clipping
         scale = clip / (norm + 1e-6) if clip and norm > clip else 1.0
         for name in names:
-            masters[name].grad = sums[name] * (scale / len(batches))
+            masters[name].grad = sums[name] * scale
         adam.step()
         if schedule is not None:
             schedule.step()

@@ -115,7 +115,7 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
 def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
     of torch, which is not what is compared."""
-    return torch.optim.AdamW(groups, lr=work.learning_rate, betas=(0.9, 0.95), eps=ADAM_EPSILON, foreach=False)
+    return torch.optim.AdamW(groups, lr=work.learning_rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, foreach=False)
 
 
 def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
@@ -125,6 +125,7 @@ def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
 
 
+ADAM_BETAS = (0.9, 0.95)
 #: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
 #: gradient near zero into a full step of either sign, and no tolerance could tell a wrong gradient from that.
 ADAM_EPSILON = 1e-3

@@ -124,6 +124,32 @@ def test_the_same_cell_again_gives_the_same_bytes_and_calls(variants: dict[str, 
         assert {name: value for name, value in cell["metrics"].items() if not name.endswith("_s")} == exact
 
 
+ERRORS = ("loss_error", "gradient_norm_error", "parameter_error")
+
+
+def test_transformers_own_trainer_trains_as_plain_pytorch_does(regress: Regress) -> None:
+    report = regress(
+        *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--variant", "*"),
+        *("--scenario", "trainer_zero3"),
+    )
+    distances = {
+        cell["variant"]: (cell["outcome"], max(cell["metrics"][name] for name in ERRORS)) for cell in report["cells"]
+    }
+    assert len(distances) >= 8
+    assert {variant: found for variant, found in distances.items() if found[0] != "passed" or found[1] > 1} == {}
+
+
+def test_a_trainer_that_divides_the_loss_twice_is_wrong_without_a_baseline(regress: Regress) -> None:
+    """transformers 4.48 divides by all tokens of the step, and leaves it to DeepSpeed to divide by the micro-batches."""
+    report = regress(
+        *("--transformers", "4.48.3", "--baseline", "4.48.3", "--device", "cpu", "--rounds", "0"),
+        *("--scenario", "trainer_zero3", "--variant", "base", "--variant", "gradient_accumulation_steps=1"),
+    )
+    wrong = {(f["variant"], f["metric"]) for f in report["findings"] if f["kind"] == "wrong" and f["metric"] in ERRORS}
+    assert ("base", "gradient_norm_error") in wrong
+    assert {variant for variant, _ in wrong} == {"base"}
+
+
 def test_qwen_shows_it_as_well(regress: Regress) -> None:
     report = regress(
         *("--deepspeed", f"{BEFORE},{FAULTY}", "--baseline", BEFORE, "--device", "cpu", "--rounds", "0"),

@@ -47,6 +47,7 @@ def preload(device: str) -> None:
 
     torch.set_num_threads(1)
     import deepspeed
+    import torch._dynamo  # which some stacks import lazily, and which does not survive that under zero.Init
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
     from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
 
@@ -212,7 +213,7 @@ def start(
         with _zero_init(settings, shard):
             model = workload.build(work, model_config, work.torch_dtype)
         if not alone:
-            _fill(model)
+            fill(model)
         groups = workload.parameter_groups(work, model)
         optimizer = workload.optimizer(work, groups)
         schedule = workload.scheduler(work, optimizer)
@@ -244,7 +245,7 @@ def _zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
         integration.unset_hf_deepspeed_config()
 
 
-def _fill(model: Any) -> None:
+def fill(model: Any) -> None:
     """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
     import torch
 
@@ -362,25 +363,35 @@ class DeepSpeedTraining:
     def parameters(self) -> Mapping[str, Any] | None:
         if self._alone:
             return None
-        from deepspeed.utils import safe_get_full_fp32_param
-
-        whole: dict[str, Any] = {}
-        for name, parameter in self._engine.module.named_parameters():
-            values = safe_get_full_fp32_param(parameter) if parameter.requires_grad else None
-            with _gathered(parameter, wanted=values is None):
-                # Where the framework keeps no fp32 weights, the parameter itself, in its own dtype, is all there is.
-                values = parameter if values is None else values
-                whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
-        return whole
+        return whole_parameters(self._engine.module)
 
     def configuration(self) -> dict[str, Any]:
-        return {
-            **flatten("deepspeed", vars(self._engine._config)),
-            **flatten("model", self._model_config.to_dict()),
-            "engine.optimizer": type(self._engine.optimizer).__name__,
-            "engine.model_dtype": str(next(self._engine.module.parameters()).dtype),
-            "model.attention": str(getattr(self._model_config, "_attn_implementation", None)),
-        }
+        return configuration(self._engine, self._model_config)
+
+
+def whole_parameters(model: Any) -> dict[str, Any]:
+    """Every parameter by name, on the CPU; fp32 where the framework keeps it so. A collective operation."""
+    from deepspeed.utils import safe_get_full_fp32_param
+
+    whole: dict[str, Any] = {}
+    for name, parameter in model.named_parameters():
+        values = safe_get_full_fp32_param(parameter) if parameter.requires_grad else None
+        with _gathered(parameter, wanted=values is None):
+            # Where the framework keeps no fp32 weights, the parameter itself, in its own dtype, is all there is.
+            values = parameter if values is None else values
+            whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
+    return whole
+
+
+def configuration(engine: Any, model_config: Any) -> dict[str, Any]:
+    """What is in force after ``deepspeed.initialize``, as dotted keys."""
+    return {
+        **flatten("deepspeed", vars(engine._config)),
+        **flatten("model", model_config.to_dict()),
+        "engine.optimizer": type(engine.optimizer).__name__,
+        "engine.model_dtype": str(next(engine.module.parameters()).dtype),
+        "model.attention": str(getattr(model_config, "_attn_implementation", None)),
+    }
 
 
 def judge(

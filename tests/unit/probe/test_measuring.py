@@ -54,6 +54,10 @@ def test_a_configuration_of_any_objects_becomes_dotted_scalars() -> None:
     assert found == {"x.hidden": True, "x.zero.device": "cpu", "x.zero.sizes": "1, 2", "x.zero.stage": 3}
 
 
+def test_numbers_that_json_does_not_have_are_spelled_out() -> None:
+    assert flatten("x", {"every": float("inf"), "scale": 1.5}) == {"x.every": "inf", "x.scale": 1.5}
+
+
 def test_warnings_are_heard_by_signature_from_python_and_from_loggers_that_do_not_propagate() -> None:
     logger = logging.getLogger("tests.framework")
     logger.propagate = False

@@ -1,0 +1,279 @@
+"""transformers' own `Trainer` over DeepSpeed: the way most people train, through accelerate's integration.
+
+The job is Trainer's: its loop draws the batches, scales the loss, counts tokens, accumulates, clips and logs. It runs on
+a thread of its own (`Driven`) and hands the three things that are measured, ``compute_loss``, the engine's ``backward``
+and its ``step``, to the thread that measures, one at a time: meters and profilers see one thread only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from harness.probe.frameworks import deepspeed as raw
+from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
+
+__all__ = ["ideal", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
+
+#: More than any run walks. Trainer wants to know its end when it begins.
+_STEPS = 1_000_000
+#: Left to transformers' integration to fill in from the training arguments, as its users do. The sizes that a scenario
+#: leaves "auto" reach it as they are.
+_AUTO = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
+
+
+def preload(device: str) -> None:
+    raw.preload(device)
+    import transformers.trainer  # noqa: F401
+
+
+def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+    """What `TrainingArguments` gets as its ``deepspeed``."""
+    settings = raw.config({**parameters, "integration": "none"}, hidden_size)
+    return {**settings, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}
+
+
+def start(
+    parameters: Mapping[str, Any],
+    device: str,
+    shape: Mapping[str, Any],
+    measured: Callable[[], AbstractContextManager[None]],
+) -> TrainerTraining:
+    import deepspeed
+    import torch
+    import transformers
+
+    from harness.probe import workload
+
+    work = workload.pick(workload.Workload, parameters)
+    deepspeed.init_distributed(
+        dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
+        init_method=os.environ["DSREGRESS_RENDEZVOUS"],
+        rank=int(os.environ["RANK"]),
+        world_size=work.world_size,
+        verbose=False,
+    )
+    if device == "cpu":
+        _accelerate_on_cpu()
+    model_config = workload.configuration(work, shape)
+    with measured():
+        arguments = transformers.TrainingArguments(
+            output_dir=os.path.join(os.getcwd(), "trainer"),
+            deepspeed=config(parameters, model_config.hidden_size),
+            bf16=work.dtype == "bf16",
+            per_device_train_batch_size=work.micro_batch_size,
+            gradient_accumulation_steps=work.gradient_accumulation_steps,
+            max_grad_norm=work.gradient_clipping or 0.0,
+            learning_rate=work.learning_rate,
+            lr_scheduler_type="constant",
+            weight_decay=work.weight_decay,
+            adam_beta1=workload.ADAM_BETAS[0],
+            adam_beta2=workload.ADAM_BETAS[1],
+            adam_epsilon=workload.ADAM_EPSILON,
+            max_steps=_STEPS,
+            save_strategy="no",
+            logging_steps=1,
+            logging_nan_inf_filter=False,
+            report_to=[],
+            disable_tqdm=True,
+            remove_unused_columns=False,
+            dataloader_pin_memory=False,
+        )
+        model = workload.build(work, model_config, work.torch_dtype)  # under zero.Init, as the arguments arranged
+        raw.fill(model)
+        driven = Driven(_trainer(arguments, model, Samples(work, model_config.vocab_size)))
+        driven.begin()
+    torch.manual_seed(0)
+    return TrainerTraining(work, driven, model_config)
+
+
+def _accelerate_on_cpu() -> None:
+    """accelerate and transformers take DeepSpeed's ranks for GPUs. With these two answers they take gloo's as they are:
+    the ranks are several, and bf16 is something that they can do."""
+    import transformers.training_args
+    from accelerate import state
+    from accelerate.utils import DistributedType
+
+    state.PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_CPU)
+    transformers.training_args.is_torch_bf16_gpu_available = lambda: True
+
+
+def _trainer(arguments: Any, model: Any, samples: Samples) -> Any:
+    import torch
+    import transformers
+
+    class InOrder(transformers.Trainer):  # type: ignore[misc]
+        """Draws the samples as they are numbered, so that each rank's micro-batches are known beforehand."""
+
+        def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+    return InOrder(model=model, args=arguments, train_dataset=samples)
+
+
+class Samples:
+    """The sequences of all ranks, numbered in the order in which accelerate deals micro-batches out to ranks."""
+
+    def __init__(self, work: Any, vocabulary: int) -> None:
+        from harness.probe import objectives
+
+        self._work, self._vocabulary, self._objective = work, vocabulary, objectives.of(work)
+
+    def __len__(self) -> int:
+        work = self._work
+        return int(_STEPS * work.gradient_accumulation_steps * work.world_size * work.micro_batch_size)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        work = self._work
+        number, row = divmod(number, work.micro_batch_size)
+        number, rank = divmod(number, work.world_size)
+        step, micro_batch = divmod(number, work.gradient_accumulation_steps)
+        data = self._objective.data(work, self._vocabulary, step, rank, micro_batch)
+        return {"input_ids": data["ids"][row], "labels": data["labels"][row]}
+
+
+class Driven:
+    """A Trainer whose loop runs on a thread of its own and whose work is done on the caller's.
+
+    The loop stops before each piece of work until `do` is called, and `do` returns when the loop has come to the next
+    one: whatever the loop itself allocates or lets go of has happened by then, the same way each time.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        self.logged: dict[str, Any] = {}  #: what Trainer logged last
+        self.next = ""  #: the kind of work that the loop waits for
+        self._work: Callable[[], Any] = lambda: None
+        self._asked: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def begin(self) -> None:
+        """Start the loop, do the work of preparing it, and stop at the first forward."""
+        trainer = self.trainer
+        log = trainer.log
+
+        def logging(logs: dict[str, Any], *arguments: Any, **keywords: Any) -> None:
+            self.logged.update(logs)
+            log(logs, *arguments, **keywords)
+
+        trainer.log = logging
+        trainer.accelerator.prepare = self._handed_over("prepare", trainer.accelerator.prepare)
+        trainer.compute_loss = self._handed_over("forward", trainer.compute_loss)
+        threading.Thread(target=self._loop, name="trainer", daemon=True).start()
+        self._wait()
+        while self.next == "prepare":
+            self.do("prepare")
+            engine = trainer.accelerator.deepspeed_engine_wrapped
+            if engine is not None and not hasattr(engine.engine, "_dsregress"):
+                engine.engine._dsregress = True
+                engine.engine.backward = self._handed_over("backward", engine.engine.backward)
+                engine.engine.step = self._handed_over("step", engine.engine.step)
+
+    @property
+    def engine(self) -> Any:
+        return self.trainer.accelerator.deepspeed_engine_wrapped.engine
+
+    def do(self, kind: str) -> None:
+        """Do the work that the loop waits for, which must be of this kind, and let it go on to the next.
+
+        Raises whatever the work or the loop raises, and RuntimeError where the loop wants something else.
+        """
+        if self.next != kind:
+            raise RuntimeError(f"the trainer wants to go on with {self.next}, not {kind}")
+        self._answers.put(self._work())
+        self._work = lambda: None  # it holds its arguments
+        self._wait()
+
+    def _wait(self) -> None:
+        kind, what = self._asked.get()
+        if isinstance(what, BaseException):
+            raise what
+        self.next, self._work = kind, what
+
+    def _handed_over(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def hand_over(*arguments: Any, **keywords: Any) -> Any:
+            self._asked.put((kind, lambda: function(*arguments, **keywords)))
+            return self._answers.get()
+
+        return hand_over
+
+    def _loop(self) -> None:
+        try:
+            self.trainer.train()
+        except BaseException as error:
+            self._asked.put(("", error))
+        else:
+            self._asked.put(("", RuntimeError("the trainer ended by itself")))
+
+
+class TrainerTraining:
+    """See `harness.probe.framework.Training`. Trainer's loop decides when the engine steps: where it leaves a micro-batch
+    without one, `step` does nothing."""
+
+    def __init__(self, work: Any, driven: Driven, model_config: Any) -> None:
+        self.micro_batches = work.gradient_accumulation_steps
+        self._driven, self._model_config = driven, model_config
+
+    def next_batch(self) -> None:
+        """The loop has drawn it already."""
+
+    def forward(self, micro_batch: int) -> None:
+        self._driven.do("forward")
+
+    def backward(self, micro_batch: int) -> None:
+        self._driven.do("backward")
+
+    def step(self, micro_batch: int) -> None:
+        if self._driven.next == "step":
+            self._driven.do("step")
+
+    def loss(self) -> float:
+        """As Trainer logged it, which is what people watch."""
+        return float(self._driven.logged["loss"])
+
+    def gradient_norm(self) -> float | None:
+        norm = self._driven.engine.get_global_grad_norm()
+        return None if norm is None else float(norm)
+
+    def parameters(self) -> Mapping[str, Any]:
+        return raw.whole_parameters(self._driven.engine.module)
+
+    def configuration(self) -> dict[str, Any]:
+        from harness.probe.flatten import flatten
+
+        trainer = self._driven.trainer
+        own = flatten("trainer", trainer.args.to_dict())
+        return {
+            **raw.configuration(self._driven.engine, self._model_config),
+            **{name: value for name, value in own.items() if not name.endswith("_dir") and "deepspeed" not in name},
+        }
+
+
+def judge(*arguments: Any) -> None:
+    with _plain_models():
+        raw.judge(*arguments)
+
+
+def ideal(*arguments: Any) -> dict[str, dict[str, int]]:
+    with _plain_models():
+        return raw.ideal(*arguments)
+
+
+@contextlib.contextmanager
+def _plain_models() -> Iterator[None]:
+    """Outside the integration, which has transformers partition every model as long as the training arguments live."""
+    from transformers.integrations import deepspeed as integration
+
+    reference = integration._hf_deepspeed_config_weak_ref
+    held = reference() if reference is not None else None
+    integration.unset_hf_deepspeed_config()
+    try:
+        yield
+    finally:
+        if held is not None:
+            integration.set_hf_deepspeed_config(held)
