@@ -46,6 +46,13 @@ def stack(session: nox.Session, deepspeed: str) -> None:
 
 
 @nox.session
+def bisect(session: nox.Session) -> None:
+    """Find the release, and the commit, that made a difference. Options after --, see `-- --help`."""
+    install(session)
+    harness(session, "bisect", *session.posargs)
+
+
+@nox.session
 def report(session: nox.Session) -> None:
     """Report the stored results, or those of the folders given after --."""
     install(session)

@@ -5,6 +5,7 @@ See ``docs/glossary.md`` for the words. Imports nothing of the harness but the p
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -161,3 +162,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None  #: the worst rank
     interval: tuple[float, float] | None = None  #: 95 % of the ratio, where it was estimated
     evidence: tuple[str, ...] = ()
+
+
+class Answer(Enum):
+    """What one version of a framework says to a question that is asked of many, one after another."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNKNOWN = "unknown"  #: it does not install, does not import, or ends before the question can be answered

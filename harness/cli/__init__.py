@@ -13,12 +13,14 @@ from typing import NoReturn
 
 import click
 
-from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_USAGE, HarnessError
+from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
 COMMANDS = {
     "regress": "Measure stacks against a baseline and report what differs. The main command.",
     "compare": "Compare the stored results of two stacks or versions.",
+    "bisect": "Find the release, and the commit, that made a difference.",
+    "bisect-step": "Answer for the commit that is checked out, as `git bisect run` wants it.",
     "fit": "Say on which GPUs, and from how many of them on, a workload fits.",
     "report": "Report stored results, without measuring anything.",
     "show": "Print stored measurements of cells.",
@@ -31,6 +33,9 @@ COMMANDS = {
 #: What a shell reports for a process that a signal ended: 128 + its number.
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 
+#: The least exit code on which `git bisect run` stops.
+EXIT_ENDS_GIT_BISECT = 128
+
 
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -39,7 +44,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"harness.cli.{cmd_name}")
+        module = importlib.import_module(f"harness.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
@@ -95,7 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             traceback.print_exc()
         _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
         code = EXIT_HARNESS
-    sys.exit(code or EXIT_OK)
+    sys.exit(_as_git_reads_it(code) if "bisect-step" in given else code or EXIT_OK)
+
+
+def _as_git_reads_it(code: int | None) -> int:
+    """For `git bisect run` every code from 1 to 127 but 125 is a bad commit, and one from 128 on ends the bisection: a call
+    that went wrong must not be taken for a commit that did. ``bisect-step`` itself returns 0, 1 or 125."""
+    if not code or code in (EXIT_REGRESSION, 125) or code >= EXIT_ENDS_GIT_BISECT:
+        return code or EXIT_OK
+    return EXIT_ENDS_GIT_BISECT
 
 
 def _say(line: str) -> None:

@@ -52,6 +52,42 @@ def selection_options(function: Function) -> Function:
     )(function)
 
 
+def workload_options(function: Function) -> Function:
+    """``--scenario``, ``--variant``, ``--device`` of exactly one workload."""
+    function = click.option(
+        "--device",
+        metavar="sim|cpu|cuda",
+        help="Where to run it. Default: cpu where the scenario runs there, else sim.",
+    )(function)
+    function = click.option(
+        "--variant",
+        default="base",
+        show_default=True,
+        metavar="VARIANT",
+        help="Declared or spelled out: 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
+    )(function)
+    return click.option("--scenario", required=True, metavar="NAME", help="The scenario, as `scenarios` lists it.")(
+        function
+    )
+
+
+def axis_options(function: Function) -> Function:
+    """``--package``, and one version of each other package."""
+    for package in AXES:
+        function = click.option(
+            f"--{package}",
+            metavar="VERSION",
+            help=f"The one version of {package} in all stacks, where it is not sought.",
+        )(function)
+    function = click.option("--stack", metavar="NAME", help="A named stack of the configuration.")(function)
+    return click.option("--package", metavar="NAME", help="Whose versions are searched. Default: deepspeed.")(function)
+
+
+def fixed_of(given: dict[str, Any]) -> dict[str, str]:
+    """The versions that hold in all stacks."""
+    return {package: given[package] for package in AXES if given.get(package)}
+
+
 def results_option(function: Function) -> Function:
     """``--results``."""
     return click.option("--results", metavar="DIR", help="Folder of the results.")(function)

@@ -37,7 +37,7 @@ def _write_reports(comparison: Comparison, settings: Settings, json_file: str | 
     if markdown_file == "-":
         click.echo(markdown.render(comparison))
     elif markdown_file:
-        _write(markdown_file, markdown.render(comparison))
+        write_file(markdown_file, markdown.render(comparison).encode())
     if "-" not in (json_file, markdown_file):  # stdout belongs to whoever reads it
         terminal.show(comparison, Console(highlight=False))
     return code
@@ -52,8 +52,12 @@ def note_problems(problems: Iterable[str]) -> None:
         click.echo(f"dsregress: left out: {len(lines) - _MOST_PROBLEMS} more files", err=True)
 
 
-def _write(file: str, text: str) -> None:
+def write_file(file: str, data: bytes) -> None:
+    """A file that a person asked for; ``-`` is stdout. Raises ResultsError."""
+    if file == "-":
+        click.echo(data, nl=False)
+        return
     try:
-        write_atomically(file, text.encode())
+        write_atomically(file, data)
     except OSError as error:
         raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="name a writable file") from None

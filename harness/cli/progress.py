@@ -54,9 +54,10 @@ class Estimate:
 
 @final
 class Progress:
-    """See `harness.measuring.Watch`. Enter it around a run."""
+    """See `harness.measuring.Watch`. Enter it around a run; ``brief`` leaves the lines about cells to the caller."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
+        self._brief = brief
         self._console = console or Console(stderr=True, highlight=False)
         self._is_live = self._console.is_terminal
         self._building: dict[str, float] = {}
@@ -92,6 +93,8 @@ class Progress:
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
         self._total = self._done + len(cells)  # `fit` measures in several goes
         self._estimate = Estimate(cells, expected_s)
+        if self._brief:
+            return
         left = self._estimate.left_s()
         about = f", about {duration_text(left)}" if left else ""
         self.note(f"{len(cells)} cells to run{about}; {reused} are stored already" if cells else f"all {reused} stored")
@@ -107,7 +110,7 @@ class Progress:
             self._done += 1
             self._estimate.finished(cell)
             passed = isinstance(event.ended.outcome, Passed)
-            if not self._is_live or not passed:
+            if not self._brief and (not self._is_live or not passed):
                 left = self._estimate.left_s()
                 about = f", {duration_text(left)} left" if left else ""
                 text = outcome_text(event.ended.outcome)

@@ -127,6 +127,26 @@ class Installer:
         again, _ = self._install(python, late, "--no-build-isolation", sync=False)
         return failed if again is not None else None
 
+    def install_source(self, python: Path, folder: Path) -> Failed | None:
+        """Add what the source in ``folder`` builds to an environment that has all that it requires.
+
+        With the environment's own build tools first, which asks no index and has torch at hand, as some setups demand;
+        then, for another build backend than those, isolated as pip would.
+        """
+        first: Failed | None = None
+        for options in (("--no-build-isolation",), ()):
+            if self.uv:
+                command = ("pip", "install", "--no-deps", *options, str(folder), "--python", str(python))
+                done = self._uv(*command)
+            else:
+                pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-input"]
+                done = self._run([*pip, *options, str(folder)])
+            if done.returncode == 0:
+                return None
+            if first is None:
+                first = signatures.build_failure(_output(done), folder.name)
+        return first
+
     def _install(
         self, python: Path, requirements: Sequence[str], *options: str, sync: bool = True
     ) -> tuple[Failed | None, str]:

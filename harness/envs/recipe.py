@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 
 import msgspec
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 _TORCH = re.compile(r"^torch==(?P<version>[^\s;+]+)")
 #: Required by torch's CUDA wheels alone; nvidia-ml-py is not of them: DeepSpeed imports it.
@@ -21,6 +23,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     requirements: tuple[str, ...]
     torch: str  #: which build of torch: ``cpu``, ``cuda`` (whatever the index has), or empty where there is none
+
+
+def without(requirements: Sequence[str], package: str) -> tuple[str, ...]:
+    """The lines that do not pin ``package``."""
+    name = canonicalize_name(package)
+    return tuple(line for line in requirements if canonicalize_name(Requirement(line).name) != name)
 
 
 def torch_version(requirements: Sequence[str]) -> str:

@@ -43,6 +43,15 @@ def classify(output: str, where: str) -> Failed:
     return Failed("install", signature(output), without_folders(output.strip())[-_DETAIL_CHARACTERS:])
 
 
+def build_failure(output: str, name: str) -> Failed:
+    """The failure of a source that does not build. Its own setup may say anything, of networks too: that is no fault of
+    this machine, as everything it needs is there already."""
+    lines = [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
+    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
+    text = without_folders(output.strip())[-_DETAIL_CHARACTERS:]
+    return Failed("install", _short(f"build of {name}: {errors[-1] if errors else 'failed'}"), text)
+
+
 def failed_build(output: str) -> str:
     """The package whose build failed, empty where none did."""
     found = re.search(r"Failed to (?:build|download and build) `?([\w.-]+)==", output)

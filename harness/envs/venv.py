@@ -10,12 +10,14 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import csv
+import dataclasses
 import fcntl
 import hashlib
 import importlib.metadata
 import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from harness.envs.installer import Installer
-from harness.envs.recipe import recipe, torch_version
+from harness.envs.recipe import recipe, torch_version, without
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, LockedStack
 
@@ -42,6 +44,14 @@ class _Marker(msgspec.Struct, frozen=True, kw_only=True):
     build_s: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a package of a stack comes from that no index has: a commit."""
+
+    package: str
+    unpack: Callable[[Path], None]  #: writes its files into a folder that is not there yet
+
+
 def build(
     locked: LockedStack,
     *,
@@ -49,22 +59,24 @@ def build(
     installer: Installer,
     gpu: bool,
     framework: str = "deepspeed",
+    source: Source | None = None,
     waiting: Callable[[], None] = lambda: None,
 ) -> Environment:
     """The stack's environment under ``folder``: as it stands when it is whole, else built now.
 
-    ``framework`` is the distribution whose code is hashed; ``waiting`` is called when another run is building the same.
+    ``framework`` is the distribution whose code is hashed; ``source`` is what is built in place of the pin of its package;
+    ``waiting`` is called when another run is building the same.
     A stack that does not install is an Environment with its ``failure``. Raises EnvironmentUnavailable where the machine
     is at fault.
     """
-    place = folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
+    place = _place(locked, folder, gpu=gpu)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with _held(place.with_name(f"{place.name}.lock"), waiting):
             marker = _whole(place, locked)
             if marker is None:
                 shutil.rmtree(place, ignore_errors=True)  # what a killed run left
-                made = _make(place, locked, installer, gpu)
+                made = _make(place, locked, installer, gpu, source)
                 if isinstance(made, Failed):
                     shutil.rmtree(place, ignore_errors=True)
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
@@ -75,6 +87,13 @@ def build(
         raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(place), hint=hint) from None
 
 
+def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
+    """The stack's environment where it stands and is whole, else None. Nothing is built, nobody is waited for."""
+    place = _place(locked, folder, gpu=gpu)
+    marker = _whole(place, locked)
+    return None if marker is None else _describe(place, locked, marker, framework)
+
+
 def build_all(
     locked: Sequence[LockedStack],
     *,
@@ -82,18 +101,21 @@ def build_all(
     installer: Installer,
     gpu: bool,
     framework: str = "deepspeed",
+    sources: Sequence[Source | None] = (),
     progress: Callable[[int, str, Environment | None], None] = lambda index, state, environment: None,
 ) -> tuple[Environment, ...]:
     """`build` for each, in the order given.
 
-    ``progress`` is called from other threads with the index of the stack and ``started``, ``waiting`` (another run builds
-    it) or ``done`` with the environment. The first is built alone, as it fills uv's cache with all that the others share.
+    ``sources`` holds one for each stack, or none at all. ``progress`` is called from other threads with the index of the
+    stack and ``started``, ``waiting`` (another run builds it) or ``done`` with the environment. The first is built alone,
+    as it fills uv's cache with all that the others share.
     """
 
     def one(index: int) -> Environment:
         progress(index, "started", None)
         built = build(
             locked[index], folder=folder, installer=installer, gpu=gpu, framework=framework,
+            source=sources[index] if sources else None,
             waiting=lambda: progress(index, "waiting", None),
         )  # fmt: skip
         progress(index, "done", built)
@@ -116,12 +138,19 @@ def interpreter(place: Path) -> Path:
     return place / "bin" / "python"
 
 
-def _make(place: Path, locked: LockedStack, installer: Installer, gpu: bool) -> _Marker | Failed:
+def _place(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
+    return folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
+
+
+def _make(place: Path, locked: LockedStack, installer: Installer, gpu: bool, source: Source | None) -> _Marker | Failed:
     began = time.monotonic()
     version = torch_version(locked.requirements)
     cpu_torch = installer.cpu_torch(version, locked.stack.python) if version and not gpu else None
-    lines = recipe(locked.requirements, gpu=gpu, cpu_torch=cpu_torch)
+    pins = without(locked.requirements, source.package) if source else locked.requirements
+    lines = recipe(pins, gpu=gpu, cpu_torch=cpu_torch)
     failed = installer.create(place, locked.stack.python) or installer.install(interpreter(place), lines.requirements)
+    if failed is None and source is not None:
+        failed = _from_source(place, installer, source)
     if failed is not None:
         return failed
     marker = _Marker(lock_sha256=locked.sha256, torch=lines.torch, build_s=round(time.monotonic() - began, 3))
@@ -129,6 +158,14 @@ def _make(place: Path, locked: LockedStack, installer: Installer, gpu: bool) -> 
     temporary.write_bytes(msgspec.json.encode(marker))
     temporary.replace(place / _MARKER)
     return marker
+
+
+def _from_source(place: Path, installer: Installer, source: Source) -> Failed | None:
+    """Builds in the environment's own folder, and leaves nothing of the source there: what is measured is installed."""
+    with tempfile.TemporaryDirectory(prefix="source-", dir=place) as scratch:
+        folder = Path(scratch) / source.package
+        source.unpack(folder)
+        return installer.install_source(interpreter(place), folder)
 
 
 def _whole(place: Path, locked: LockedStack) -> _Marker | None:
@@ -141,7 +178,7 @@ def _whole(place: Path, locked: LockedStack) -> _Marker | None:
 
 
 def _describe(place: Path, locked: LockedStack, marker: _Marker, framework: str) -> Environment:
-    packages = _site_packages(place)
+    packages = site_packages(place)
     found = importlib.metadata.distributions(path=[str(packages)])
     installed = {re.sub(r"[-_.]+", "-", dist.metadata["Name"]).lower(): dist.version for dist in found}
     return Environment(
@@ -154,7 +191,8 @@ def _describe(place: Path, locked: LockedStack, marker: _Marker, framework: str)
     )
 
 
-def _site_packages(place: Path) -> Path:
+def site_packages(place: Path) -> Path:
+    """Where the environment in ``place`` keeps what is installed."""
     return next((place / "lib").glob("python*/site-packages"))
 
 
@@ -163,19 +201,26 @@ def code_sha256(packages: Path, distribution: str) -> str:
 
     Empty where the distribution is not installed. Its RECORD says which files are its own.
     """
-    name = re.sub(r"[-_.]+", "_", distribution).lower()
-    record = next(
-        (r for r in packages.glob("*.dist-info/RECORD") if r.parent.name.lower().startswith(f"{name}-")), None
-    )
-    if record is None:
+    files = sorted(name for name in own_files(packages, distribution) if name.endswith(".py"))
+    if not files:
         return ""
-    with record.open(encoding="utf-8", newline="") as lines:
-        files = sorted(row[0] for row in csv.reader(lines) if row and row[0].endswith(".py"))
     total = hashlib.sha256()
     for file in files:
         with contextlib.suppress(FileNotFoundError):
             total.update(file.encode() + b"\0" + hashlib.sha256((packages / file).read_bytes()).digest())
     return total.hexdigest()
+
+
+def own_files(packages: Path, distribution: str) -> tuple[str, ...]:
+    """What a distribution has installed, relative to ``packages``; empty where it is not installed."""
+    name = re.sub(r"[-_.]+", "_", distribution).lower()
+    record = next(
+        (r for r in packages.glob("*.dist-info/RECORD") if r.parent.name.lower().startswith(f"{name}-")), None
+    )
+    if record is None:
+        return ()
+    with record.open(encoding="utf-8", newline="") as lines:
+        return tuple(row[0] for row in csv.reader(lines) if row)
 
 
 @contextlib.contextmanager

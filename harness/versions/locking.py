@@ -56,19 +56,25 @@ def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
     return tuple(sorted((*pins, *tools, *extras)))
 
 
+def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedStack | None:
+    """The stack with everything pinned, where that was resolved before: from the committed locks, else from ``cache``."""
+    requirements = wanted(stack, tools)
+    for file in (FOLDER / file_name(stack), _cached(stack, cache, requirements)):
+        pins = read(file, requirements)
+        if pins is not None:
+            return _locked(stack, pins)
+    return None
+
+
 def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | Failed:
     """The stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
 
     Failed where no set of releases satisfies the stack's requirements: that is a result of the stack.
     """
+    if (there := known(stack, cache=cache, tools=tools)) is not None:
+        return there
     requirements = wanted(stack, tools)
-    base = BASE.read_text(encoding="utf-8") if BASE.exists() else ""
-    key = hashlib.sha256("\n".join((*requirements, OLDEST_PYTHON, base)).encode()).hexdigest()[:12]
-    cached = cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
-    for file in (FOLDER / file_name(stack), cached):
-        pins = read(file, requirements)
-        if pins is not None:
-            return _locked(stack, pins)
+    base, cached = _base(), _cached(stack, cache, requirements)
     resolved = resolve(requirements, base=base, compile=compile, python=stack.python)
     if isinstance(resolved, Failed):
         return resolved
@@ -145,6 +151,15 @@ def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
     temporary = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.write_text(_header(requirements) + "\n".join(pins) + "\n", encoding="utf-8")
     temporary.replace(file)
+
+
+def _base() -> str:
+    return BASE.read_text(encoding="utf-8") if BASE.exists() else ""
+
+
+def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
+    key = hashlib.sha256("\n".join((*requirements, OLDEST_PYTHON, _base())).encode()).hexdigest()[:12]
+    return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
 
 
 def _header(requirements: Sequence[str]) -> str:

@@ -14,14 +14,26 @@ ROOT = Path(__file__).parents[2]
 HARNESS = ROOT / "harness"
 
 VALUES = {"model", "errors", "thresholds", "collecting"}
-STATIONS = {"config", "versions", "envs", "matrix", "launch", "store", "compare", "attribution", "gpus", "fit"}
+STATIONS = {
+    "config",
+    "versions",
+    "envs",
+    "matrix",
+    "launch",
+    "store",
+    "compare",
+    "attribution",
+    "gpus",
+    "fit",
+    "bisection",
+}
 REPORTS = {"report"}
-JOINTS = {"pipeline", "measuring", "places"}
+JOINTS = {"pipeline", "measuring", "places", "bisecting"}
 #: What a person starts.
 ENTRIES = {"cli", "__main__", "update_pins", "bench"}
 
 #: Stations that stand on others by their nature: a report reports a comparison or a fit, and a fit is about cards.
-MAY_IMPORT = {"report": {"compare", "fit", "gpus"}, "fit": {"gpus"}}
+MAY_IMPORT = {"report": {"compare", "fit", "gpus", "bisection"}, "fit": {"gpus"}}
 
 #: Modules of the probe that the host imports: standard library, made for both sides.
 BORDER = {"harness.probe.wire", "harness.probe.scenario", "harness.probe.surroundings", "harness.probe.faults"}

@@ -1,0 +1,117 @@
+"""``bisect``: which release, and which commit, made the difference?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness import pipeline, places
+from harness.bisecting import between, job, timed
+from harness.bisecting.bench import Bench
+from harness.bisecting.job import Asked
+from harness.cli import options
+from harness.cli.output import write_file
+from harness.cli.progress import Progress
+from harness.cli.workload import one_cell
+from harness.compare import questions
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from harness.measuring import only_run
+from harness.model import Answer
+from harness.report import bisect_report
+from harness.store import Store
+
+
+@click.command("bisect")
+@click.argument("span", required=False, metavar="[FIRST..LAST]")
+@click.option("--good", metavar="VERSION", help="A version that is good, e.g. 0.15.0; with --repository also a commit.")
+@click.option("--bad", metavar="VERSION", help="A version that is bad, e.g. 0.16.4.")
+@options.workload_options
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="The question: backward.device_retained_bytes, parameter_error, step_time_s, outcome, configuration:KEY, ... "
+    "Default: what is worst in --bad, compared with --good.",
+)
+@click.option("--fixed", is_flag=True, help="Find the first that is good again; --bad is the older one then.")
+@click.option("--all", "every", is_flag=True, help="Find every change: asks every version between the ends.")
+@click.option("--repository", metavar="URL|PATH", help="Go on to the commit, in this clone of the framework.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=timed.AT_ONCE),
+    default=timed.MOST_ROUNDS,
+    show_default=True,
+    metavar="N",
+    help="Timed rounds of one version, at most, for --metric step_time_s.",
+)
+@options.axis_options
+@options.results_option
+@click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
+def command(span: str | None, **given: Any) -> int:
+    """Find the first bad release between a good and a bad one, then the commit, by measuring as few as possible.
+
+    FIRST..LAST in place of --good and --bad says nothing about the ends: where they agree, a fault that came and went
+    between them is looked for. Stored results are used before anything is run, and an interrupted search goes on.
+
+    \b
+    Examples:
+      bisect --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --good 0.15.0 --bad 0.16.4
+      bisect --scenario llama_zero3_backward --bad 0.16.4 --good 0.16.9 --fixed --metric backward.device_retained_bytes
+      bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
+      bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
+      bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
+
+    \b
+    Exit codes: 0 found (or nothing there to be found), 2 the ends are no ends of a search (swapped, equal, not
+    differing, not in the list), 3 the harness failed, 4 it cannot be decided: what is left is printed.
+    """
+    settings = options.load_settings(results=given["results"])
+    package = given["package"] or places.varied_package(settings)
+    question = questions.parse(given["metric"]) if given["metric"] else None
+    if question is not None and question.is_timed and given["every"]:
+        raise UsageError("--all and step time", where="bisect", hint="ask for host_calls, which are exact")
+    settings = between.with_fixed(settings, package, options.fixed_of(given), given["stack"])
+    first, last = _ends(span, given)
+    installer = pipeline.new_installer(settings)
+    asked = Asked(
+        package=package,
+        first=first,
+        last=last,
+        question=question,
+        to=Answer.GOOD if given["fixed"] else Answer.BAD,
+        every=given["every"],
+        is_span=span is not None,
+        repository=given["repository"],
+        most_rounds=given["rounds"],
+    )
+    what = job.listed(asked, settings, installer)
+    cell = one_cell(settings, what.versions[0].stack, given)
+    store = Store(settings.results)
+    store.check_writable()
+    with Progress(brief=True) as progress, only_run(Path(settings.environments)):
+        bench = Bench(settings, cell, installer, store, progress)
+        found = job.bisect(asked, what, bench)
+    code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
+    if given["json_file"]:
+        write_file(given["json_file"], bisect_report.as_json(found, code))
+    if given["json_file"] != "-":
+        click.echo(bisect_report.text(found), nl=False)
+    return code
+
+
+def _ends(span: str | None, given: dict[str, Any]) -> tuple[str, str]:
+    """The older and the newer end, as they were written. Raises UsageError."""
+    good, bad = given["good"], given["bad"]
+    hint = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
+    if span is not None:
+        first, dots, last = span.partition("..")
+        if good or bad or not (first and dots and last):
+            raise UsageError(f"not a span of versions: {span}", where="bisect", hint=hint)
+    elif not good or not bad:
+        raise UsageError(f"no {'--bad' if good else '--good'} version", where="bisect", hint=hint)
+    else:
+        first, last = (bad, good) if given["fixed"] else (good, bad)
+    if first == last:
+        raise UsageError(f"both ends are {first}", where="bisect", hint="name two versions")
+    return first, last

@@ -1,0 +1,85 @@
+"""``bisect-step``: one step of git's own bisection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness import config, pipeline, places
+from harness.bisecting import between, walk
+from harness.bisecting.bench import Bench
+from harness.bisecting.exact import ExactAsker
+from harness.bisecting.search import Asker, Search
+from harness.bisecting.timed import TimedAsker
+from harness.cli import options
+from harness.cli.progress import Progress
+from harness.cli.workload import one_cell
+from harness.compare import questions
+from harness.errors import UsageError
+from harness.measuring import only_run
+from harness.model import Answer
+from harness.store import Store
+
+#: As `git bisect run` reads them.
+GOOD, BAD, CANNOT_TELL = 0, 1, 125
+
+
+@click.command("bisect-step")
+@click.option("--good", required=True, metavar="VERSION", help="A release that is good, e.g. 0.15.4.")
+@click.option("--bad", required=True, metavar="VERSION", help="A release that is bad, e.g. 0.16.0.")
+@options.workload_options
+@click.option("--metric", metavar="NAME", help="The question, as of `bisect`.")
+@click.option("--fixed", is_flag=True, help="The other way round: 0 while it is bad, 1 once it is good.")
+@click.option(
+    "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is asked."
+)
+@click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, where that is not the clone.")
+@options.axis_options
+@options.results_option
+def command(**given: Any) -> int:
+    """Build the commit that is checked out, measure it, and exit as `git bisect run` wants it.
+
+    A commit is good or bad as one release or another is; those two are measured once and then stored. Changes that are
+    not committed are not seen.
+
+    \b
+    Examples:
+      git bisect start v0.16.0 v0.15.4
+      git bisect run dsregress bisect-step --project ~/dsregress --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward
+
+    \b
+    Exit codes: 0 good, 1 bad, 125 cannot tell (it does not install, does not import, ends elsewhere), 128 the call is
+    wrong or the harness failed, which ends git's bisection.
+    """
+    settings = config.load({"results": given["results"]}, start=Path(given["project"]) if given["project"] else None)
+    package = given["package"] or places.varied_package(settings)
+    question = questions.parse(given["metric"]) if given["metric"] else None
+    settings = between.with_fixed(settings, package, options.fixed_of(given), given["stack"])
+    installer = pipeline.new_installer(settings)
+    ends = [between.one_release(package, given[end], installer) for end in ("good", "bad")]
+    if ends[0] == ends[1]:
+        raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
+    older, newer = sorted(ends, key=between.in_order)
+    repository = between.open_repository(given["repository"], settings)
+    releases = between.released(settings, installer, package, older, newer)
+    good, bad = releases[0 if ends[0] == older else -1], releases[0 if ends[1] == older else -1]
+    commit = between.one_commit(repository, package, repository.head(), good.name, releases[-1].stack)
+    search = Search(
+        kind="commits", package=package, versions=(good, commit, bad), question=question, to=Answer.BAD
+    )  # fmt: skip
+    cell = one_cell(settings, good.stack, given)
+    store = Store(settings.results)
+    store.check_writable()
+    with Progress(brief=True) as progress, only_run(Path(settings.environments)):
+        bench = Bench(settings, cell, installer, store, progress)
+        is_timed = question is not None and question.is_timed
+        asker: Asker = TimedAsker(search, bench) if is_timed else ExactAsker(search, bench)
+        course = walk.run(search, asker, bench)
+    probe = course.probes[1]
+    assert probe.answer is not None
+    click.echo(f"{probe.name} ({probe.about}): {probe.answer.value}, {course.metric}: {probe.text}")
+    if probe.answer is Answer.UNKNOWN:
+        return CANNOT_TELL
+    return BAD if (probe.answer is Answer.BAD) != given["fixed"] else GOOD

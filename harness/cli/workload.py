@@ -1,0 +1,38 @@
+"""Options that name exactly one workload, and the cell that they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness import matrix, pipeline
+from harness.config import Settings
+from harness.envs import hardware
+from harness.errors import UsageError
+from harness.matrix import Selection
+from harness.model import Cell, Stack
+
+#: Where it runs if nobody says: the real thing at a small size, else what simulates it.
+_DEVICES = ("cpu", "sim", "cuda")
+
+
+def one_cell(settings: Settings, stack: Stack, given: dict[str, Any]) -> Cell:
+    """The cell of one stack. Raises UsageError where the options mean no workload, several, or one that cannot be run."""
+    scenarios = pipeline.load_scenarios(settings)
+    name = given["scenario"]
+    device = given["device"]
+    if device is None and name in scenarios:
+        device = next((one for one in _DEVICES if one in scenarios[name].devices), None)
+    found = matrix.build(
+        (stack,),
+        scenarios,
+        Selection(scenarios=(name,), variants=(given["variant"],), devices=(device or matrix.AUTO,)),
+        (),
+        hardware.detect(),
+    )
+    if len(found.cells) > 1:
+        names = ", ".join(cell.workload for cell in found.cells[:6])
+        raise UsageError(f"that means {len(found.cells)} workloads: {names}", hint="name one")
+    if not found.cells:
+        skipped = found.skipped[0]
+        raise UsageError(f"{skipped.workload}: {skipped.reason}", hint="take another --device")
+    return found.cells[0]

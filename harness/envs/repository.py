@@ -1,0 +1,176 @@
+"""A framework's git repository, near or far: which commits lie between two releases, and what one of them holds.
+
+A local clone is only read: nothing is checked out in it, no ref is made. A URL is cloned once, without the contents of
+files that nobody asks for, and fetched again when a commit is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import EnvironmentUnavailable, UsageError
+
+_COMMAND_S = 1800.0
+_URL = re.compile(r"[a-z+]+://|[\w.-]+@[\w.-]+:")
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit."""
+
+    sha: str
+    date: str  #: of the committer, ISO 8601 with its zone
+    subject: str
+
+    @property
+    def short(self) -> str:
+        return self.sha[:12]
+
+
+class Repository:
+    """See the module. Raises UsageError for what is no repository, EnvironmentUnavailable where git or a URL fails."""
+
+    def __init__(self, place: str, *, cache: Path, environment: Mapping[str, str]) -> None:
+        self.place = place
+        # Without these, git would take an unpacked commit for a part of the repository that the harness lies in, or ask
+        # a person for a password.
+        self._environment = {**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        self._is_far = bool(_URL.match(place)) and not Path(place).exists()
+        if self._is_far:
+            self._folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
+        else:
+            self._folder = Path(place).expanduser().resolve()
+
+    def open(self) -> None:
+        """Find the repository; clone a URL that was not cloned yet."""
+        if self._is_far:
+            if (self._folder / "HEAD").exists():
+                return
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = self._folder.with_name(f"{self._folder.name}.unfinished")
+            self._far("clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished))
+            unfinished.rename(self._folder)
+        elif not self._folder.is_dir() or self._ask("rev-parse", "--git-dir") is None:
+            raise UsageError("is no git repository", where=self.place, hint="--repository takes a clone or a URL")
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit that a name (a tag, a branch, a hash) means; None where there is none."""
+        line = self._ask("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
+        if line is None and self._is_far:
+            self._far(
+                "--git-dir", str(self._folder), "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*"
+            )
+            line = self._ask("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
+        return _commit(line.strip()) if line else None
+
+    def release(self, package: str, version: str) -> Commit:
+        """The commit of a release's tag, by the names that tags have: ``v1.2``, ``1.2``, ``package-1.2``. Or, where
+        ``version`` is none, of whatever it names. Raises UsageError."""
+        names = [f"{kind}{version}" for kind in ("refs/tags/v", "refs/tags/", f"refs/tags/{package}-", "")]
+        for name in names:
+            if (found := self._ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) is not None:
+                commit = self.commit(found.strip())
+                if commit is not None:
+                    return commit
+        raise UsageError(
+            f"has neither a tag v{version} or {version} nor a commit of that name",
+            where=self.place,
+            hint="git fetch --tags may help",
+        )
+
+    def between(self, old: Commit, new: Commit) -> tuple[Commit, ...]:
+        """From ``old`` to ``new``, both included, oldest first: the first parents, so that a merged branch is one step.
+
+        Where ``old`` is no ancestor of ``new`` (release branches), from the last commit that they share. Raises UsageError
+        where they share none, or where ``new`` is the older one.
+        """
+        base = self._ask("merge-base", old.sha, new.sha)
+        if base is None:
+            raise UsageError(
+                f"{old.short} and {new.short} share no history", where=self.place, hint="take another clone"
+            )
+        start = self.commit(base.strip())
+        if start is None or start.sha == new.sha:
+            raise UsageError(f"{new.short} is not newer than {old.short}", where=self.place, hint="check its tags")
+        text = self._ask(
+            "log", "--reverse", "--first-parent", "--format=%H%x09%cI%x09%s", f"{start.sha}..{new.sha}", "--"
+        )
+        return (start, *(_commit(line) for line in (text or "").splitlines() if line))
+
+    def unpack(self, commit: Commit, folder: Path) -> None:
+        """Write the files of a commit into an empty folder."""
+        done = self._run("archive", "--format=tar", commit.sha)
+        if done.returncode != 0:
+            raise self._failed(done, "cannot be unpacked")
+        folder.mkdir(parents=True)
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            archive.extractall(folder, filter="data")
+
+    def changed_files(self, old: Commit, new: Commit) -> tuple[str, ...]:
+        """What ``git diff --stat`` says of a change, without its graph: ``+12 -3 deepspeed/runtime/zero/stage3.py``."""
+        lines = []
+        for line in (self._ask("diff", "--numstat", "--no-renames", old.sha, new.sha) or "").splitlines():
+            added, removed, file = line.split("\t", 2)
+            lines.append(f"binary {file}" if added == "-" else f"+{added} -{removed} {file}")
+        return tuple(lines)
+
+    def head(self) -> Commit:
+        """What is checked out. Raises UsageError."""
+        found = self.commit("HEAD")
+        if found is None:
+            raise UsageError("has no commit", where=self.place, hint="run it in a clone of the framework")
+        return found
+
+    def newest_tag(self, commit: Commit) -> str:
+        """The name of the newest tag at or before a commit that looks like a release; empty where there is none."""
+        for pattern in ("v[0-9]*", "[0-9]*"):
+            found = self._ask("describe", "--tags", "--abbrev=0", f"--match={pattern}", commit.sha)
+            if found is not None:
+                return found.strip().removeprefix("v")
+        return ""
+
+    def _ask(self, *arguments: str) -> str | None:
+        done = self._run(*arguments)
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+    def _far(self, *arguments: str) -> None:
+        done = _git(arguments, self._environment)
+        if done.returncode != 0:
+            raise self._failed(done, "cannot be fetched")
+
+    def _failed(self, done: subprocess.CompletedProcess[bytes], what: str) -> EnvironmentUnavailable:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = said[-1] if said else "git said nothing"
+        return EnvironmentUnavailable(f"{what}: {reason}", where=self.place, hint="a local clone needs no network")
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return _git(("-C", str(self._folder), *arguments), self._environment)
+
+
+def _git(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    # git run by `git bisect run` is told where the repository is, which would be that of every git below it.
+    own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
+    try:
+        return subprocess.run(
+            ["git", *arguments], env=own, capture_output=True, stdin=subprocess.DEVNULL, timeout=_COMMAND_S, check=False
+        )
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"cannot be started: {error.strerror}", where="git", hint="install git; bisecting commits needs it"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise EnvironmentUnavailable(
+            f"gave no end in {_COMMAND_S:.0f} s", where="git", hint="a local clone needs no network"
+        ) from None
+
+
+def _commit(line: str) -> Commit:
+    sha, date, subject = line.split("\t", 2)
+    return Commit(sha=sha, date=date, subject=subject)
