@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from harness.probe import alignment
 from harness.probe.workload import Workload, batch
 
 #: The tensors of one micro-batch of one rank, by name. Functions of a seed: every stack sees the same.
@@ -120,6 +121,9 @@ OBJECTIVES = {
     "two_backwards": Objective((next_token, next_token_reversed)),
     "several_outputs": Objective((of_several_outputs,)),
     "no_head": Objective((without_the_head,)),
+    "policy_gradient": Objective((alignment.policy_gradient,), alignment.samples),
+    "group_policy_gradient": Objective((alignment.group_policy_gradient,), alignment.group_samples),
+    "preference": Objective((alignment.preference,), alignment.pairs),
 }
 
 

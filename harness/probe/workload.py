@@ -37,6 +37,9 @@ class Workload:
     weight_decay: float = 0.1
     learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
+    prompt_length: int = 0  #: tokens at the start of each sequence that no loss is about (`harness.probe.alignment`)
+    samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
+    packed: bool = False  #: the sequences of a micro-batch end to end in one row
     frozen: str = ""  #: parameters with this in their names are not trained
     lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.lora`)
     lora_alpha: int = 32
@@ -71,9 +74,7 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     gives each the value that `weight` makes of its name."""
     import transformers
 
-    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
-    keyword = "dtype" if release >= (4, 56) else "torch_dtype"
-    model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **{keyword: dtype})
+    model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **of_type(dtype))
     model.train()
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"
@@ -87,6 +88,14 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
             if work.frozen in name:
                 parameter.requires_grad_(False)
     return model
+
+
+def of_type(dtype: torch.dtype) -> dict[str, Any]:
+    """The keyword by which transformers' ``from_config`` is told a dtype; releases differ in its name."""
+    import transformers
+
+    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    return {"dtype" if release >= (4, 56) else "torch_dtype": dtype}
 
 
 def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:

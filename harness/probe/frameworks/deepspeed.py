@@ -38,6 +38,8 @@ class Sharding:
     reduce_scatter: bool | None = None
     round_robin_gradients: bool | None = None
     gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
+    load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
+    compile_backend: str = "none"  #: of torch.compile
     loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
 
 
@@ -194,7 +196,30 @@ def start(
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
-    if work.dtype == "fp16" and device == "cpu":
+    alone = join(parameters, device)
+    model_config = workload.configuration(work, shape)
+    settings = config(parameters, model_config.hidden_size)
+    with measured():
+        with zero_init(settings, shard):
+            model = workload.build(work, model_config, work.torch_dtype)
+        if shard.load_on_device:
+            model = model.to({"sim": "meta"}.get(device, device))
+        if not alone:
+            fill(model)
+        groups = workload.parameter_groups(work, model)
+        optimizer = workload.optimizer(work, groups)
+        schedule = workload.scheduler(work, optimizer)
+        engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, lr_scheduler=schedule, config=settings)
+        compiled(engine, shard, device)
+    torch.manual_seed(0)
+    return DeepSpeedTraining(work, engine, model_config, device, alone)
+
+
+def join(parameters: Mapping[str, Any], device: str) -> bool:
+    """Meets the other ranks, and tells whether this one stands for all of them."""
+    import deepspeed
+
+    if parameters.get("dtype") == "fp16" and device == "cpu":
         _allow_fp16()
     alone = _one_of_many(parameters, device)
     if alone:  # in a process group already
@@ -204,22 +229,22 @@ def start(
             dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
             init_method=os.environ["DSREGRESS_RENDEZVOUS"],
             rank=int(os.environ["RANK"]),
-            world_size=work.world_size,
+            world_size=int(parameters["world_size"]),
             verbose=False,
         )
-    model_config = workload.configuration(work, shape)
-    settings = config(parameters, model_config.hidden_size)
-    with measured():
-        with _zero_init(settings, shard):
-            model = workload.build(work, model_config, work.torch_dtype)
-        if not alone:
-            fill(model)
-        groups = workload.parameter_groups(work, model)
-        optimizer = workload.optimizer(work, groups)
-        schedule = workload.scheduler(work, optimizer)
-        engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, lr_scheduler=schedule, config=settings)
-    torch.manual_seed(0)
-    return DeepSpeedTraining(work, engine, model_config, device, alone)
+    return alone
+
+
+def compiled(engine: Any, shard: Sharding, device: str) -> None:
+    """torch.compile by DeepSpeed's own door, where the scenario asks for it. Raises SimulationError in ``sim``: what a
+    compiler makes of the operators is not known before it has seen them."""
+    if shard.compile_backend == "none":
+        return
+    if device == "sim":
+        from harness.probe.sim.errors import SimulationError
+
+        raise SimulationError("torch.compile cannot be simulated: it replaces the operators; run it on cpu or cuda")
+    engine.compile(backend=shard.compile_backend)
 
 
 def _allow_fp16() -> None:
@@ -231,7 +256,7 @@ def _allow_fp16() -> None:
 
 
 @contextlib.contextmanager
-def _zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
+def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
     """While this is entered transformers builds models under zero.Init, as it does for everyone who trains with it."""
     if not (shard.zero_stage == 3 and shard.zero_init):
         yield
@@ -245,7 +270,7 @@ def _zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
         integration.unset_hf_deepspeed_config()
 
 
-def fill(model: Any) -> None:
+def fill(model: Any, weights_of: str = "") -> None:
     """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
     import torch
 
@@ -254,7 +279,7 @@ def fill(model: Any) -> None:
     for name, parameter in model.named_parameters():
         with _gathered(parameter, modifier_rank=0), torch.no_grad():
             if parameter.numel():
-                parameter.copy_(weight(name, tuple(parameter.shape)))
+                parameter.copy_(weight(weights_of + name, tuple(parameter.shape)))
 
 
 def _gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None = None) -> Any:
@@ -361,9 +386,7 @@ class DeepSpeedTraining:
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any] | None:
-        if self._alone:
-            return None
-        return whole_parameters(self._engine.module)
+        return None if self._alone else whole_parameters(self._engine.module)
 
     def configuration(self) -> dict[str, Any]:
         return configuration(self._engine, self._model_config)

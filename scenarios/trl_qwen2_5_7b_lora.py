@@ -1,0 +1,47 @@
+"""TRL#3172: GRPO of Qwen2.5-7B with LoRA under ZeRO-3 on one node of 8 H100-80G, 4 of which serve generation.
+
+Reported: out of memory with num_processes 8; remedies named there: 4 processes, gradient checkpointing, separate GPUs for
+serving and training. The script loaded the model with ``.to("cuda")`` on every rank before the trainer existed: each rank
+held a whole copy first (``zero_init`` false, ``load_on_device`` true). accelerate's YAML writes the DeepSpeed
+configuration, with DeepSpeed's own defaults for all sizes.
+
+Not known in public, and chosen: lengths of 512 + 256 tokens and 8 samples per device, TRL's defaults of that day. TRL's
+own trainer is no small dependency: its loss is the project's (`harness.probe.alignment.group_policy_gradient`), with the
+reference taken from the same model with its adapters disabled, and logits for the answers only.
+"""
+
+from harness.probe.scenario import Scenario, grid, one_by_one
+
+SCENARIO = Scenario(
+    version=1,
+    summary="TRL, GRPO: Qwen2.5-7B with LoRA, ZeRO-3 as accelerate configures it, 8 ranks",
+    framework="harness.probe.frameworks.deepspeed",
+    parameters={
+        "model": "qwen2.5-7b", "objective": "group_policy_gradient", "gpu": "H100-80G", "world_size": 8, "dtype": "bf16",
+        "prompt_length": 512, "sequence_length": 768, "samples_per_prompt": 8, "micro_batch_size": 8,
+        "gradient_accumulation_steps": 1, "attention": "sdpa", "gradient_checkpointing": "none", "gradient_clipping": 1.0,
+        "lora_rank": 16, "lora_alpha": 32, "lora_dropout": 0.05,
+        "lora_targets": "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj", "lora_modules_to_save": "",
+        "integration": "accelerate", "zero_stage": 3, "zero_init": False, "load_on_device": True,
+        "offload_optimizer": False, "offload_param": False, "persistence_threshold": None, "max_live_parameters": None,
+        "max_reuse_distance": None, "reduce_bucket_size": None, "expandable_segments": False,
+    },
+    devices={
+        "sim": {},
+        # Without dropout, which is random: then there is a truth to compare with.
+        "cpu": {"model": "qwen2-tiny", "world_size": 2, "prompt_length": 24, "sequence_length": 48, "micro_batch_size": 2,
+                "samples_per_prompt": 2, "lora_rank": 4, "lora_dropout": 0.0, "reduce_bucket_size": 40_000,
+                "persistence_threshold": 0, "max_live_parameters": 30_000, "max_reuse_distance": 30_000},
+        "cuda": {},
+    },
+    variants=(
+        {},
+        *one_by_one(
+            world_size=(4,),
+            gradient_checkpointing=("reentrant", "non_reentrant"),
+            lora_modules_to_save=("lm_head",),
+            expandable_segments=(True,),
+        ),
+        *grid(zero_init=(True,), load_on_device=(False,), gradient_checkpointing=("none", "non_reentrant")),
+    ),
+)  # fmt: skip
