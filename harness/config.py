@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.containers import Containers
 from harness.errors import UsageError
 from harness.thresholds import Thresholds
 
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
     stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
     thresholds: Thresholds = Thresholds()
+    docker: Containers = Containers()
 
 
 def load(

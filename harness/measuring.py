@@ -177,6 +177,7 @@ class _Bench:
             code_sha256=environment.code_sha256,
             probe_sha256=self._executor.probe_sha256(),
             hardware=self._hardware,
+            image=environment.image,
         )
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
@@ -256,6 +257,7 @@ class _Bench:
             outcome=ended.outcome,
             record=ended.record,
             detail_sha256=detail_hashes(ended.detail) if ended.detail is not None else {},
+            image=environment.image,
         )
         self._store.write(result, ended.detail, ended.benchmark)
         return result

@@ -47,6 +47,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     stack: Stack
     lock_sha256: str
     python: str = ""  #: path of its interpreter; empty when it could not be built
+    image: str = ""  #: id of the image that holds it (``sha256:...``); empty where it is a folder
     installed: dict[str, str] = {}  #: distribution -> version, everything
     code_sha256: str = ""  #: of the installed code of the framework under test
     failure: Failed | None = None
@@ -139,6 +140,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     record: RunRecord | None = None  #: without its ``detail``, which the store keeps apart
     detail_sha256: dict[str, str] = {}  #: part of the detail -> hash, so that equal parts need not be read
+    image: str = ""  #: id of the container image that it ran in; empty where it ran in none
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

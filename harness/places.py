@@ -13,9 +13,11 @@ from typing import Protocol
 
 from harness.config import Settings, child_environment
 from harness.envs import hardware, venv
+from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
 from harness.errors import UsageError
 from harness.launch.contract import Executor
+from harness.launch.docker import DockerExecutor
 from harness.launch.local import LocalExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
 
@@ -79,4 +81,28 @@ def _local(settings: Settings, installer: Installer) -> Place:
     return Place(executor=executor, build=build, hardware=hardware.detect)
 
 
-_PLACES: dict[str, Callable[[Settings, Installer], Place]] = {"local": _local}
+def _docker(settings: Settings, installer: Installer) -> Place:
+    """An image per stack and a container per server, by the engine on this machine."""
+    builder = ImageBuilder(
+        folder=Path(settings.environments),
+        installer=installer,
+        limits=settings.docker,
+        framework=varied_package(settings),
+        gpu=hardware.has_gpu(),
+    )
+    executor = DockerExecutor(
+        folder=settings.environments,
+        scenarios=settings.scenarios,
+        variables=child_environment(),
+        timeout_s=settings.timeout_s,
+        limits=settings.docker,
+    )
+
+    def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
+        executor.sweep()
+        return builder.build_all(locked, progress)
+
+    return Place(executor=executor, build=build, hardware=builder.hardware)
+
+
+_PLACES: dict[str, Callable[[Settings, Installer], Place]] = {"local": _local, "docker": _docker}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from harness import config
 from harness.config import Settings
@@ -111,7 +112,11 @@ def load_settings(**overrides: Any) -> Settings:
     fail_on = overrides.pop("fail_on", None)
     if fail_on is not None:
         overrides["fail_on"] = [] if fail_on == "none" else [word.strip() for word in fail_on.split(",")]
-    return config.load(overrides)
+    base = overrides.pop("image_base", None)
+    settings = config.load(overrides)
+    if base is not None:
+        settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=base))
+    return settings
 
 
 def versions_of(given: dict[str, Any]) -> dict[str, str]:

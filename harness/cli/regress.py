@@ -23,7 +23,8 @@ from harness.store import Store
 @click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="Longest silence of a cell.")
 @click.option("--fresh", is_flag=True, help="Measure everything again, whatever is stored.")
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
-@click.option("--executor", metavar="local", help="Where cells run.")
+@click.option("--executor", metavar="local|docker", help="Where cells run: in environments here, or in containers.")
+@click.option("--image-base", metavar="IMAGE", help="With docker: base of the stacks' images, e.g. python:3.11-slim.")
 @options.results_option
 @options.report_options
 def command(**given: Any) -> int:
@@ -47,6 +48,7 @@ def command(**given: Any) -> int:
         timeout_s=given["timeout_s"],
         results=given["results"],
         executor=given["executor"],
+        image_base=given["image_base"],
         fail_on=given["fail_on"],
     )
     choice = pipeline.Choice(

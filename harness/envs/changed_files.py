@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from harness.envs.venv import own_files, site_packages
+from harness.envs.inside import own_files
+from harness.envs.venv import site_packages
 from harness.model import Environment
 
 

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import csv
 import dataclasses
 import fcntl
-import hashlib
-import importlib.metadata
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -24,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.envs import inside
 from harness.envs.installer import Installer
 from harness.envs.recipe import recipe, torch_version, without
 from harness.errors import EnvironmentUnavailable
@@ -72,7 +69,7 @@ def build(
     place = _place(locked, folder, gpu=gpu)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _held(place.with_name(f"{place.name}.lock"), waiting):
+        with held(place.with_name(f"{place.name}.lock"), waiting):
             marker = _whole(place, locked)
             if marker is None:
                 shutil.rmtree(place, ignore_errors=True)  # what a killed run left
@@ -179,14 +176,12 @@ def _whole(place: Path, locked: LockedStack) -> _Marker | None:
 
 def _describe(place: Path, locked: LockedStack, marker: _Marker, framework: str) -> Environment:
     packages = site_packages(place)
-    found = importlib.metadata.distributions(path=[str(packages)])
-    installed = {re.sub(r"[-_.]+", "-", dist.metadata["Name"]).lower(): dist.version for dist in found}
     return Environment(
         stack=locked.stack,
         lock_sha256=locked.sha256,
         python=str(interpreter(place)),
-        installed=dict(sorted(installed.items())),
-        code_sha256=code_sha256(packages, framework),
+        installed=inside.installed(packages),
+        code_sha256=inside.code_sha256(packages, framework),
         build_s=marker.build_s,
     )
 
@@ -196,35 +191,8 @@ def site_packages(place: Path) -> Path:
     return next((place / "lib").glob("python*/site-packages"))
 
 
-def code_sha256(packages: Path, distribution: str) -> str:
-    """Hash of the Python files of an installed distribution, as they are now: an edit in place changes it.
-
-    Empty where the distribution is not installed. Its RECORD says which files are its own.
-    """
-    files = sorted(name for name in own_files(packages, distribution) if name.endswith(".py"))
-    if not files:
-        return ""
-    total = hashlib.sha256()
-    for file in files:
-        with contextlib.suppress(FileNotFoundError):
-            total.update(file.encode() + b"\0" + hashlib.sha256((packages / file).read_bytes()).digest())
-    return total.hexdigest()
-
-
-def own_files(packages: Path, distribution: str) -> tuple[str, ...]:
-    """What a distribution has installed, relative to ``packages``; empty where it is not installed."""
-    name = re.sub(r"[-_.]+", "_", distribution).lower()
-    record = next(
-        (r for r in packages.glob("*.dist-info/RECORD") if r.parent.name.lower().startswith(f"{name}-")), None
-    )
-    if record is None:
-        return ()
-    with record.open(encoding="utf-8", newline="") as lines:
-        return tuple(row[0] for row in csv.reader(lines) if row)
-
-
 @contextlib.contextmanager
-def _held(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def held(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold a lock file; the kernel lets go of it when this process ends, however it ends."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -35,6 +35,32 @@ class Hung(Exception):
     """Nothing was heard in time."""
 
 
+class Lines:
+    """Bytes in, messages out: one JSON object a line. What is no JSON object is not from us, and skipped."""
+
+    def __init__(self) -> None:
+        self._read = bytearray()
+
+    def feed(self, more: bytes) -> None:
+        self._read += more
+
+    @property
+    def garbage(self) -> bool:
+        """Whether a line has become longer than any of ours."""
+        return len(self._read) > _LONGEST_LINE_BYTES and b"\n" not in self._read
+
+    def message(self) -> dict[str, Any] | None:
+        """The next message, None until there is a whole one."""
+        while (end := self._read.find(b"\n")) >= 0:
+            line = bytes(self._read[:end])
+            del self._read[: end + 1]
+            with contextlib.suppress(ValueError, RecursionError):
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    return message
+        return None
+
+
 class Conversation:
     """A child in a session (and so a process group) of its own."""
 
@@ -56,7 +82,7 @@ class Conversation:
         os.set_blocking(self._stdout.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._stdout, selectors.EVENT_READ)
-        self._read = bytearray()
+        self._lines = Lines()
         self._how = ""
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -67,10 +93,10 @@ class Conversation:
             raise Gone(self.kill(_GRACE_S)) from None
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next message. What is no JSON object is not from us, and skipped. Raises Gone, Hung."""
+        """The next message. Raises Gone, Hung."""
         deadline = time.monotonic() + timeout_s
         while True:
-            message = self._next_message()
+            message = self._lines.message()
             if message is not None:
                 return message
             left = deadline - time.monotonic()
@@ -95,7 +121,7 @@ class Conversation:
             by_itself = self._ends_within(grace_s)
             self.interrupt()  # before it is reaped: until then nobody else can get its number
             code = self._process.wait()
-            self._how = _how(code) if by_itself else "was killed by the harness"
+            self._how = how_it_ended(code) if by_itself else "was killed by the harness"
             self._selector.close()
             self._stdout.close()
         return self._how
@@ -120,23 +146,14 @@ class Conversation:
             return
         if not more:
             raise Gone(self.kill(_GRACE_S))
-        self._read += more
-        if len(self._read) > _LONGEST_LINE_BYTES and b"\n" not in self._read:
+        self._lines.feed(more)
+        if self._lines.garbage:
             self.kill()
             raise Gone("was killed for writing garbage")
 
-    def _next_message(self) -> dict[str, Any] | None:
-        while (end := self._read.find(b"\n")) >= 0:
-            line = bytes(self._read[:end])
-            del self._read[: end + 1]
-            with contextlib.suppress(ValueError, RecursionError):
-                message = json.loads(line)
-                if isinstance(message, dict):
-                    return message
-        return None
 
-
-def _how(code: int) -> str:
+def how_it_ended(code: int) -> str:
+    """Words for an exit code, negative where a signal ended it."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -52,9 +52,10 @@ def content_sha256(files: dict[str, bytes]) -> str:
 def stage(files: dict[str, bytes], parent: Path) -> Path:
     """The folder with these files below ``parent``, made unless it is there. Raises EnvironmentUnavailable."""
     folder = parent / content_sha256(files)[:12]
-    if folder.is_dir():
-        return folder
     try:
+        if folder.is_dir():
+            folder.chmod(0o755)  # in a container somebody else reads it
+            return folder
         parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=parent, prefix=".unfinished-"))
         try:
@@ -62,6 +63,7 @@ def stage(files: dict[str, bytes], parent: Path) -> Path:
                 file = unfinished / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
+            unfinished.chmod(0o755)
             os.rename(unfinished, folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -118,6 +118,7 @@ def _cell(cell: Measured, known: dict[bytes, dict[str, Any]]) -> dict[str, Any]:
         "session": result.session,
         "lock_sha256": result.lock_sha256,
         "code_sha256": result.code_sha256,
+        "image": result.image,
         "out_of_memory": isinstance(outcome, OutOfMemory),
     }
 

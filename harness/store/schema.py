@@ -3,7 +3,7 @@
 History of the schema
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
-                (see `harness.store.details`).
+                (see `harness.store.details`). Optional, and absent from older files: ``image``.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -53,6 +53,7 @@ class _Result1(msgspec.Struct, kw_only=True, gc=False):
     outcome: Outcome
     record: RunRecord | None = None
     detail_sha256: dict[str, str] = {}
+    image: str = ""
 
 
 _head = msgspec.json.Decoder(_Head)
@@ -106,7 +107,9 @@ def detail_hashes(detail: Detail) -> dict[str, str]:
     return {name: hashlib.sha256(part).hexdigest() for name, part in sorted(encode_parts(detail).items())}
 
 
-def content_key(cell: Cell, *, lock_sha256: str, code_sha256: str, probe_sha256: str, hardware: Hardware) -> str:
+def content_key(
+    cell: Cell, *, lock_sha256: str, code_sha256: str, probe_sha256: str, hardware: Hardware, image: str = ""
+) -> str:
     """What a result depends on, as a hash: two runs of one key measure the same thing.
 
     Memory counts in whole GiB, because kernels of the same machine differ in what they keep for themselves.
@@ -128,6 +131,8 @@ def content_key(cell: Cell, *, lock_sha256: str, code_sha256: str, probe_sha256:
             hardware.gpu_driver,
         ],
     }
+    if image:  # absent from the keys of all that ran in none
+        parts = {**parts, "image": image}
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()
 
 
@@ -139,6 +144,7 @@ def key_of(result: Result) -> str:
         code_sha256=result.code_sha256,
         probe_sha256=result.probe_sha256,
         hardware=result.hardware,
+        image=result.image,
     )
 
 
@@ -158,6 +164,7 @@ def _load_1(data: bytes) -> Result:
         outcome=raw.outcome,
         record=raw.record,
         detail_sha256=raw.detail_sha256,
+        image=raw.image,
     )
 
 

@@ -1,0 +1,342 @@
+"""Locked stack -> container image, built unless it is there.
+
+Two images per stack, from the Dockerfiles beside this module: ``dsregress-common:KEY`` holds all that the stack shares with
+its neighbours, ``dsregress:FRAMEWORK-KEY`` stands on it with one layer more, the framework under test. A key is the hash of
+all that an image is made of: requirements, base image, Dockerfile. So a second run finds what it needs and builds nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from harness import containers
+from harness.containers import Containers
+from harness.envs import bringing, inside, signatures
+from harness.envs.installer import Installer
+from harness.envs.recipe import recipe, torch_version
+from harness.envs.venv import held
+from harness.errors import EnvironmentUnavailable
+from harness.model import Environment, Failed, Hardware, LockedStack
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
+
+_DOCKERFILES = Path(__file__).with_name("docker")
+
+_COMMON, _STACK = "dsregress-common", "dsregress"
+
+#: NVIDIA tags its images with the toolkit's whole release, which the numbers of CUDA's wheels do not tell. One that is not
+#: here is asked for by the wheels' number; `--image-base` and ``base`` name another.
+_CUDA_TAGS = {
+    "11.8": "11.8.0",
+    "12.1": "12.1.1",
+    "12.4": "12.4.1",
+    "12.6": "12.6.3",
+    "12.8": "12.8.1",
+    "12.9": "12.9.1",
+    "13.0": "13.0.1",
+}
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stack's two images are made of."""
+
+    base: str
+    python: str
+    common: tuple[str, ...]  #: requirements
+    framework: tuple[str, ...]  #: requirements: the framework under test alone
+    common_key: str
+    key: str
+
+    @property
+    def common_tag(self) -> str:
+        """Name and tag of the image that is shared."""
+        return f"{_COMMON}:{self.common_key}"
+
+    @property
+    def tag(self) -> str:
+        """Name and tag of the stack's own image."""
+        readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join(self.framework).split(";")[0]).strip("-.")
+        return f"{_STACK}:{f'{readable}-' if readable else ''}{self.key}"
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """An image of ours in the engine."""
+
+    id: str
+    tag: str
+    role: str  #: ``stack`` or ``common``
+    stack: str  #: id of the stack; empty for a common one
+    lock_sha256: str
+    base: str
+    created: str  #: UTC, ISO 8601
+    size_bytes: int  #: with the layers that it shares
+
+
+def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_torch: str | None) -> Parts:
+    """What the stack's images are made of. Pure."""
+    lines = recipe(locked.requirements, gpu=gpu, cpu_torch=cpu_torch).requirements
+    own = tuple(line for line in lines if re.match(rf"{re.escape(framework)}\s*(==|@|\[)", line, re.IGNORECASE))
+    common = tuple(line for line in lines if line not in own)
+    base = base_image(locked, limits, gpu=gpu)
+    made_by = {file.name: file.read_text(encoding="utf-8") for file in sorted(_DOCKERFILES.iterdir())}
+    common_key = _key(base, locked.stack.python, common, made_by)
+    return Parts(
+        base=base,
+        python=locked.stack.python,
+        common=common,
+        framework=own,
+        common_key=common_key,
+        key=_key(common_key, own, locked.sha256),
+    )
+
+
+def base_image(locked: LockedStack, limits: Containers, *, gpu: bool) -> str:
+    """The configured base image, else one for the stack's Python, with GPUs one for the CUDA that its lock pins."""
+    if limits.base:
+        return limits.base
+    if not gpu:
+        return f"python:{locked.stack.python}-slim"
+    pins = (re.match(r"nvidia-cuda-runtime(?:-cu\d+)?==(\d+\.\d+)(\.\d+)?", line) for line in locked.requirements)
+    cuda = next((f"{found[1]}{found[2] or ''}" for found in pins if found), "12.4")
+    short = ".".join(cuda.split(".")[:2])
+    return limits.cuda_base.format(cuda=_CUDA_TAGS.get(short, cuda))
+
+
+class ImageBuilder:
+    """Builds the images of stacks, and asks environments in them what they are."""
+
+    def __init__(self, *, folder: Path, installer: Installer, limits: Containers, framework: str, gpu: bool) -> None:
+        self._folder = folder / "images"
+        self._installer = installer
+        self._limits = limits
+        self._framework = framework
+        self._gpu = gpu
+        self._hardware: Hardware | None = None
+
+    def build_all(
+        self, locked: Sequence[LockedStack], progress: Callable[[int, str, Environment | None], None]
+    ) -> tuple[Environment, ...]:
+        """See `harness.places.Build`. One after the other: they share their largest layers."""
+        made = []
+        client = containers.connect()
+        try:
+            for index, lock in enumerate(locked):
+                progress(index, "started", None)
+                environment = self.build(client, lock, functools.partial(progress, index, "waiting", None))
+                progress(index, "done", environment)
+                made.append(environment)
+        finally:
+            client.close()
+        return tuple(made)
+
+    def build(self, client: DockerClient, locked: LockedStack, waiting: Callable[[], None]) -> Environment:
+        """The stack's environment: its image as it stands, or built now."""
+        version = torch_version(locked.requirements)
+        cpu_torch = self._installer.cpu_torch(version, locked.stack.python) if version and not self._gpu else None
+        of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_torch=cpu_torch)
+        began = time.monotonic()
+        failed = self._ensure_stack(client, of, locked, waiting) if find(client, of.tag) is None else None
+        image = find(client, of.tag)
+        if failed is not None or image is None:
+            failed = failed or Failed(stage="install", signature="its image has vanished")
+            return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=failed)
+        environment = self._describe(client, image, locked)
+        return msgspec.structs.replace(environment, build_s=round(time.monotonic() - began, 3))
+
+    def hardware(self) -> Hardware:
+        """What containers run on, within their limits; known once an environment has been built."""
+        if self._hardware is None:
+            raise EnvironmentUnavailable(
+                "no stack could be installed", where="docker", hint="the lines above say why, for each"
+            )
+        return self._hardware
+
+    def _ensure_stack(
+        self, client: DockerClient, of: Parts, locked: LockedStack, waiting: Callable[[], None]
+    ) -> Failed | None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with held(self._folder / f"{of.common_key}.lock", waiting):
+                if find(client, of.common_tag) is None:
+                    arguments = {"BASE": of.base, "PYTHON": of.python}
+                    labels = {containers.ROLE: "common", containers.BASE: of.base}
+                    failed = self._build(client, "common", of.common, of.common_tag, arguments, labels)
+                    if failed is not None:
+                        return failed
+                if find(client, of.tag) is not None:  # another run was faster
+                    return None
+                labels = {
+                    containers.ROLE: "stack",
+                    containers.BASE: of.base,
+                    containers.LOCK: locked.sha256,
+                    containers.STACK: locked.stack.id,
+                }
+                return self._build(client, "stack", of.framework, of.tag, {"COMMON": of.common_tag}, labels)
+        except OSError as error:
+            raise EnvironmentUnavailable(
+                f"a build's files cannot be written: {error.strerror}",
+                where=str(self._folder),
+                hint="free space, or set DSREGRESS_ENVIRONMENTS to a writable folder",
+            ) from None
+
+    def _build(
+        self,
+        client: DockerClient,
+        which: str,
+        requirements: Sequence[str],
+        tag: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> Failed | None:
+        """Build one image. None: it is there."""
+        with tempfile.TemporaryDirectory(prefix="dsregress-image-") as place:
+            context = Path(place)
+            bringing.bring(self._installer, requirements, context / "installer")
+            shutil.copy2(_DOCKERFILES / f"{which}.sh", context / "installer" / f"{which}.sh")
+            (context / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
+            proxies = {
+                name: value for name, value in self._installer.environment.items() if name in bringing.PROXIES and value
+            }
+            with containers.complaints(tag):
+                answers = client.api.build(
+                    path=place,
+                    dockerfile=str(_DOCKERFILES / f"{which}.Dockerfile"),
+                    tag=tag,
+                    buildargs={**arguments, **proxies},
+                    labels={**labels},
+                    network_mode="host",  # an index on this machine is one as well
+                    rm=True,
+                    forcerm=True,
+                    decode=True,
+                )
+                log, error = _follow(answers)
+        _forget_stages(client)
+        if not error:
+            return None
+        if "returned a non-zero code" in error and f"{bringing.PLACE}/{which}.sh" in error:
+            output = log.partition("=== again, without isolation")[0]  # what it says first is why
+            return signatures.classify(output, f"building {tag}")
+        raise _fault(error, log, tag, arguments)
+
+    def _describe(self, client: DockerClient, image: Image, locked: LockedStack) -> Environment:
+        assert image.id is not None
+        command = ["python", "-c", Path(inside.__file__).read_text(encoding="utf-8"), self._framework]
+        limits = containers.confined(self._limits, gpus=self._gpu)
+        said = containers.answer_of(client, image.id, command, str(self._folder.parent), limits)
+        answer = json.loads(said)
+        self._hardware = msgspec.convert(answer["machine"], Hardware)
+        return Environment(
+            stack=locked.stack,
+            lock_sha256=locked.sha256,
+            python="python",
+            image=image.id,
+            installed=answer["installed"],
+            code_sha256=answer["code_sha256"],
+        )
+
+
+def find(client: DockerClient, tag: str) -> Image | None:
+    """The image of that name, None where there is none."""
+    from docker.errors import ImageNotFound
+
+    with containers.complaints(tag):
+        try:
+            return client.images.get(tag)
+        except ImageNotFound:
+            return None
+
+
+def kept(client: DockerClient) -> list[Kept]:
+    """All images of ours, stacks first, the newest of each first."""
+    with containers.complaints():
+        found = [image for image in client.images.list(filters={"label": containers.ROLE}) if image.tags]
+    listed = [
+        Kept(
+            id=str(image.id),
+            tag=image.tags[0],
+            role=image.labels[containers.ROLE],
+            stack=image.labels.get(containers.STACK, ""),
+            lock_sha256=image.labels.get(containers.LOCK, ""),
+            base=image.labels.get(containers.BASE, ""),
+            created=str(image.attrs["Created"])[:19] + "Z",
+            size_bytes=int(image.attrs["Size"]),
+        )
+        for image in found
+    ]
+    return sorted(sorted(listed, key=lambda one: one.created, reverse=True), key=lambda one: one.role, reverse=True)
+
+
+def remove(client: DockerClient, image: Kept) -> bool:
+    """Remove an image; False where a container uses it."""
+    from docker.errors import APIError
+
+    try:
+        with containers.complaints(image.tag):
+            try:
+                client.images.remove(image.tag)
+            except APIError as error:
+                if error.status_code == 409:
+                    return False
+                raise
+    finally:
+        _forget_stages(client)
+    return True
+
+
+def _forget_stages(client: DockerClient) -> None:
+    """Remove the stages of builds that are done: they hold the installer, and all packages a second time."""
+    with containers.complaints():
+        client.images.prune(filters={"dangling": True, "label": f"{containers.ROLE}=stage"})
+
+
+def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str]:
+    """What the last step of a build printed, and its error, empty where it has none."""
+    log: list[str] = []
+    for answer in answers:
+        text = str(answer.get("stream", ""))
+        if re.match(r"Step \d+/\d+ :", text):
+            log.clear()
+        elif not re.match(r" ---> |Removing intermediate container", text):
+            log.append(text)
+        if "error" in answer:
+            return re.sub(r"\x1b\[[0-9;]*m", "", "".join(log)), str(answer["error"])
+    return "".join(log), ""
+
+
+def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> EnvironmentUnavailable:
+    base = arguments.get("BASE", "")
+    absent = (
+        r"pull access denied|manifest.* (unknown|not found)|not found: manifest|no such host|lookup |dial tcp|TLS hand"
+    )
+    absent += r"|i/o timeout|invalid reference format|failed to resolve|Client\.Timeout|context deadline|No such image"
+    if base and re.search(absent, error):
+        return EnvironmentUnavailable(
+            f"the base image {base} cannot be had: {' '.join(error.split())[:160]}",
+            where="docker",
+            hint=f"`docker pull {base}` where it can be, or name another with --image-base",
+        )
+    if "returned a non-zero code" in error:
+        last = next((line for line in reversed(log.splitlines()) if line.strip()), "no output")
+        return EnvironmentUnavailable(
+            f"the base image {base} cannot be prepared: {last.strip()[:200]}",
+            where=tag,
+            hint="choose one that has the stack's Python, with --image-base",
+        )
+    return containers.fault(RuntimeError(error), tag)
+
+
+def _key(*of: object) -> str:
+    return hashlib.sha256(repr(of).encode()).hexdigest()[:12]

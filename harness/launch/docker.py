@@ -1,0 +1,279 @@
+"""Runs cells in containers: one probe server per image, device mode and framework, each in a container of its own.
+
+The dialogue is the same as with a server on this machine (`harness.launch.worker`), over the container's attached stdin and
+stdout. A container has no network, its own limits, and may write only to the folder of its runs and to /tmp. Its stdin is
+open as long as this process holds it: a server whose host is killed reads its end, and the container stops. Whatever
+containers are left are found by their label at the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from harness import containers
+from harness.containers import Containers
+from harness.errors import EnvironmentUnavailable
+from harness.launch import staging
+from harness.launch.process import Gone, Hung, Lines, how_it_ended
+from harness.launch.worker import ServerWorker
+from harness.model import Environment
+from harness.probe.surroundings import ENVIRONMENT
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+#: How long a server may take to end by itself once its stdin is closed.
+_GRACE_S = 5.0
+
+#: Of the caller's variables those that mean the same inside; the rest are paths of this machine.
+_PASSED_ON = ("TZ", "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+
+_INSIDE = {
+    "HOME": "/tmp",
+    "USER": "dsregress",  # the user has no entry in /etc/passwd, and torch asks for its name
+    "LOGNAME": "dsregress",
+    "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
+    "TRITON_CACHE_DIR": "/tmp/triton",
+}
+
+_KILLED_CODE = 128 + 9  # by SIGKILL, as the container's init reports it
+
+
+class DockerExecutor:
+    """See `harness.launch.contract.Executor`.
+
+    ``folder`` is where copies of the probe and the runs' files go, ``variables`` the allow-listed environment. Raises
+    EnvironmentUnavailable, UsageError when the probe cannot be staged.
+    """
+
+    def __init__(
+        self, *, folder: str, scenarios: str, variables: Mapping[str, str], timeout_s: float, limits: Containers
+    ) -> None:
+        files = staging.probe_files(Path(scenarios))
+        self._probe_sha256 = staging.measuring_sha256(files)
+        self._probe = staging.stage(files, Path(folder) / "probe")
+        self._folder = Path(folder)
+        self._variables = {name: variables[name] for name in _PASSED_ON if name in variables}
+        self._timeout_s = timeout_s
+        self._limits = limits
+        self._client: DockerClient | None = None
+        self._workers: list[ServerWorker] = []
+
+    def probe_sha256(self) -> str:
+        return self._probe_sha256
+
+    def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
+        client = self._connected()
+        with containers.complaints():
+            user = containers.user_in(client)
+        runs = self._runs_folder(user)
+        options = {
+            "image": environment.image,
+            "entrypoint": [],
+            "working_dir": "/tmp",
+            "user": str(user),
+            "environment": {**self._variables, **ENVIRONMENT, **_INSIDE, "PYTHONPATH": str(self._probe)},
+            "labels": {containers.ROLE: "server", containers.OWNER: str(self._folder)},
+        }
+        host = containers.confined(self._limits, gpus=device == "cuda")
+        host["binds"] = {
+            str(self._probe): {"bind": str(self._probe), "mode": "ro"},
+            str(runs): {"bind": str(runs), "mode": "rw"},
+        }
+        command = ["python", "-m", "harness.probe.server", "--framework", framework, "--device", device]
+
+        def converse(home: Path, log: Path) -> ContainerTalk:
+            return ContainerTalk(client, {**options, "command": [*command, "--log", str(log)]}, host)
+
+        scenarios = self._probe / "scenarios"
+        worker = ServerWorker(converse, runs, scenarios, self._timeout_s, owner=user if os.getuid() == 0 else None)
+        self._workers.append(worker)
+        return worker
+
+    def sweep(self) -> int:
+        """Remove the containers that earlier runs of this folder have left, and say how many there were.
+
+        To be called by the one run that holds the folder.
+        """
+        client = self._connected()
+        return sum(1 for _ in _removed(client, str(self._folder)))
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.interrupt()
+        if self._client is not None:
+            with contextlib.suppress(EnvironmentUnavailable):  # a daemon that has gone has no containers either
+                self.sweep()
+
+    def _connected(self) -> DockerClient:
+        if self._client is None:
+            self._client = containers.connect()
+        return self._client
+
+    def _runs_folder(self, user: int) -> Path:
+        """A folder that one container sees, and no other."""
+        try:
+            parent = self._folder / "runs"
+            parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(dir=parent, prefix="container-"))
+            if os.getuid() == 0:
+                os.chown(folder, user, user)
+        except OSError as error:
+            raise EnvironmentUnavailable(
+                f"no folder for the runs can be made: {error.strerror}",
+                where=str(self._folder / "runs"),
+                hint="check its access and the space left",
+            ) from None
+        return folder
+
+
+class ContainerTalk:
+    """See `harness.launch.worker.Talk`: a container, started at once."""
+
+    def __init__(self, client: DockerClient, options: Mapping[str, Any], host: Mapping[str, Any]) -> None:
+        """Raises EnvironmentUnavailable."""
+        from docker.types import LogConfig
+
+        self._api = client.api
+        self._lines = Lines()
+        self._frames = bytearray()
+        self._errors = bytearray()
+        self._how: Gone | None = None
+        with containers.complaints():
+            host_config = self._api.create_host_config(**host, log_config=LogConfig(type=LogConfig.types.NONE))
+            made = self._api.create_container(**options, stdin_open=True, host_config=host_config)
+            self._id: str = made["Id"]
+            # Attached before it starts, so that nothing it says is missed.
+            streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            self._stream = self._api.attach_socket(self._id, params=streams)
+            self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
+            try:
+                self._api.start(self._id)
+            except BaseException:
+                self._remove()
+                raise
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Raises Gone."""
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendall(msgspec.json.encode(message) + b"\n")
+        except OSError:
+            self.kill(_GRACE_S)
+            raise self._gone from None
+
+    def receive(self, timeout_s: float) -> dict[str, Any]:
+        """Raises Gone, Hung."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            message = self._lines.message()
+            if message is not None:
+                return message
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Hung
+            self._fill(left)
+
+    def interrupt(self) -> None:
+        with containers_gone_are_fine():
+            self._api.kill(self._id)
+
+    def kill(self, grace_s: float = 0.0) -> str:
+        if self._how is None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)  # the end of its stdin
+            self._how = Gone("was killed by the harness")
+            with containers_gone_are_fine():
+                self._how = self._ended(grace_s)
+            self._remove()
+        return self._how.how
+
+    def close(self) -> None:
+        self.kill(_GRACE_S)
+
+    @property
+    def _gone(self) -> Gone:
+        assert self._how is not None
+        return self._how
+
+    def _ended(self, grace_s: float) -> Gone:
+        """How it ends within that time, else what we do about it."""
+        deadline = time.monotonic() + grace_s
+        while True:
+            state = self._api.inspect_container(self._id)["State"]
+            if not state["Running"]:
+                code = int(state["ExitCode"])
+                # The flag is set by any process that was killed; here it is the server itself that has ended so.
+                starved = bool(state.get("OOMKilled")) and code == _KILLED_CODE
+                how = "was killed for want of memory" if starved else how_it_ended(code if code <= 128 else 128 - code)
+                errors = self._errors.decode("utf-8", "replace").strip().splitlines()
+                return Gone(f"{how}: {errors[-1][:160]}" if errors and not starved else how, out_of_memory=starved)
+            if time.monotonic() >= deadline:
+                self._api.kill(self._id)
+                return Gone("was killed by the harness")
+            time.sleep(0.02)
+
+    def _remove(self) -> None:
+        with containers_gone_are_fine():
+            self._api.remove_container(self._id, force=True, v=True)
+        with contextlib.suppress(OSError):
+            self._socket.close()
+            self._stream.close()
+
+    def _fill(self, timeout_s: float) -> None:
+        """Read what has come. The engine frames it: stream (1 stdout, 2 stderr), three zeros, length, bytes."""
+        self._socket.settimeout(timeout_s)
+        try:
+            more = self._socket.recv(65536)
+        except TimeoutError:
+            return
+        except OSError:
+            more = b""
+        if not more:
+            self.kill(_GRACE_S)
+            raise self._gone
+        self._frames += more
+        while len(self._frames) >= 8:
+            stream, length = struct.unpack(">BxxxL", self._frames[:8])
+            if len(self._frames) < 8 + length:
+                break
+            content = bytes(self._frames[8 : 8 + length])
+            del self._frames[: 8 + length]
+            if stream == 1:
+                self._lines.feed(content)
+            else:
+                self._errors = (self._errors + content)[-4000:]
+        if self._lines.garbage or len(self._frames) > 1 << 24:
+            self.kill()
+            raise Gone("was killed for writing garbage")
+
+
+@contextlib.contextmanager
+def containers_gone_are_fine() -> Iterator[None]:
+    """What is to be ended may have ended by itself, with its daemon even."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except (DockerException, RequestException):
+        pass
+
+
+def _removed(client: DockerClient, owner: str) -> Iterator[str]:
+    """Remove every container of that owner."""
+    with containers.complaints():
+        for found in client.api.containers(all=True, filters={"label": f"{containers.OWNER}={owner}"}):
+            with containers_gone_are_fine():
+                client.api.remove_container(found["Id"], force=True, v=True)
+                yield str(found["Id"])
