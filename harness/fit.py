@@ -69,6 +69,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     available_bytes: int
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
+    dtype_note: str = ""  #: what the card says to the job's dtype; empty where it computes in it
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -181,6 +182,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         phases = record.ranks[0].phases
     peaks, counted = _peaks(phases)
     worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
+    dtype = str(parameters.get("dtype", "bf16"))
     host = max((reading.host_peak_bytes for reading in phases.values()), default=None)
     ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if phases and record is not None else {}
     return Line(
@@ -200,12 +202,13 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         bounds=step_time.step_bound(
             phases,
             card,
-            str(parameters.get("dtype", "bf16")),
+            dtype,
             ranks,
             gpus_per_node=question.gpus_per_node,
             network_gbits_per_gpu=question.network_gbits_per_gpu,
             state_bytes=ideal.get("master", 0) + ideal.get("optimizer", 0),
         ),
+        dtype_note=card.without(dtype),
     )
 
 

@@ -150,8 +150,9 @@ def compare_stored(
     settings: Settings,
     problem: Callable[[str], None],
     stacks: Sequence[str] | None = None,
+    scenario: str | None = None,
 ) -> compare.Comparison:
-    """Judge all stored results (of these stacks) against the stack with the id ``baseline``.
+    """Judge all stored results (of these stacks, of one scenario) against the stack with the id ``baseline``.
 
     ``problem`` is told what cannot be read. Workloads are judged where they are read, by several processes.
     """
@@ -160,7 +161,7 @@ def compare_stored(
         return next((detail for store in stores if (detail := store.detail(result)) is not None), None)
 
     work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
-    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks))
+    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario))
     return compare.combine(parts, baseline, settings.thresholds, detail_of)
 
 

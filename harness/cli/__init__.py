@@ -22,6 +22,8 @@ COMMANDS = {
     "bisect": "Find the release, and the commit, that made a difference.",
     "bisect-step": "Answer for the commit that is checked out, as `git bisect run` wants it.",
     "fit": "Say on which GPUs, and from how many of them on, a workload fits.",
+    "remedies": "What each piece of advice buys: memory, work, time, and whether it fits then.",
+    "recommend": "Which release to pin, from stored results.",
     "report": "Report stored results, without measuring anything.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",

@@ -9,7 +9,8 @@ import msgspec
 
 from harness import pipeline, places
 from harness.cli import options
-from harness.cli.progress import Progress, outcome_text
+from harness.cli.progress import Progress
+from harness.compare.wording import outcome_text
 from harness.errors import EnvironmentUnavailable, UsageError
 
 

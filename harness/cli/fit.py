@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from harness import fit, gpus, pipeline, places
 from harness.cli import options
+from harness.cli.output import write_files
 from harness.cli.progress import Progress
+from harness.cli.running import running
 from harness.config import Settings
-from harness.errors import EXIT_OK, NothingMeasured, ResultsError, UsageError
-from harness.matrix import Matrix
-from harness.measuring import Watch, measure, only_run
-from harness.model import Cell, Result
+from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import Scenario
 from harness.report import fit_report
-from harness.store import Store, newest, write_atomically
 from harness.versions import stacks
 
 _GIB = 1 << 30
@@ -76,50 +72,24 @@ def command(scenario: str, **given: Any) -> int:
     question = _question(scenario, declared[scenario], given)
     fit.check(question, declared[scenario])
     installer = pipeline.new_installer(settings)
-    planned = pipeline.plan_stacks(settings, _choice(settings, given, installer.published), installer)
-    with Progress() as progress:
-        found = _answer(settings, question, declared[scenario], planned, installer, progress, fresh=given["fresh"])
-    _write(found, given["json_file"], given["markdown_file"])
+    planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
+    with (
+        Progress() as progress,
+        running(settings, planned.stacks, planned.baseline, installer, progress, fresh=given["fresh"]) as run,
+    ):
+        found = fit.answer(question, declared[scenario], planned.stacks, run)
+    write_files(
+        found,
+        text=fit_report.text,
+        json=(given["json_file"], fit_report.as_json),
+        markdown=(given["markdown_file"], fit_report.as_markdown),
+    )
     if all(line.peak_bytes is None for line in found.lines):
         raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")
     return EXIT_OK
 
 
-def _answer(
-    settings: Settings,
-    question: fit.Question,
-    scenario: Scenario,
-    planned: stacks.Plan,
-    installer: Any,
-    watch: Watch,
-    *,
-    fresh: bool,
-) -> fit.Answer:
-    store = Store(settings.results)
-    store.check_writable()
-    place = places.open_place(settings, installer)
-    with only_run(Path(settings.environments)):
-        environments = pipeline.build_environments(planned.stacks, settings, installer, watch, place)
-        here = place.hardware()
-
-        def run(cells: Sequence[Cell]) -> Iterable[Result]:
-            results = measure(
-                Matrix(cells=tuple(cells), skipped=()),
-                environments,
-                planned.baseline,
-                here,
-                settings=settings,
-                executor=place.executor,
-                store=store,
-                watch=watch,
-                fresh=fresh,
-            )
-            return newest(results).values()
-
-        return fit.answer(question, scenario, planned.stacks, run)
-
-
-def _choice(settings: Settings, given: dict[str, Any], published: stacks.Published) -> pipeline.Choice:
+def one_axis(settings: Settings, given: dict[str, Any], published: stacks.Published) -> pipeline.Choice:
     """Nothing is compared, so the releases asked for are all there are: the first of them stands as the baseline."""
     versions = options.versions_of(given)
     primary = places.varied_package(settings)
@@ -185,22 +155,3 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     if min(found) < 1:
         raise UsageError(f"{min(found)} is below 1", where=option, hint="give whole numbers of 1 or more")
     return found
-
-
-def _write(found: fit.Answer, json_file: str | None, markdown_file: str | None) -> None:
-    for file, content in ((json_file, fit_report.as_json), (markdown_file, fit_report.as_markdown)):
-        if file is None:
-            continue
-        made = content(found)
-        data = made if isinstance(made, bytes) else made.encode()
-        if file == "-":
-            click.echo(data, nl=False)
-            continue
-        try:
-            write_atomically(file, data)
-        except OSError as error:
-            raise ResultsError(
-                f"cannot be written: {error.strerror}", where=file, hint="name a writable file"
-            ) from None
-    if "-" not in (json_file, markdown_file):
-        click.echo(fit_report.text(found), nl=False)

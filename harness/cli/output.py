@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Console
@@ -15,6 +16,8 @@ from harness.config import Settings
 from harness.errors import ResultsError
 from harness.report import json_report, markdown, terminal
 from harness.store import write_atomically
+
+_T = TypeVar("_T")
 
 _MOST_PROBLEMS = 20
 
@@ -50,6 +53,23 @@ def note_problems(problems: Iterable[str]) -> None:
         click.echo(f"dsregress: left out: {line}", err=True)
     if len(lines) > _MOST_PROBLEMS:
         click.echo(f"dsregress: left out: {len(lines) - _MOST_PROBLEMS} more files", err=True)
+
+
+def write_files(
+    answer: _T,
+    *,
+    text: Callable[[_T], str],
+    json: tuple[str | None, Callable[[_T], bytes]],
+    markdown: tuple[str | None, Callable[[_T], str]],
+) -> None:
+    """An answer on the terminal, and in the files that were asked for (``-``: stdout, and nothing else there)."""
+    for file, content in (json, markdown):
+        if file is None:
+            continue
+        made = content(answer)
+        write_file(file, made if isinstance(made, bytes) else made.encode())
+    if "-" not in (json[0], markdown[0]):
+        click.echo(text(answer), nl=False)
 
 
 def write_file(file: str, data: bytes) -> None:

@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from harness.compare.wording import outcome_text
 from harness.launch.schedule import Event, Finished, Round, Started
 from harness.measuring import guessed_s
-from harness.model import Cell, Environment, Failed, Outcome, OutOfMemory, Passed, Skipped, Stack, TimedOut
+from harness.model import Cell, Environment, Passed, Stack
 
 
 class Estimate:
@@ -146,21 +147,6 @@ class Silent:
 
     def note(self, line: str) -> None:
         print(line, file=sys.stderr)
-
-
-def outcome_text(outcome: Outcome) -> str:
-    """One line: ``failed in import: ImportError: ...``."""
-    match outcome:
-        case Passed():
-            return "passed"
-        case Failed(stage=stage, signature=signature):
-            return f"failed in {stage}: {signature}"
-        case OutOfMemory(phase=phase):
-            return f"out of memory in {phase}"
-        case TimedOut(stage=stage, limit_s=limit_s):
-            return f"no sign of life for {limit_s:g} s in {stage}"
-        case Skipped(reason=reason):
-            return f"skipped: {reason}"
 
 
 def duration_text(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from harness import pipeline, places
 from harness.cli import options
 from harness.cli.output import note_problems, write_reports
-from harness.cli.stored import stack_id
+from harness.cli.stored import most_common, stack_id
 from harness.errors import NothingMeasured
 from harness.store import Store
 
@@ -37,15 +36,8 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
         folders_read = ", ".join(store.folder for store in stores)
         raise NothingMeasured("no results", where=folders_read, hint="`regress` measures some")
     package = places.varied_package(settings)
-    chosen = stack_id(baseline or settings.baseline, package, known, like=_most_common(known, package))
+    chosen = stack_id(baseline or settings.baseline, package, known, like=most_common(known, package))
     problems: list[str] = []
     comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)
     note_problems(problems)
     return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
-
-
-def _most_common(known: list[str], package: str) -> str:
-    """The stack whose other packages most stored stacks share: the series that a report is about."""
-    rests = Counter(tuple(p for p in name.split("-") if not p.startswith(package)) for name in known)
-    rest = rests.most_common(1)[0][0]
-    return next(name for name in known if tuple(p for p in name.split("-") if not p.startswith(package)) == rest)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from harness.cli import options
 from harness.cli.output import note_problems
-from harness.cli.progress import outcome_text
+from harness.compare.wording import outcome_text
 from harness.errors import NothingMeasured
 from harness.model import Result
 from harness.probe.wire import PHASES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 
 from harness.errors import UsageError
@@ -27,6 +28,18 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
     near = difflib.get_close_matches(text, [name.rpartition(f"-{package}")[2] for name in known], n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`stacks` lists what is stored; `regress` measures more"
     raise UsageError(f"no results for {text}", where="results", hint=hint)
+
+
+def most_common(known: Sequence[str], package: str) -> str:
+    """The stack whose other packages most stored stacks share: the series that a report is about."""
+    rests = Counter(tuple(_without(name, package)) for name in known)
+    rest = rests.most_common(1)[0][0]
+    return next(name for name in known if tuple(_without(name, package)) == rest)
+
+
+def series(like: str, package: str, known: Sequence[str]) -> list[str]:
+    """The stacks that differ from the stack ``like`` in nothing but ``package``."""
+    return [name for name in known if _without(name, package) == _without(like, package)]
 
 
 def _without(name: str, package: str) -> list[str]:

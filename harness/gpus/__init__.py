@@ -31,6 +31,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory_gbs: float  #: bandwidth of its memory, 1e9 bytes per second
     link_gbs: float  #: bandwidth to the other GPUs of its node, 1e9 bytes per second, per direction
     sources: tuple[str, ...]
+    lacks: dict[str, str] = {}  #: dtype that no unit of the card computes in -> the source that says so
     usable_gib: float | None = None  #: the total by torch, where it is known
 
     @property
@@ -44,6 +45,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Peak operations per second in ``dtype`` (bf16, fp16, fp32); None where the card cannot compute in it."""
         peak = self.tflops.get(dtype)
         return None if peak is None else peak * 1e12
+
+    def without(self, dtype: str) -> str:
+        """``no bf16 units on this card``; empty where it computes in ``dtype``, or nothing is known of it."""
+        return f"no {dtype} units on this card" if dtype in self.lacks else ""
 
 
 @cache

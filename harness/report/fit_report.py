@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from harness.compare.wording import outcome_text, quantity, stack_names
 from harness.fit import Answer, BreakPoint, Line, reason
 from harness.model import Passed
-from harness.report.plain import markdown, plain
+from harness.report.plain import aligned, markdown, plain
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -23,7 +22,7 @@ def text(answer: Answer) -> str:
     blocks = [plain(_heading(answer))]
     for card in answer.question.cards:
         rows = _rows(answer, card.name)
-        blocks.append("\n".join([plain(_card_line(answer, card.name)), *_aligned(_columns(answer), rows)]))
+        blocks.append("\n".join([plain(_card_line(answer, card.name)), *aligned(_columns(answer), rows)]))
     blocks.append("\n".join(plain(line) for line in (*_conclusions(answer), "", *_notes(answer))))
     return "\n\n".join(blocks) + "\n"
 
@@ -109,7 +108,7 @@ def _row(line: Line, name: str, answer: Answer) -> list[str]:
         _size(line.host_bytes_per_node or 0),
         _size(line.headroom_bytes or 0),
         "fits" if line.fits else reason(line).upper(),
-        f">= {quantity(least, 's')}, {line.bounds[slowest].limit}" if least is not None else "dtype not supported",
+        f">= {quantity(least, 's')}, {line.bounds[slowest].limit}" if least is not None else line.dtype_note,
     ]
 
 
@@ -146,12 +145,6 @@ def _notes(answer: Answer) -> list[str]:
         f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."
     )
     return notes
-
-
-def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    table = [list(columns), *([plain(field) for field in row] for row in rows)]
-    widths = [max(len(row[at]) for row in table) for at in range(len(columns))]
-    return ["  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
 def _size(size: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 #: ECMA-48 control sequences, operating system commands, and other escapes of two characters.
 _ESCAPES = re.compile(
@@ -42,3 +43,10 @@ def markdown(text: str) -> str:
     """`plain`, with everything inert that GitHub's Markdown would act on: markup, HTML, tables, links, mentions."""
     line = plain(text).translate(_TO_MARKDOWN).replace("://", "&#58;//").replace("www.", "www&#46;")
     return re.sub(r"(?<!\w)_|_(?!\w)", "&#95;", line)
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table for a terminal: columns as wide as they must be, and never cut."""
+    table = [list(columns), *([plain(field) for field in row] for row in rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(columns))]
+    return ["  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip() for row in table]

@@ -12,9 +12,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from harness.collecting import collector_paused
+from harness.errors import ResultsError
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")
@@ -28,7 +30,7 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]]) -
     """``work`` of the items of some families at a time, in their order; a family stays together.
 
     ``work`` must be picklable, and so must what it returns. Processes are forked, so that they start at once; where
-    this one has threads, which may hold locks, it works alone.
+    this one has threads, which may hold locks, it works alone. Raises ResultsError where one of them is killed.
     """
     batches = list(_batches(families))
     processors = len(os.sched_getaffinity(0))
@@ -42,6 +44,10 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]]) -
         pool = ProcessPoolExecutor(processors, mp_context=context, initializer=_ready)
         try:
             yield from pool.map(work, batches)
+        except BrokenProcessPool:
+            raise ResultsError(
+                "a process that read results was killed", where="results", hint="free some memory and try again"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 

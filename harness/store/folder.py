@@ -119,11 +119,12 @@ class Store:
         """Every result there is (of the stacks with these ids), without details. No folder: no results."""
         return self._read(self.files(stacks))
 
-    def files(self, stacks: Iterable[str] | None = None) -> Iterator[str]:
-        """Files of results, in order; whatever else lies among them is no result."""
+    def files(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Iterator[str]:
+        """Files of results (of one scenario), in order; whatever else lies among them is no result."""
         for stack in self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]:
-            for scenario in _folders(os.path.join(self.folder, stack)):
-                yield from _result_files(scenario)
+            for folder in _folders(os.path.join(self.folder, stack)):
+                if scenario is None or os.path.basename(folder) == scenario:
+                    yield from _result_files(folder)
 
     def _starting_with(self, stem: str) -> list[str]:
         """Files of results whose path starts so. A folder is listed once, as thousands of cells may be asked for."""
@@ -170,8 +171,9 @@ def map_workloads(
     function: Callable[[Iterator[Result]], _T],
     problem: Callable[[str], None],
     stacks: Sequence[str] | None = None,
+    scenario: str | None = None,
 ) -> Iterator[_T]:
-    """``function`` of the results of some workloads at a time, all those of one workload together.
+    """``function`` of the results of some workloads (of one scenario) at a time, all those of one workload together.
 
     Workloads come in the order in which the stores hold them, and so do the results of each. Where there are many,
     several processes read and apply the function, so it must be picklable, and what it returns must be so and small.
@@ -179,7 +181,7 @@ def map_workloads(
     stores = list(stores)
     together: dict[str, list[str]] = defaultdict(list)
     for store in stores:
-        for file in store.files(stacks):
+        for file in store.files(stacks, scenario):
             together[_named_workload(file)].append(file)
     work = functools.partial(_read_files, function, well_named=True)
     for value, problems in bulk.in_order(work, together.values()):

@@ -26,14 +26,22 @@ STATIONS = {
     "gpus",
     "fit",
     "bisection",
+    "remedies",
+    "recommending",
 }
 REPORTS = {"report"}
 JOINTS = {"pipeline", "measuring", "places", "bisecting"}
 #: What a person starts.
 ENTRIES = {"cli", "__main__", "update_pins", "bench"}
 
-#: Stations that stand on others by their nature: a report reports a comparison or a fit, and a fit is about cards.
-MAY_IMPORT = {"report": {"compare", "fit", "gpus", "bisection"}, "fit": {"gpus"}}
+#: Stations that stand on others by their nature: a report reports a comparison, a fit, remedies or a recommendation, a
+#: fit is about cards, remedies are judged as fits are, and a release is recommended by what a comparison found.
+MAY_IMPORT = {
+    "report": {"compare", "fit", "gpus", "bisection", "remedies", "recommending"},
+    "fit": {"gpus"},
+    "remedies": {"fit", "gpus"},
+    "recommending": {"compare", "fit", "gpus"},
+}
 
 #: Modules of the probe that the host imports: standard library, made for both sides.
 BORDER = {"harness.probe.wire", "harness.probe.scenario", "harness.probe.surroundings", "harness.probe.faults"}

@@ -38,6 +38,14 @@ def test_where_torchs_total_is_not_known_the_largest_gap_of_the_others_is_taken_
 def test_volta_has_no_bf16() -> None:
     assert gpus.card("V100-32G").flops("bf16") is None
     assert gpus.card("V100-32G").flops("fp16") == 125e12
+    assert gpus.card("V100-32G").without("bf16") == "no bf16 units on this card"
+    assert gpus.card("V100-32G").without("fp16") == gpus.card("A100-80G").without("bf16") == ""
+
+
+def test_every_card_has_a_peak_or_a_source_for_having_none_in_each_dtype() -> None:
+    for name, card in gpus.catalogue().items():
+        assert set(card.tflops) | set(card.lacks) == {"bf16", "fp16", "fp32"}, name
+        assert not set(card.tflops) & set(card.lacks) and all(card.lacks.values()), name
 
 
 def test_an_unknown_card_is_one_line_that_names_the_known_ones() -> None:

@@ -1,0 +1,154 @@
+"""``recommend``: which release to pin, from what is stored."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from harness import gpus, pipeline, places, recommending
+from harness.cli import options
+from harness.cli.output import note_problems, write_files
+from harness.cli.stored import most_common, series, stack_id
+from harness.config import Settings
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from harness.model import AXES, Stack
+from harness.probe.scenario import Scenario, ScenarioError
+from harness.recommending import Advice
+from harness.report import recommend_report
+from harness.store import Store
+
+
+@click.command("recommend")
+@click.argument("scenario")
+@click.option(
+    "--gpu", "card", metavar="NAME", help="The card that it has to fit, e.g. A800-80G. Default: the scenario's."
+)
+@click.option(
+    "--variant", default="base", metavar="VARIANT", help="Your case of it, e.g. 'gradient_checkpointing=none'."
+)
+@options.stack_options
+@options.results_option
+@click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
+def command(scenario: str, **given: Any) -> int:
+    """Say which release to pin for SCENARIO: the newest one that nothing speaks against.
+
+    Goes by stored results, on every device mode that they are of, and runs nothing: what has not been measured is not
+    recommended, and the command that measures it is printed. For the releases that are out of the question it says why,
+    and what to set if it must be one of them.
+
+    \b
+    Exit codes: 0 there is one, and all that was asked for is measured; 1 something speaks against each; 4 results are
+    missing.
+
+    \b
+    Examples:
+      recommend llama3_70b_zero3 --gpu A800-80G
+      recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
+      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21
+    """
+    settings = options.load_settings(results=given["results"])
+    declared = pipeline.load_scenarios(settings)
+    if scenario not in declared:
+        raise UsageError(f"no such scenario: {scenario}", where="recommend", hint=f"there are: {', '.join(declared)}")
+    question = _question(scenario, declared[scenario], given)
+    asked = _asked(settings, given)
+    package = places.varied_package(settings)
+    versions = [stack.versions[package] for stack in asked]
+    again = _Again(question, declared[scenario], package, given["baseline"] or settings.baseline)
+    store = Store(settings.results)
+    known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
+    if not known:
+        hint = f"`{again.command(versions)}` measures some"
+        raise NothingMeasured(f"no results of {scenario}", where=settings.results, hint=hint)
+    like = asked[0].id if asked else most_common(known, package)
+    try:
+        baseline = stack_id(again.baseline, package, series(like, package, known), like=like)
+    except UsageError:
+        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
+        raise NothingMeasured(
+            f"no results of {scenario} for the baseline {again.baseline}", where=settings.results, hint=hint
+        ) from None
+    candidates = [stack.id for stack in asked if stack.id in known] or (
+        [] if asked else series(baseline, package, known)
+    )
+    problems: list[str] = []
+    stacks = list(dict.fromkeys([baseline, *candidates]))
+    comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks, scenario)
+    note_problems(problems)
+    missing = [stack.versions[package] for stack in asked if stack.id not in known]
+    advice = recommending.advise(question, declared[scenario], comparison, package, stacks, missing)
+    commands = again.commands(advice)
+    write_files(
+        advice,
+        text=lambda found: recommend_report.text(found, commands),
+        json=(given["json_file"], lambda found: recommend_report.as_json(found, commands)),
+        markdown=(None, lambda found: recommend_report.text(found, commands)),
+    )
+    return exit_code(advice)
+
+
+def exit_code(advice: Advice) -> int:
+    """See the command's help."""
+    if advice.missing or (advice.pick is None and any(release.unknown for release in advice.newer)):
+        return EXIT_NOTHING_MEASURED
+    return EXIT_REGRESSION if advice.pick is None else EXIT_OK
+
+
+def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> recommending.Question:
+    try:
+        for device in scenario.devices:
+            scenario.resolve(given["variant"], device)
+    except ScenarioError as error:
+        raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
+    card = given["card"] or scenario.parameters.get("gpu")
+    return recommending.Question(
+        scenario=name, variant=given["variant"], card=None if card is None else gpus.card(card)
+    )
+
+
+def _asked(settings: Settings, given: dict[str, Any]) -> Sequence[Stack]:
+    """The stacks that the call names; none where it names none."""
+    versions = options.versions_of(given)
+    if not versions and given["stack"] is None:
+        return ()
+    installer = pipeline.new_installer(settings)
+    choice = pipeline.Choice(versions=versions, stack=given["stack"], baseline=given["baseline"])
+    return pipeline.plan_stacks(settings, choice, installer).stacks
+
+
+class _Again:
+    """The commands that measure what is missing."""
+
+    def __init__(self, question: recommending.Question, scenario: Scenario, package: str, baseline: str) -> None:
+        self._question = question
+        self._scenario = scenario
+        self._package = package
+        self.baseline = baseline
+
+    def commands(self, advice: Advice) -> list[str]:
+        """One for all releases without a verdict, and one for what could be set in those that are out of question."""
+        unknown = [release.version for release in (*advice.newer, *advice.older) if release.unknown]
+        wanted = list(dict.fromkeys([*advice.missing, *unknown]))
+        commands = [self.command(wanted)] if wanted else []
+        stuck = [r.version for r in advice.newer if not r.unknown and not r.ways]
+        others = list(self._scenario.remedy_ids.values()) or ["*"]
+        if stuck:
+            commands.append(self.command(stuck, others))
+        return commands
+
+    def command(self, versions: Sequence[str], variants: Sequence[str] = ()) -> str:
+        """Measures these versions beside the baseline."""
+        spec = ",".join(dict.fromkeys([self.baseline, *versions]))
+        words = ["python", "-m", "harness", "regress"]
+        if len(versions) > 0:
+            words += [f"--{self._package}", spec] if self._package in AXES else ["--with", f"{self._package}={spec}"]
+            words += ["--baseline", self.baseline]
+        words += ["--scenario", self._question.scenario]
+        for variant in variants or (self._question.variant,):
+            words += ["--variant", variant]
+        if "sim" in self._scenario.devices:
+            words += ["--device", "sim"]
+        return shlex.join(words)

@@ -1,0 +1,103 @@
+"""``remedies``: what each piece of advice buys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import fit, gpus, pipeline, remedies
+from harness.cli import options
+from harness.cli.fit import one_axis
+from harness.cli.output import write_files
+from harness.cli.progress import Progress
+from harness.cli.running import running
+from harness.envs import hardware
+from harness.errors import EXIT_OK, NothingMeasured, UsageError
+from harness.probe.scenario import DEVICES, Scenario
+from harness.report import remedies_report
+
+_GIB = 1 << 30
+
+
+@click.command("remedies")
+@click.argument("scenario")
+@click.option("--gpu", "card", metavar="NAME", help="Say what fits this card, e.g. A800-80G. Default: the scenario's.")
+@click.option(
+    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
+)
+@click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="World size, e.g. 64. Default: the scenario's.")
+@click.option("--variant", default="base", metavar="VARIANT", help="The unmodified case, e.g. 'sequence_length=4096'.")
+@options.stack_options
+@click.option(
+    "--overhead",
+    "overhead_gib",
+    type=click.FloatRange(min=0),
+    default=fit.OVERHEAD_BYTES / _GIB,
+    show_default=True,
+    metavar="GIB",
+    help="Set aside on the card for the CUDA context and NCCL's buffers.",
+)
+@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each case, where it is timed.")
+@click.option("--fresh", is_flag=True, help="Run everything again, whatever is stored.")
+@options.results_option
+@click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")
+def command(scenario: str, **given: Any) -> int:
+    """Measure every remedy of SCENARIO alone, and the best combination, against the unmodified case.
+
+    A scenario names the advice that people give for it (`scenarios` lists it). Each piece is run for real, in sim as one
+    rank at full scale; advice that does nothing or makes it worse is called so. Results are stored and reused.
+
+    \b
+    Examples:
+      remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
+      remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
+      remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
+    """
+    settings = options.load_settings(results=given["results"], rounds=given["rounds"])
+    declared = pipeline.load_scenarios(settings)
+    if scenario not in declared:
+        raise UsageError(f"no such scenario: {scenario}", where="remedies", hint=f"there are: {', '.join(declared)}")
+    question = _question(scenario, declared[scenario], given)
+    remedies.check(question, declared[scenario])
+    installer = pipeline.new_installer(settings)
+    planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
+    pinned = [stack for one in planned.stacks for stack in remedies.pinned_stacks(one, declared[scenario]).values()]
+    every = list({stack.id: stack for stack in (*planned.stacks, *pinned)}.values())
+    with (
+        Progress() as progress,
+        running(settings, every, planned.baseline, installer, progress, fresh=given["fresh"]) as run,
+    ):
+        answers = [remedies.answer(question, declared[scenario], stack, run) for stack in planned.stacks]
+    write_files(
+        answers,
+        text=remedies_report.text,
+        json=(given["json_file"], remedies_report.as_json),
+        markdown=(given["markdown_file"], remedies_report.as_markdown),
+    )
+    if all(case.peak_bytes is None for found in answers for case in (found.base, *found.alone)):
+        raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
+    return EXIT_OK
+
+
+def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> remedies.Question:
+    device = given["device"]
+    if device == "auto":
+        device = next(d for d in _preferred() if d in scenario.devices)
+    if device == "cuda" and not hardware.has_gpu():
+        raise UsageError("no GPU on this machine", where="--device", hint="take sim or cpu")
+    card = given["card"] or (scenario.parameters.get("gpu") if device == "sim" else None)
+    return remedies.Question(
+        scenario=name,
+        variant=given["variant"],
+        device=device,
+        card=None if card is None else gpus.card(card),
+        ranks=given["ranks"],
+        overhead_bytes=round(given["overhead_gib"] * _GIB),
+    )
+
+
+def _preferred() -> tuple[str, ...]:
+    """Full scale first: that is what advice is asked for."""
+    return ("cuda", "sim", "cpu") if hardware.has_gpu() else ("sim", "cpu", "cuda")

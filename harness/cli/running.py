@@ -1,0 +1,55 @@
+"""Cells run one batch after another, for commands that decide by what they measured which cells come next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness import pipeline, places
+from harness.config import Settings
+from harness.envs.installer import Installer
+from harness.matrix import Matrix
+from harness.measuring import Watch, measure, only_run
+from harness.model import Cell, Result, Stack
+from harness.store import Store, newest
+
+Run = Callable[[Sequence[Cell]], Iterable[Result]]
+
+
+@contextmanager
+def running(
+    settings: Settings,
+    stacks: Sequence[Stack],
+    baseline: Stack,
+    installer: Installer,
+    watch: Watch,
+    *,
+    fresh: bool,
+) -> Iterator[Run]:
+    """Builds the stacks and yields what measures cells of theirs: from the store, or now; the newest result of each.
+
+    Raises HarnessError where the machine lacks what is needed.
+    """
+    store = Store(settings.results)
+    store.check_writable()
+    place = places.open_place(settings, installer)
+    with only_run(Path(settings.environments)):
+        environments = pipeline.build_environments(stacks, settings, installer, watch, place)
+        here = place.hardware()
+
+        def run(cells: Sequence[Cell]) -> Iterable[Result]:
+            results = measure(
+                Matrix(cells=tuple(cells), skipped=()),
+                environments,
+                baseline,
+                here,
+                settings=settings,
+                executor=place.executor,
+                store=store,
+                watch=watch,
+                fresh=fresh,
+            )
+            return newest(results).values()
+
+        yield run
