@@ -26,7 +26,7 @@ def text(advice: Advice, commands: Sequence[str]) -> str:
             width = max(len(release.name) for release in releases)
             lines += ["", title]
             for release in releases:
-                first, *rest = _release(advice, release)
+                first, *rest = [*_reasons(release), *(_ways(release) if releases is advice.newer else [])]
                 lines.append(f"  {release.name.ljust(width)}  {plain(first)}")
                 lines += [f"  {' ' * width}  {plain(line)}" for line in rest]
     if advice.missing:
@@ -85,8 +85,8 @@ def _room(room: Room) -> str:
     return f"fits, {quantity(room.headroom_bytes, 'bytes')} to spare"
 
 
-def _release(advice: Advice, release: Release) -> list[str]:
-    """What speaks against it, a line each, and what to set."""
+def _reasons(release: Release) -> list[str]:
+    """What speaks against it, a line each."""
     if release.is_clean:
         return [f"nothing speaks against it ({_standing(release)})"]
     lines = [found.message for found in release.findings]
@@ -94,10 +94,16 @@ def _release(advice: Advice, release: Release) -> list[str]:
         lines.append(_room(release.room))
     if release.unknown:
         lines.append(f"no verdict: {release.unknown}")
+    return lines
+
+
+def _ways(release: Release) -> list[str]:
+    """What to set if it must be this one."""
     if release.unknown:
-        return lines
+        return []
     if not release.ways:
-        return [*lines, "if it must be this one: no variant without a finding was measured"]
+        return ["if it must be this one: no variant without a finding was measured"]
+    lines = []
     for way in release.ways:
         about = f"measured in {' and '.join(way.devices)}" + (f"; {_room(way.room)}" if way.room else "")
         lines.append(f"if it must be this one: set {way.variant} (no finding, {about})")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.wording import outcome_text, plural, quantity, share
-from harness.model import Passed
+from harness.model import Failed, Passed
 from harness.probe.wire import PHASES
 from harness.remedies import MATTERS, Answer, Case, saved_bytes
 from harness.report.plain import aligned, markdown, plain
@@ -119,7 +119,7 @@ def _card_line(answer: Answer) -> str:
 
 
 def _columns(answer: Answer) -> list[str]:
-    columns = ["remedy", "peak", "in", "saved", "it", "host/rank", "FLOPs", "communicated"]
+    columns = ["remedy", "peak", "in", "saved", "effect", "host/rank", "FLOPs", "communicated"]
     columns.append("step time, model" if answer.question.device == "sim" else "step time")
     if _judged(answer):
         columns += ["headroom", "verdict"]
@@ -141,9 +141,9 @@ def _rows(answer: Answer) -> list[list[str]]:
 
 def _row(answer: Answer, case: Case) -> list[str]:
     base = answer.base
-    it = "" if case is base else does(base, case)
+    effect = "-" if case is base else does(base, case)
     if case.peak_bytes is None:
-        ended = outcome_text(case.outcome) if case is base else it
+        ended = f"failed in {case.outcome.stage}" if isinstance(case.outcome, Failed) else outcome_text(case.outcome)
         return [case.name, "-", "-", "-", ended, *("-" for _ in _columns(answer)[5:])]
     saved = saved_bytes(base, case)
     row = [
@@ -151,7 +151,7 @@ def _row(answer: Answer, case: Case) -> list[str]:
         _bytes(case.peak_bytes),
         case.peak_phase,
         "-" if case is base or saved is None else _bytes(saved),
-        it or "-",
+        effect,
         _bytes(case.host_peak_bytes or 0),
         quantity(case.flops, "operations") if case is base else _against(case.flops, base.flops),
         _bytes(case.communicated_bytes) if case is base else _against(case.communicated_bytes, base.communicated_bytes),
@@ -221,6 +221,8 @@ def _conclusions(answer: Answer) -> list[str]:
         if found:
             ordered = sorted(found, key=lambda case: case.peak_bytes or 0, reverse=word == "makes it worse")
             lines.append(f"{about}: {'; '.join(_told(base, case) for case in ordered)}")
+    if base.peak_bytes is None:
+        lines.append(f"the unmodified case did not run to its end: {outcome_text(base.outcome)}")
     lines += [f"cannot be used here: {c.name}: {does(base, c)}" for c in answer.alone if c.peak_bytes is None]
     lines += [f"not run: {one.name}: {one.reason}" for one in answer.not_tried]
     if answer.best is not None:
@@ -233,14 +235,15 @@ def _conclusions(answer: Answer) -> list[str]:
 
 def _told(base: Case, case: Case) -> str:
     saved = saved_bytes(base, case)
-    return f"{case.name} ({_bytes(-saved)})" if saved else case.name
+    sign = "" if saved is None or saved > 0 else "+"
+    return f"{case.name} ({sign}{_bytes(-saved)})" if saved else case.name
 
 
 def _notes(answer: Answer) -> list[str]:
     tried = plural(len(answer.tried), "combination")
     notes = [
         f"{tried} tried, each a run of its own: of the remedies that help alone, the strongest first, each is kept if the "
-        f"peak falls by {MATTERS:.0%} more of the unmodified one. A better one may exist. Other releases stand alone."
+        f"peak falls by {MATTERS * 100:g} % more of the unmodified one. A better one may exist. Other releases stand alone."
     ]
     counted = {case.counted for case in _cases(answer) if case.peak_bytes is not None}
     if counted == {"allocated"}:
