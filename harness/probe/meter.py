@@ -54,7 +54,7 @@ class TorchMeter(TorchDispatchMode):
     def __enter__(self) -> TorchMeter:
         self._collector_was_on = gc.isenabled()
         gc.collect()
-        gc.freeze()  # what was imported so far is not walked again at the end of every phase
+        gc.freeze()  # what was imported so far is not walked again, neither at the end of a phase nor later
         gc.disable()
         self._watch_resizes()
         super().__enter__()
@@ -65,7 +65,6 @@ class TorchMeter(TorchDispatchMode):
         if self._storage_resize is not None:
             del torch.UntypedStorage.resize_
             self._storage_resize = None
-        gc.unfreeze()
         if self._collector_was_on:
             gc.enable()
 
@@ -75,7 +74,7 @@ class TorchMeter(TorchDispatchMode):
             self.ledger.add(tensor.untyped_storage(), self.memory_of(tensor))
 
     def begin(self) -> None:
-        gc.collect()
+        gc.collect(1)  # what is older than the last end has been looked through there
         self.ledger.reset_peak()
         self.op_launches = 0
         self.flops = 0

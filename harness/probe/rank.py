@@ -76,6 +76,7 @@ class _Measured:
                 metered.readings = {}
                 self._step(announced(metered, announce))
             announce("measure")
+            gc.freeze()  # the phases of the ideal are about what is made from here on
             self.ideal, self.ideal_note = _ideal(framework, request, shape, meter)
         if not simulated:  # where it would count the simulation's own work
             gc.freeze()  # the meter let go of what was frozen, and a collection before each phase walks what is not

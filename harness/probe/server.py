@@ -46,12 +46,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _preload(framework: str, device: str) -> float:
     start = time.perf_counter()
+    gc.disable()  # it would walk a million objects that stay, again and again: a sixth of the time
     import pytest_benchmark.plugin  # noqa: F401  (paid here once, not in every cell)
 
     importlib.import_module("harness.probe.cell")
     importlib.import_module(framework).preload(device)
     gc.collect()
     gc.freeze()  # what is imported stays: collections in the forks need not walk it, nor unshare its pages
+    gc.enable()
     return time.perf_counter() - start
 
 

@@ -6,12 +6,14 @@ is a hundred thousand operators, half of them views:
 - a view runs as it is: it touches no element, on any device;
 - an operator that only writes into its first argument has nothing to do;
 - a collective returns its outputs with a finished handle;
-- everything else runs torch's meta kernel, and what it returns is booked.
+- everything else runs torch's meta kernel, and what it returns is booked. Many of these kernels are Python, so what one
+  made of the geometry of its arguments is remembered and made again (`harness.probe.sim.geometry`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ from harness.probe.allocator import AllocatorSettings
 from harness.probe.ledger import DEVICE, HOST, NOWHERE
 from harness.probe.meter import TorchMeter, finished_work
 from harness.probe.reserving import Reserving
-from harness.probe.sim import answers, host
+from harness.probe.sim import answers, geometry, host
 from harness.probe.sim.errors import SimulationError, caller, place, says
 from harness.probe.wire import PhaseReading
 
@@ -42,7 +44,8 @@ class SimulationMode(TorchMeter):
         assert self.ledger.trace is not None
         self.reserving = Reserving(self.ledger.trace, allocator)
         self._plans: dict[Any, Plan] = {}
-        self._says_meta: dict[Any, bool] = {}
+        self._made = geometry.Memory()
+        self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
         self._special: dict[Any, Plan] = {
             aten._local_scalar_dense.default: self._item,
             aten.equal.default: self._equal,
@@ -92,7 +95,7 @@ class SimulationMode(TorchMeter):
             return self._write
         if not any("Tensor" in str(argument.type) for argument in arguments):
             return self._make if any(argument.name == "device" for argument in arguments) else _run
-        return self._compute
+        return self._compute_again if geometry.is_pure(func) else self._compute
 
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An in-place operator."""
@@ -141,6 +144,26 @@ class SimulationMode(TorchMeter):
         if "device" in kwargs and isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
         self.count(what, args, kwargs, out)
+        return out
+
+    def _compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As `_compute`, for an operator whose result may be known by its arguments' geometry."""
+        key = geometry.key(func, args, kwargs)
+        if key is None:
+            return self._compute(func, args, kwargs)
+        known = self._made.again(key)
+        if known is None:
+            flops = self.flops
+            out = self._compute(func, args, kwargs)
+            self._made.remember(key, operators.tensors_in((args, tuple(kwargs.values()))), out, self.flops - flops)
+            return out
+        out, flops = known
+        self.op_launches += operators.traits(func).launches
+        self.flops += flops
+        if "device" in kwargs:
+            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+        else:
+            self.register(out)
         return out
 
     def _compute_on_host(
@@ -215,7 +238,7 @@ class SimulationMode(TorchMeter):
         return func(*args, **kwargs)
 
     def _comparison(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        out = self._compute(func, args, kwargs)
+        out = self._compute_again(func, args, kwargs)
         if out.numel() == 1 and (out.is_meta or self._is_ghost(out)):
             answers.remember(out, func._schema.name.partition("::")[2], args[1])
         return out
@@ -235,6 +258,8 @@ class SimulationMode(TorchMeter):
     def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         source = args[0]
         device = kwargs.get("device") or source.device
+        if source.is_meta and device.type == "meta":
+            return self._compute_again(func, args, kwargs)
         self.op_launches += 1
         if device.type == "meta":
             out = func(*args, **kwargs)
@@ -261,11 +286,11 @@ class SimulationMode(TorchMeter):
         frame = caller()
         if frame is None:
             return DEVICE
-        where = (frame.f_code, frame.f_lasti)
-        spelled_out = self._says_meta.get(where)
-        if spelled_out is None:
-            spelled_out = self._says_meta[where] = says(frame, "meta")
-        return NOWHERE if spelled_out else DEVICE
+        where = (id(frame.f_code), frame.f_lasti)  # by its identity, as hashing code reads all of it
+        known = self._says_meta.get(where)
+        if known is None:
+            known = self._says_meta[where] = (says(frame, "meta"), frame.f_code)  # kept, so that the identity stays its own
+        return NOWHERE if known[0] else DEVICE
 
     # -- host memory without contents --------------------------------------------------------------------------------
 
@@ -288,7 +313,7 @@ class SimulationMode(TorchMeter):
 
 
 def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return func(*args, **kwargs) if kwargs else func(*args)
+    return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, one frame less
 
 
 def _writes_first_argument_only(func: Any) -> bool:
