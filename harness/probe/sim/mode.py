@@ -289,7 +289,8 @@ class SimulationMode(TorchMeter):
         where = (id(frame.f_code), frame.f_lasti)  # by its identity, as hashing code reads all of it
         known = self._says_meta.get(where)
         if known is None:
-            known = self._says_meta[where] = (says(frame, "meta"), frame.f_code)  # kept, so that the identity stays its own
+            # The code is kept, so that its identity stays its own.
+            known = self._says_meta[where] = (says(frame, "meta"), frame.f_code)
         return NOWHERE if known[0] else DEVICE
 
     # -- host memory without contents --------------------------------------------------------------------------------
