@@ -119,6 +119,27 @@ class CachingAllocator:
         self._reserved = self._allocated = 0
         self._reserved_peak = self._allocated_peak = self._reserved_then = 0
 
+    def on_card(self, card_bytes: int) -> CachingAllocator:
+        """A copy of this allocator as it would stand on another card. Right where both cards have had room for all that
+        was ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
+        other = CachingAllocator(dataclasses.replace(self.settings, card_bytes=card_bytes))
+        pools = ((self._small, other._small), (self._large, other._large))
+        idle = [block for ours, _ in pools for block in (*ours.free.values(), *ours.unmapped_blocks.values())]
+        copies = {block: block.copy() for block in (*self.blocks(), *idle)}
+        for block, copy in copies.items():
+            copy.before = copies[block.before] if block.before is not None else None
+            copy.after = copies[block.after] if block.after is not None else None
+        other._live = {key: (copies[block], nbytes) for key, (block, nbytes) in self._live.items()}
+        for ours, theirs in pools:
+            theirs.keys, theirs.unmapped = list(ours.keys), list(ours.unmapped)
+            theirs.free = {start: copies[block] for start, block in ours.free.items()}
+            theirs.unmapped_blocks = {start: copies[block] for start, block in ours.unmapped_blocks.items()}
+        other.retries, other._next_address = self.retries, self._next_address
+        other._reserved, other._allocated = self._reserved, self._allocated
+        other._reserved_peak, other._allocated_peak = self._reserved_peak, self._allocated_peak
+        other._reserved_then = self._reserved_then
+        return other
+
     # -- figures -----------------------------------------------------------------------------------------------------
 
     @property

@@ -36,6 +36,12 @@ class Block:
         self.before: Block | None = None
         self.after: Block | None = None
 
+    def copy(self) -> Block:
+        """Without its neighbours."""
+        other = Block(self.start, self.size, self.base)
+        other.free, other.mapped = self.free, self.mapped
+        return other
+
 
 class Pool:
     """The free blocks of one pool, found by best fit in logarithmic time, and its unmapped address ranges."""

@@ -57,6 +57,26 @@ def test_the_smallest_card_is_enough_and_a_slightly_smaller_one_is_not(seed: int
         assert smallest - reserving.too_small_bytes <= max(2 * MIB, smallest / 500)
 
 
+@pytest.mark.parametrize("max_split_size_bytes", [None, 25 * MIB])
+@pytest.mark.parametrize("expandable", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_beginning_from_a_state_comes_to_the_same_as_from_the_start(
+    seed: int, expandable: bool, max_split_size_bytes: int | None
+) -> None:
+    settings = AllocatorSettings(expandable_segments=expandable, max_split_size_bytes=max_split_size_bytes)
+    trace: list[Event] = []
+    from_states, from_start = Reserving(trace, settings, stride=37), Reserving(trace, settings, stride=10**9)
+    for phase in program(seed):
+        found = []
+        for reserving in (from_states, from_start):
+            reserving.begin()
+        trace.extend(phase)
+        for reserving in (from_states, from_start):
+            reserving.follow()
+            found.append((reserving.smallest_card_bytes, reserving.too_small_bytes, reserving.needed_bytes))
+        assert found[0] == found[1]
+
+
 def test_a_phase_that_asks_for_less_than_one_before_needs_what_it_hands_out() -> None:
     trace: list[Event] = []
     reserving = Reserving(trace, AllocatorSettings())
