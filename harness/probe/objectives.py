@@ -68,6 +68,7 @@ class Objective:
     losses: tuple[Loss, ...]
     data: Callable[..., Data] = token_ids
     weight: Callable[[Data], int] = same_for_all
+    runs: int = 1  #: of the module with gradients, behind each loss
 
     def all_data(self, work: Workload, vocabulary: int, step: int) -> Iterator[Data]:
         """What all ranks together see in one step."""
@@ -117,7 +118,7 @@ OBJECTIVES = {
     "next_token": Objective((next_token,)),
     "fine_tuning": Objective((answer,), answers, counted_tokens),
     "uneven_fine_tuning": Objective((answer,), uneven_answers, counted_tokens),
-    "two_runs": Objective((of_two_runs,)),
+    "two_runs": Objective((of_two_runs,), runs=2),
     "two_backwards": Objective((next_token, next_token_reversed)),
     "several_outputs": Objective((of_several_outputs,)),
     "no_head": Objective((without_the_head,)),

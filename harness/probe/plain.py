@@ -40,7 +40,8 @@ def sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
 
 def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
     """One forward and backward without any framework, inside the entered ``meter``: what it takes beyond parameters."""
-    if not _folds(shape):
+    # Where a module runs twice, the gradients of its first run are held until the second has been gone through as well.
+    if not _folds(shape) or objectives.of(work).runs > 1:
         return whole(work, shape, meter, device)
     few, more = (astuple(whole(work, _with_layers(shape, layers), meter, device)) for layers in _SHALLOW)
     further = shape["num_hidden_layers"] - _SHALLOW[0]
@@ -52,7 +53,8 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
     gradients go is the framework's business."""
     model = _build(work, shape, torch.device(device))
     for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(_drop)
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(_drop)
     objective = objectives.of(work)
     before = _held(meter)
     data = objective.data(work, shape["vocab_size"], 0, 0, 0, device)

@@ -28,6 +28,20 @@ def test_every_further_layer_adds_as_much_as_the_third(shape: dict, checkpointin
         assert plain.activations(work, shape, meter, "cpu") == plain.whole(work, shape, meter, "cpu")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"frozen": "layers.0"}, {"lora_rank": 4}, {"objective": "two_runs"}, {"objective": "two_backwards"}],
+    ids=str,
+)
+def test_so_it_is_with_frozen_parameters_adapters_and_several_losses(changes: dict) -> None:
+    work = Workload(gradient_checkpointing="non_reentrant", micro_batch_size=2, **changes)
+    with TorchMeter("cpu") as meter:
+        folded, whole = plain.activations(work, LLAMA, meter, "cpu"), plain.whole(work, LLAMA, meter, "cpu")
+    assert folded == whole
+    folded_sizes, sizes = plain.sizes(work, LLAMA), plain._sizes(work, LLAMA)
+    assert sorted(folded_sizes.trained) == sorted(sizes.trained)
+
+
 @pytest.mark.parametrize("shape", [LLAMA, QWEN], ids=["llama", "qwen2"])
 def test_the_parameters_are_those_of_the_whole_model(shape: dict) -> None:
     folded, model = plain.sizes(Workload(), shape), plain._sizes(Workload(), shape)

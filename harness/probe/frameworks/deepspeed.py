@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -330,7 +331,9 @@ class DeepSpeedTraining:
 
     def _save_and_load(self) -> None:
         """Through a checkpoint and back. A step in between moves everything away from what was saved."""
-        folder = os.path.abspath("checkpoint")
+        import torch.distributed as dist
+
+        folder = os.path.join(os.path.dirname(os.environ["DSREGRESS_RENDEZVOUS"].removeprefix("file://")), "checkpoint")
         self._engine.save_checkpoint(folder, tag="saved")
         self._data = self._data_of(_ELSEWHERE)
         for number in range(self.micro_batches):
@@ -342,6 +345,9 @@ class DeepSpeedTraining:
         path, _ = self._engine.load_checkpoint(folder, tag="saved")
         if path is None:
             raise RuntimeError("the framework says that there is no checkpoint where it saved one")
+        dist.barrier()
+        if self._rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def forward(self, micro_batch: int) -> None:
         from harness.probe.objectives import with_infinite_gradient

@@ -51,6 +51,18 @@ def test_the_window_is_what_is_kept_and_fetched_ahead_and_the_module_at_work_but
     assert ideal(MODEL, wide, PLAIN)["backward.device_retained_bytes"]["window"] == 2 * 1500
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_what_is_not_trained_has_no_states_but_its_weights(stage: int) -> None:
+    job = dataclasses.replace(JOB, stage=stage, persistence_threshold=0)
+    frozen = dataclasses.replace(MODEL, trained=[10])
+    held, all_held = ideal(frozen, job, PLAIN), ideal(MODEL, job, PLAIN)
+    whole, some = all_held["step.device_retained_bytes"], held["step.device_retained_bytes"]
+    assert some["parameters"] == whole["parameters"]
+    share = 3 if stage == 3 else 4  # of ten elements: padded for each parameter, or to twice the four ranks
+    assert (some["master"], some["optimizer"]) == (4 * share, 8 * share)
+    assert held["backward.device_peak_bytes"]["in_flight"] == 20
+
+
 def test_activations_are_those_of_plain_pytorch() -> None:
     held = ideal(MODEL, JOB, PLAIN)
     assert held["forward.device_retained_bytes"]["activations"] == 6000

@@ -1,0 +1,133 @@
+"""What the numerics oracle tells from the truth: training that is sound, and training that is broken in known ways.
+
+Plain PyTorch of another workload stands for a framework that does not do what it was asked to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from harness.probe import truth  # noqa: E402
+from harness.probe.wire import Numerics  # noqa: E402
+from harness.probe.workload import Workload  # noqa: E402
+
+STEPS = 3
+LLAMA = {
+    "model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "tie_word_embeddings": False,
+    "max_position_embeddings": 2048,
+}  # fmt: skip
+WORK = Workload(sequence_length=32, micro_batch_size=2, gradient_clipping=0.5)
+
+
+def judged(work: Workload, done: Workload | None = None, **told: Any) -> Numerics:
+    """The verdict on training that did ``done`` where ``work`` was asked for, in the dtype of ``work``."""
+    did = truth.train(done or work, LLAMA, STEPS, work.torch_dtype)
+    numerics = Numerics(losses=list(did.losses), gradient_norms=list(did.gradient_norms))
+    parameters = did.parameters
+    for name, value in told.items():
+        if name == "parameters":
+            parameters = value(parameters)
+        else:
+            setattr(numerics, name, value)
+    truth.judge(work, LLAMA, STEPS, parameters, numerics)
+    return numerics
+
+
+def worst(numerics: Numerics) -> float:
+    errors = (numerics.loss_error, numerics.gradient_norm_error, numerics.parameter_error)
+    return max(error for error in errors if error is not None)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gradient_accumulation_steps": 4, "identical_micro_batches": True},
+        {"objective": "two_backwards"},
+        {"objective": "several_outputs", "decay_groups": True},
+        {"objective": "no_head"},
+        {"lora_rank": 4, "lora_modules_to_save": "lm_head"},
+        {"frozen": "embed_tokens"},
+        {"infinite_gradient_step": 1, "learning_rate_decay": 0.5},
+    ],
+    ids=str,
+)
+def test_rounding_is_no_error(dtype: str, changes: dict[str, Any]) -> None:
+    numerics = judged(dataclasses.replace(WORK, dtype=dtype, **changes))
+    assert worst(numerics) <= 1
+    assert numerics.parameter_error is not None
+
+
+def test_the_gradient_of_identical_micro_batches_is_that_of_one() -> None:
+    one = truth.train(dataclasses.replace(WORK, identical_micro_batches=True), LLAMA, STEPS, torch.float32)
+    four = dataclasses.replace(WORK, identical_micro_batches=True, gradient_accumulation_steps=4)
+    assert truth.train(four, LLAMA, STEPS, torch.float32).gradient_norms == pytest.approx(one.gradient_norms, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("asked", "done"),
+    [
+        ({"gradient_accumulation_steps": 4}, {"gradient_accumulation_steps": 3}),
+        ({"world_size": 2}, {"world_size": 1}),
+        ({"gradient_clipping": 0.5}, {"gradient_clipping": None}),
+        ({"learning_rate_decay": 0.5}, {"learning_rate_decay": 1.0}),
+        ({"objective": "two_backwards"}, {"objective": "next_token"}),
+        ({"lora_rank": 4, "lora_alpha": 8}, {"lora_rank": 4, "lora_alpha": 16}),
+        ({"infinite_gradient_step": 1}, {"infinite_gradient_step": 2}),
+        ({"frozen": "layers.0"}, {"frozen": ""}),
+    ],
+    ids=str,
+)
+def test_other_training_than_was_asked_for_is_wrong(dtype: str, asked: dict[str, Any], done: dict[str, Any]) -> None:
+    work = dataclasses.replace(WORK, dtype=dtype, **asked)
+    assert worst(judged(work, dataclasses.replace(work, **done))) > 1
+
+
+def test_decay_of_parameters_that_must_not_decay_is_seen_in_fp32() -> None:
+    work = dataclasses.replace(WORK, dtype="fp32", decay_groups=True)
+    assert worst(judged(work, dataclasses.replace(work, decay_groups=False))) > 1
+
+
+def poisoned(parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: values * math.nan for name, values in parameters.items()}
+
+
+def test_weights_that_are_no_numbers_are_wrong() -> None:
+    assert judged(WORK, parameters=poisoned).parameter_error == math.inf
+    fp16 = dataclasses.replace(WORK, dtype="fp16", infinite_gradient_step=1)
+    assert judged(fp16, parameters=poisoned).parameter_error == math.inf
+
+
+@pytest.mark.parametrize("told", [None, math.inf, math.nan, -1.0])
+def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: float | None) -> None:
+    work = dataclasses.replace(WORK, infinite_gradient_step=2)
+    norms = [*truth.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, told]
+    numerics = judged(work, parameters=poisoned, gradient_norms=norms)
+    assert (numerics.parameter_error, numerics.gradient_norm_error <= 1) == (None, True)
+    assert "which its norm tells" in numerics.note
+
+
+def test_an_infinite_gradient_that_is_told_as_a_number_is_wrong_whatever_became_of_the_weights() -> None:
+    work = dataclasses.replace(WORK, infinite_gradient_step=2)
+    norms = [*truth.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, 1.0]
+    assert judged(work, gradient_norms=norms).gradient_norm_error == math.inf
+    assert judged(work, parameters=poisoned, gradient_norms=norms).gradient_norm_error == math.inf
+    # fp16 skips the step, and what it tells of a step that it skipped is the norm of the one before.
+    assert worst(judged(dataclasses.replace(work, dtype="fp16"), gradient_norms=norms)) <= 1
+
+
+def test_dropout_has_no_truth() -> None:
+    numerics = Numerics(losses=[1.0])
+    truth.judge(dataclasses.replace(WORK, lora_rank=4, lora_dropout=0.1), LLAMA, 1, {"w": torch.zeros(1)}, numerics)
+    assert (numerics.parameter_error, numerics.note) == (None, "no truth: dropout is random")
