@@ -11,6 +11,7 @@ from harness import config
 from harness.compare.metrics import METRICS
 from harness.config import Settings
 from harness.model import Result
+from harness.probe import scenario
 from tests.unit.docs import markdown
 from tests.unit.docs.markdown import ROOT
 
@@ -34,6 +35,18 @@ def test_the_glossary_has_every_metric_as_the_table_of_metrics_has_it() -> None:
         for metric in METRICS
     ]
     assert all(row["how it is measured"] for row in told)
+
+
+def test_every_variant_of_the_generic_families_is_explained() -> None:
+    of: dict[str, set[str]] = {}
+    for name, family in (("llama", "Llama"), ("qwen", "Qwen2.5")):
+        for variant in scenario.load(ROOT / "scenarios" / f"{name}_zero3_backward.py").variant_ids:
+            of.setdefault(variant, set()).add(family)
+    told = {row["variant"]: row for row in markdown.table(DOCS / "coverage.md", "variant")}
+    assert {variant: row["of"] for variant, row in told.items()} == {
+        variant: "both" if len(families) == 2 else families.pop() for variant, families in of.items()
+    }
+    assert all(row["exercises"] for row in told.values())
 
 
 def test_the_keys_of_pyproject_are_the_settings_with_their_defaults() -> None:
