@@ -62,7 +62,7 @@ class Framework(Protocol):
 
     def preload(self, device: str) -> None:
         """Import what every cell needs, once per environment, before ranks are forked from this process. Must start no
-        thread and touch no device."""
+        thread and touch no device. ``cpu`` and ``sim`` are the same to it: one process serves the cells of both."""
 
     def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
         """How many rank processes to start (1 in ``sim``, however many ranks are simulated)."""

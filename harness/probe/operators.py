@@ -70,8 +70,11 @@ class Traits:
         writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
         aliases = [r.alias_info is not None for r in schema.returns]
         is_view = bool(aliases) and all(aliases) and not writes
-        #: Kernels a device launches for it: one, or none for views and what only makes room.
-        self.launches = 0 if is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") else 1
+        #: Kernels a device launches for it: one, or none for views, what only makes room, and what has no tensor at all
+        #: (torch asks its libraries through operators what they can do).
+        tensors = any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
+        no_kernel = is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") or not tensors
+        self.launches = 0 if no_kernel else 1
         self.flops: Callable[..., int] | None = _flop_formula(func)
         #: Whether it can return memory that was not there before. An ``out=`` argument can be resized.
         out_argument = any(getattr(a, "is_out", False) for a in schema.arguments)
