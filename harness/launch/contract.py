@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from harness.model import Cell, Environment, Hardware, Outcome
-from harness.probe.wire import Detail, RunRecord
+from harness.probe.wire import Detail, Explanation, RunRecord
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count; 0 where nothing is timed
+    explain: bool = False  #: only find out who holds the memory: an untimed run that is no result
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     record: RunRecord | None = None  #: without its detail
     detail: Detail | None = None
+    explanation: Explanation | None = None  #: where the plan asked for one
     benchmark: Mapping[str, Any] | None = None  #: pytest-benchmark's own JSON
     started_at: str = ""  #: UTC, ISO 8601
     duration_s: float = 0.0  #: spent on this cell, without its waiting for others

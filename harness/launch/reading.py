@@ -10,9 +10,10 @@ import msgspec
 
 from harness.launch.contract import Ended
 from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
-from harness.probe.wire import RunRecord
+from harness.probe.wire import Explanation, RunRecord
 
 _decoder = msgspec.json.Decoder(RunRecord, strict=True)
+_explanation_decoder = msgspec.json.Decoder(Explanation, strict=True)
 
 
 def ended(folder: Path, timeout_s: float) -> Ended:
@@ -25,7 +26,13 @@ def ended(folder: Path, timeout_s: float) -> Ended:
         return Ended(outcome=Failed(stage="harness", signature="the record cannot be read", detail=str(error)))
     outcome = _outcome(record, timeout_s)
     detail, record.detail = record.detail, None
-    return Ended(outcome=outcome, record=record, detail=detail, benchmark=_benchmark(folder))
+    return Ended(
+        outcome=outcome,
+        record=record,
+        detail=detail,
+        explanation=_explanation(folder),
+        benchmark=_benchmark(folder),
+    )
 
 
 def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
@@ -38,6 +45,14 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
     if record.outcome == "failed":
         return Failed(stage=record.stage, signature=record.signature, detail=record.log_tail)
     return Failed(stage="harness", signature=f"the record tells an unknown outcome: {record.outcome[:40]!r}")
+
+
+def _explanation(folder: Path) -> Explanation | None:
+    """Who held the memory, where the run was asked for it and got that far."""
+    try:
+        return _explanation_decoder.decode((folder / "explanation.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def _benchmark(folder: Path) -> dict[str, Any] | None:

@@ -130,6 +130,7 @@ class ServerWorker:
             warmup_rounds=plan.warmup_rounds,
             rounds=plan.rounds,
             timeout_s=self._timeout_s,
+            explain=plan.explain,
         )
         (run.folder / "request.json").write_text(json.dumps(asdict(request)))
         return self._advance({"do": "start", "folder": str(run.folder)})
@@ -194,6 +195,7 @@ class ServerWorker:
             outcome=ended.outcome,
             record=ended.record,
             detail=ended.detail,
+            explanation=ended.explanation,
             benchmark=ended.benchmark,
             started_at=run.started_at,
             duration_s=run.active_s,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 #: The two memories, and where tensors are that have no bytes at all (on a ``meta`` device that nobody simulates), as
 #: indices of the figures here.
@@ -35,6 +35,16 @@ class Entry(weakref.ref):  # type: ignore[type-arg]
     ghost: bool  #: has a size, but contents that nobody may read or write (see `harness.probe.sim.host`)
 
 
+class Observer(Protocol):
+    """Who wants to know where storages come from (`harness.probe.sites`). None is there unless somebody asked."""
+
+    def born(self, entry: Entry, storage: Any) -> None:
+        """A storage is booked for the first time, by the operator that is running."""
+
+    def communicated(self, tensors: Iterable[Any]) -> None:
+        """These tensors are the arguments of a collective."""
+
+
 class StorageLedger:
     """The books of one process. A storage is anything with ``_cdata`` (its identity), ``nbytes()`` and weak references.
 
@@ -48,6 +58,7 @@ class StorageLedger:
         self.entries: dict[int, Entry] = {}
         self.phase = 0
         self.trace: list[Event] | None = [] if trace else None
+        self.observer: Observer | None = None
         self._serial = 0
         self._freed: collections.deque[Any] = collections.deque()
 
@@ -69,6 +80,8 @@ class StorageLedger:
         self._serial += 1
         entry.serial = self._serial
         self.entries[key] = entry
+        if self.observer is not None:
+            self.observer.born(entry, storage)
         self._grow(entry, nbytes)
 
     def adopt(self, storages: Iterable[tuple[Any, int]]) -> None:

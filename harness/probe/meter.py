@@ -132,6 +132,8 @@ class TorchMeter(TorchDispatchMode):
         figures = self.collectives.setdefault(what.kind, [0, 0])
         figures[0] += 1
         figures[1] += operators.payload_bytes(what, args)
+        if self.ledger.observer is not None:
+            self.ledger.observer.communicated(operators.tensors_in(args))
 
     def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.count_collective(what, args)

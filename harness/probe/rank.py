@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probe import noise
+from harness.probe import noise, sites
 from harness.probe.channel import Channel
 from harness.probe.faults import signature_of
 from harness.probe.framework import Framework, Meter, Training
@@ -35,6 +35,9 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     """
     imported = set(sys.modules)
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
+    if request.explain:
+        _explain(framework, request, rank, folder, channel, shape)
+        return
 
     def announce(stage: str) -> None:
         channel.send({"at": "stage", "stage": stage})
@@ -48,6 +51,37 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
         channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
         _timed_rounds(measured.training, channel, _stopwatch(framework, request))
+
+
+def _explain(
+    framework: Framework, request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]
+) -> None:
+    """The same init and steps as those that are measured, watched: leaves ``explanation-N.json`` beside the record."""
+
+    def announce(stage: str) -> None:
+        channel.send({"at": "stage", "stage": stage})
+
+    with framework.surroundings(request.parameters, request.device) as meter:
+        metered = Metered(meter)
+        announce("init")
+        with meter, sites.watching(meter, framework, request.framework) as watch:
+            training = framework.start(request.parameters, request.device, shape, lambda: watch.phase("init", metered))
+            training.configuration()
+            watch.built(training)
+            init = metered.readings["init"]
+            for _ in range(WARMUP_STEPS + 1):
+                metered.readings = {}
+                watch.new_step()
+                walk(training, announced(lambda name: watch.phase(name, metered), announce))
+                if training.loss() is not None:  # as when it is measured: what a question allocates is part of the job
+                    training.gradient_norm()
+            record = RankRecord(rank=rank, phases={"init": init, **metered.readings})
+            announce("measure")
+            explanation = watch.explanation(rank)
+    _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": None})
+    _write(folder / sites.file_name(rank), asdict(explanation))
+    channel.send({"at": "measured", "imported": []})
+    channel.receive()
 
 
 class _Measured:

@@ -25,6 +25,7 @@ class CellRequest:
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count; 0 where nothing is timed
     timeout_s: float  #: how long the ranks may take between two signs of life
+    explain: bool = False  #: also say who holds the memory, in ``explanation.json`` (see `harness.probe.sites`)
 
 
 @dataclasses.dataclass(slots=True)
@@ -90,6 +91,46 @@ class Detail:
     host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
     warnings: dict[str, int] = dataclasses.field(default_factory=dict)  #: signature -> count
+
+
+@dataclasses.dataclass(slots=True)
+class Held:
+    """Storages that one place in the code made, of one category and of alike modules."""
+
+    nbytes: int
+    count: int  #: of storages
+    category: str  #: one of `harness.probe.categories`
+    module: str  #: path in the model, layers' numbers as ``*``; empty where none could be told
+    site: str  #: ``deepspeed/runtime/zero/partition_parameters.py:1234 in wait``
+    via: list[str]  #: who called that place, outwards
+    born: str  #: the phase they were made in, of whichever step; ``forward 2`` is that of the second micro-batch
+
+
+@dataclasses.dataclass(slots=True)
+class Moment:
+    """All that is alive on one rank at one moment: at a phase's peak, or at its end. The bytes of ``held`` add up to
+    ``nbytes``."""
+
+    rank: int  #: the one that holds most
+    nbytes: int
+    held: list[Held]
+
+
+@dataclasses.dataclass(slots=True)
+class Stretch:
+    """Live device bytes through one phase of the step: every local extreme that can be seen at this resolution."""
+
+    phase: str
+    points: list[list[int]]  #: [thousandths of the phase's allocations and frees, bytes]
+
+
+@dataclasses.dataclass(slots=True)
+class Explanation:
+    """Who holds the memory in the measured step."""
+
+    moments: dict[str, Moment] = dataclasses.field(default_factory=dict)  #: by metric: ``backward.device_peak_bytes``
+    timeline: list[Stretch] = dataclasses.field(default_factory=list)  #: of the rank with the highest peak, in order
+    note: str = ""  #: why something is missing
 
 
 @dataclasses.dataclass(slots=True)

@@ -466,3 +466,15 @@ def ideal(
     )
     taken = plain.activations(work, shape, meter, {"sim": "meta"}.get(device, device)) if device != "cuda" else None
     return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")
+
+
+def model(training: DeepSpeedTraining) -> Any:
+    """Whose modules have names (see `harness.probe.sites`)."""
+    return training._engine.module
+
+
+def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
+    """What the engine holds its tensors for (see `harness.probe.sites`)."""
+    from harness.probe.frameworks import zero_holders
+
+    return zero_holders.of(training._engine)

@@ -27,6 +27,10 @@ _STEPS = 1_000_000
 _AUTO = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
 
 
+#: Whose code counts as the framework's own (see `harness.probe.sites`).
+PACKAGE = "deepspeed"
+
+
 def preload(device: str) -> None:
     raw.preload(device)
     import transformers.trainer  # noqa: F401
@@ -277,3 +281,15 @@ def _plain_models() -> Iterator[None]:
     finally:
         if held is not None:
             integration.set_hf_deepspeed_config(held)
+
+
+def model(training: TrainerTraining) -> Any:
+    """As the raw adapter's."""
+    return training._driven.engine.module
+
+
+def holders(training: TrainerTraining) -> Iterator[tuple[str, str, Any]]:
+    """As the raw adapter's."""
+    from harness.probe.frameworks import zero_holders
+
+    return zero_holders.of(training._driven.engine)

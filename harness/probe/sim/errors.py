@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_OURS = (_HERE, os.path.join(os.path.dirname(_HERE), "meter.py"))
+_OURS = (_HERE, *(os.path.join(os.path.dirname(_HERE), name) for name in ("meter.py", "sites.py")))
 
 
 class SimulationError(RuntimeError):

@@ -1,0 +1,73 @@
+"""What memory is for, in words, and how the words are found. Standard library only.
+
+A storage gets its category from what refers to it, never from its size: the adapter names the tensors of the live job
+(`holders`), a module that computes has its gathered parameters, a collective has its buffers, and the autograd engine
+knows which of its results is the gradient of a parameter. What nobody referred to when we looked has the category that
+all others of its birthplace have, where that place is the framework's own. Last comes its life: what is born in a
+forward outside the framework and outlives it is an activation, and what does not outlive its phase is temporary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+PARAMETER_SHARDS = "parameter shards"
+PARAMETERS = "parameters"  #: whole, on every rank, where the framework does not shard them
+GATHERED = "gathered parameters"
+GRADIENTS = "gradients"
+OPTIMIZER_STATE = "optimizer state"
+ACTIVATIONS = "activations"
+BUCKETS = "buckets"
+TEMPORARY = "temporary"
+OTHER = "other"
+#: What the allocator of a GPU adds to requested bytes: rounding, and room that it did not split off.
+ROUNDING = "the allocator's rounding"
+
+#: Of two things that can be said about one storage, the one that comes first here holds.
+ORDER = (
+    PARAMETER_SHARDS,
+    PARAMETERS,
+    OPTIMIZER_STATE,
+    GATHERED,
+    GRADIENTS,
+    BUCKETS,
+    ACTIVATIONS,
+    TEMPORARY,
+    OTHER,
+    ROUNDING,
+)
+
+#: What an attribute's name says about the tensors in it, first match wins. These are words that ZeRO's optimizers of
+#: all releases use for their own fields.
+_WORDS = (
+    (("bucket", "ipg", "reduction_stream"), BUCKETS),
+    (("grad",), GRADIENTS),
+    (("fp32", "master", "hp_param", "state", "exp_avg"), OPTIMIZER_STATE),
+    (("fp16", "bit16", "lp_param", "param", "partition"), PARAMETER_SHARDS),
+)
+
+
+def by_name(attribute: str) -> str:
+    """The category that the name of an attribute which holds tensors tells."""
+    lowered = attribute.lower()
+    return next((category for words, category in _WORDS if any(word in lowered for word in words)), OTHER)
+
+
+def stronger(one: str | None, other: str) -> str:
+    """The category that holds where a storage has been called both."""
+    return other if one is None or ORDER.index(other) < ORDER.index(one) else one
+
+
+def tensors_of(value: Any, is_tensor: Any, depth: int = 4) -> Iterable[Any]:
+    """The tensors in a nest of containers and plain objects."""
+    if is_tensor(value):
+        yield value
+    elif depth == 0 or value is None or isinstance(value, (str, bytes, int, float, type)):
+        return
+    elif isinstance(value, Mapping):
+        for inner in list(value.values()):
+            yield from tensors_of(inner, is_tensor, depth - 1)
+    elif isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque":
+        for inner in list(value):
+            yield from tensors_of(inner, is_tensor, depth - 1)

@@ -1,0 +1,230 @@
+"""Who holds the memory, from a ledger of pretended storages: no torch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from harness.probe import categories, sites
+from harness.probe.ledger import DEVICE, HOST, StorageLedger
+from harness.probe.wire import Explanation, Held, Moment, Stretch
+
+
+class Storage:
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+
+    @property
+    def _cdata(self) -> int:
+        return id(self)
+
+    def nbytes(self) -> int:
+        return self._nbytes
+
+
+class Tensor:
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def untyped_storage(self) -> Storage:
+        return self.storage
+
+
+class Job:
+    """A ledger with an observer, driven by hand."""
+
+    def __init__(self, holders: Any = None) -> None:
+        self.ledger = StorageLedger()
+        framework = SimpleNamespace(holders=holders) if holders else SimpleNamespace()
+        self.recorder = sites.Recorder(self.ledger, framework, "tests")
+        self.recorder.built(self)
+
+    @contextlib.contextmanager
+    def metered(self, name: str) -> Iterator[None]:
+        self.ledger.reset_peak()
+        yield
+        self.ledger.settle()
+
+    def phase(self, name: str) -> Any:
+        return self.recorder.phase(name, self.metered)
+
+    def make(self, nbytes: int, memory: int = DEVICE) -> Storage:
+        storage = Storage(nbytes)
+        self.ledger.add(storage, memory)
+        return storage
+
+    def explanation(self) -> Explanation:
+        return self.recorder.explanation(rank=0)
+
+
+def by_category(moment: Moment) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for held in moment.held:
+        found[held.category] = found.get(held.category, 0) + held.nbytes
+    return found
+
+
+def test_every_byte_of_each_moment_is_somebodys() -> None:
+    job = Job()
+    kept = []
+    with job.phase("forward"):
+        kept.append(job.make(100))
+        job.make(1000)  # let go of at once
+        kept.append(job.make(10, HOST))
+    with job.phase("backward"):
+        kept.append(job.make(7))
+        kept.pop(0)
+    moments = job.explanation().moments
+    assert {key: moment.nbytes for key, moment in moments.items()} == {
+        "forward.device_peak_bytes": 1100,
+        "forward.device_retained_bytes": 100,
+        "forward.host_peak_bytes": 10,
+        "forward.host_retained_bytes": 10,
+        "backward.device_peak_bytes": 107,
+        "backward.device_retained_bytes": 7,
+        "backward.host_peak_bytes": 10,
+        "backward.host_retained_bytes": 10,
+    }
+    assert all(moment.nbytes == sum(held.nbytes for held in moment.held) for moment in moments.values())
+    assert kept
+
+
+def test_the_peak_is_what_the_ledger_says_it_is() -> None:
+    job = Job()
+    sizes = [3, 50, 20, 70, 1]
+    with job.phase("step"):
+        held = [job.make(size) for size in sizes]
+        del held[1], held[2]
+        held += [job.make(size) for size in (40, 5)]
+        peak = job.ledger.peak[DEVICE]
+    assert job.explanation().moments["step.device_peak_bytes"].nbytes == peak
+
+
+def test_memory_of_a_micro_batch_folds_as_the_metric_does() -> None:
+    job = Job()
+    held = []
+    for size in (30, 5):
+        with job.phase("forward"):
+            held = [job.make(size)]
+        with job.phase("backward"):
+            held = []
+    moments = job.explanation().moments
+    assert moments["forward.device_peak_bytes"].nbytes == 30
+    assert moments["forward.device_retained_bytes"].nbytes == 5
+    assert [held.born for held in moments["forward.device_retained_bytes"].held] == ["forward 2"]
+    assert held == []
+
+
+def test_a_storage_is_what_the_job_says_it_is_at_every_moment_of_its_life() -> None:
+    held: list[Storage] = []
+    job = Job(lambda training: [(categories.GATHERED, "layers.3.weight", Tensor(one)) for one in held])
+    with job.phase("forward"):
+        held.append(job.make(64))
+        job.ledger.add(Storage(1), DEVICE)  # made elsewhere
+    moments = job.explanation().moments
+    assert by_category(moments["forward.device_peak_bytes"])[categories.GATHERED] == 64
+    assert moments["forward.device_retained_bytes"].held[0].module == "layers.*.weight"
+
+
+def test_what_was_gone_before_anybody_looked_is_what_its_birthplace_makes() -> None:
+    held: list[Storage] = []
+    job = Job(lambda training: [(categories.GATHERED, "", Tensor(one)) for one in held])
+
+    def gather() -> Storage:
+        return job.make(64)
+
+    with job.phase("forward"):
+        held.append(gather())
+        gather()
+    moment = job.explanation().moments["forward.device_peak_bytes"]
+    assert by_category(moment) == {categories.GATHERED: 128}
+
+
+def test_a_site_is_named_by_its_package_with_its_callers() -> None:
+    job = Job()
+
+    def innermost() -> Storage:
+        storage = Storage(8)
+        job.ledger.add(storage, DEVICE)
+        return storage
+
+    def caller() -> Storage:
+        return innermost()
+
+    with job.phase("forward"):
+        kept = caller()
+    (held,) = job.explanation().moments["forward.device_retained_bytes"].held
+    assert held.site.startswith("tests/unit/probe/test_sites.py:") and held.site.endswith(" in innermost")
+    assert held.via[0].endswith(" in caller")
+    assert kept.nbytes() == 8
+
+
+def test_without_a_watch_a_ledger_keeps_no_trace() -> None:
+    ledger = StorageLedger()
+    ledger.add(Storage(8), DEVICE)
+    assert ledger.trace is None and ledger.observer is None
+
+
+def test_an_observed_ledger_counts_the_same() -> None:
+    plain, job = StorageLedger(), Job()
+    for ledger in (plain, job.ledger):
+        ledger.reset_peak()
+        held = [Storage(size) for size in (5, 7, 11)]
+        for one in held:
+            ledger.add(one, DEVICE)
+        del held, one
+        ledger.settle()
+    assert (plain.live, plain.peak) == (job.ledger.live, job.ledger.peak)
+
+
+def test_the_timeline_keeps_every_phases_extremes() -> None:
+    job = Job()
+    with job.phase("forward"):
+        held = [job.make(1) for _ in range(500)]
+        spike = job.make(10_000)
+        del spike
+        held += [job.make(1) for _ in range(500)]
+    (stretch,) = job.explanation().timeline
+    assert max(nbytes for _, nbytes in stretch.points) == 10_500
+    assert stretch.points[0] == [0, 0] and stretch.points[-1] == [1000, 1000]
+    assert len(stretch.points) <= 2 * 60 + 1
+    assert len(held) == 1000
+
+
+def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
+    def told(rank: int, forward: int, backward: int) -> Explanation:
+        def moment(nbytes: int) -> Moment:
+            return Moment(rank, nbytes, [Held(nbytes, 1, categories.OTHER, "", "a.py:1 in f", [], "forward")])
+
+        return Explanation(
+            {"forward.device_peak_bytes": moment(forward), "backward.device_peak_bytes": moment(backward)},
+            [Stretch("forward", [[0, forward]]), Stretch("backward", [[0, backward]])],
+        )
+
+    worst = sites.worst([told(0, 10, 5), told(1, 7, 9)])
+    assert {key: moment.rank for key, moment in worst.moments.items()} == {
+        "forward.device_peak_bytes": 0,
+        "backward.device_peak_bytes": 1,
+    }
+    assert worst.timeline[0].points == [[0, 10]]
+
+
+def test_a_meter_without_books_is_said_to_have_none() -> None:
+    with sites.watching(object(), SimpleNamespace(), "tinyframe.adapter") as watch:
+        told = watch.explanation(0)
+    assert told.moments == {} and "keeps no books" in told.note
+
+
+def test_attributes_of_optimizers_tell_what_they_hold() -> None:
+    assert [
+        categories.by_name(name)
+        for name in ("fp32_partitioned_groups_flat", "averaged_gradients", "ipg_buckets", "bit16_groups_flat", "timers")
+    ] == [
+        categories.OPTIMIZER_STATE,
+        categories.GRADIENTS,
+        categories.BUCKETS,
+        categories.PARAMETER_SHARDS,
+        categories.OTHER,
+    ]
