@@ -1,11 +1,13 @@
 """Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
 
 from harness.store.atomic import write_atomically
+from harness.store.explanations import Explanations
 from harness.store.folder import Loaded, Store, map_workloads, newest
 from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_of
 
 __all__ = [
     "SCHEMA",
+    "Explanations",
     "Loaded",
     "Store",
     "content_key",

@@ -1,0 +1,68 @@
+"""Who held the memory, for the cells that were explained: one file per content.
+
+    RESULTS/details/explained-<key>.json.gz     the explanation of the runs with this content key
+
+It explains every run of its content, as memory is the same in all of them, and is written once. What cannot be read is
+as if it were not there: explaining a cell again costs seconds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+
+import msgspec
+
+from harness.errors import ResultsError
+from harness.probe.wire import Explanation
+from harness.store import details
+from harness.store.atomic import write_atomically
+
+#: Letters of a content key in a file's name, as many as `harness.store.details` takes.
+_NAME_LENGTH = 16
+
+#: Raised when the meaning of a stored explanation changes; older ones are then made again.
+_FORMAT = 1
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: int
+    key: str
+    cell: str
+    explanation: Explanation
+
+
+_decoder = msgspec.json.Decoder(_File)
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class Explanations:
+    """Those under one folder of results."""
+
+    def __init__(self, results: str) -> None:
+        self._folder = os.path.join(os.path.abspath(results), details.FOLDER)
+
+    def write(self, key: str, cell: str, explanation: Explanation) -> None:
+        """Keep the explanation of the content ``key``. Raises ResultsError."""
+        file = self._file(key)
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            data = _encoder.encode(_File(_FORMAT, key, cell, explanation))
+            write_atomically(file, gzip.compress(data, mtime=0))
+        except OSError as error:
+            raise ResultsError(
+                f"cannot be written: {error.strerror}", where=file, hint="choose another folder with --results"
+            ) from None
+
+    def read(self, key: str) -> Explanation | None:
+        """The explanation of this content; None where there is none that can be read."""
+        try:
+            with open(self._file(key), "rb") as stream:
+                found = _decoder.decode(gzip.decompress(stream.read()))
+        except (OSError, EOFError, zlib.error, msgspec.DecodeError):
+            return None
+        return found.explanation if found.format == _FORMAT and found.key == key else None
+
+    def _file(self, key: str) -> str:
+        return os.path.join(self._folder, f"explained-{key[:_NAME_LENGTH]}.json.gz")
