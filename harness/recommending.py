@@ -1,8 +1,8 @@
 """Which release should I pin? From what was measured: the newest one that nothing speaks against. Pure.
 
 A release is fit to be pinned for a workload where it ran, was judged (against the baseline, or is it), has no finding
-that matters on any device mode, and, where it was simulated and a card is given, fits that card. What has no verdict is
-never recommended.
+of the kinds that fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits
+that card. What has no verdict is never recommended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from harness import fit
-from harness.compare import Comparison, Measured
+from harness.compare import FAIL_ON, Comparison, Measured
+from harness.compare.exits import fails
 from harness.compare.wording import outcome_text
 from harness.gpus import Card
 from harness.model import Cell, Finding, Passed, Stack
@@ -28,6 +29,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     variant: str
     card: Card | None = None
     overhead_bytes: int = fit.OVERHEAD_BYTES
+    fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +128,7 @@ class _Evidence:
         self._findings: dict[tuple[str, str], list[Finding]] = defaultdict(list)
         for group in comparison.groups:
             found = group.headline
-            if found.kind in ("regression", "wrong", "failed") and found.relevant:
+            if fails(found, question.fail_on):
                 self._findings[found.stack, f"{found.scenario}/{found.variant}/{found.device}"].append(found)
         self._reasons = {
             (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == "everything"
@@ -145,10 +147,11 @@ class _Evidence:
         rooms = [room for w in judged if (room := self._room(cells[w])) is not None]
         unknown = "" if judged else next((self._unknown(stack.id, w) for w in cells), "not measured on this workload")
         room = min(rooms, key=lambda one: one.headroom_bytes, default=None)
-        name, version = self._comparison.names[stack.id], stack.versions.get(self._package, "")
+        version = stack.versions.get(self._package, "")
+        alone = sum(one.versions.get(self._package) == version for one in self._comparison.stacks) == 1
         release = Release(
             stack=stack.id,
-            name=name if name != stack.id else version,
+            name=version if alone else self._comparison.names[stack.id],
             version=version,
             devices=_devices(cells[w] for w in judged),
             findings=tuple(findings),

@@ -30,6 +30,11 @@ from harness.store import Store
     "--variant", default="base", metavar="VARIANT", help="Your case of it, e.g. 'gradient_checkpointing=none'."
 )
 @options.stack_options
+@click.option(
+    "--fail-on",
+    metavar="WORDS",
+    help="What speaks against a release, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's.",
+)
 @options.results_option
 @click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
 def command(scenario: str, **given: Any) -> int:
@@ -47,13 +52,13 @@ def command(scenario: str, **given: Any) -> int:
     Examples:
       recommend llama3_70b_zero3 --gpu A800-80G
       recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
-      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21
+      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21 --fail-on memory,crash
     """
-    settings = options.load_settings(results=given["results"])
+    settings = options.load_settings(results=given["results"], fail_on=given["fail_on"])
     declared = pipeline.load_scenarios(settings)
     if scenario not in declared:
         raise UsageError(f"no such scenario: {scenario}", where="recommend", hint=f"there are: {', '.join(declared)}")
-    question = _question(scenario, declared[scenario], given)
+    question = _question(scenario, declared[scenario], settings, given)
     asked = _asked(settings, given)
     package = places.varied_package(settings)
     versions = [stack.versions[package] for stack in asked]
@@ -97,7 +102,7 @@ def exit_code(advice: Advice) -> int:
     return EXIT_REGRESSION if advice.pick is None else EXIT_OK
 
 
-def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> recommending.Question:
+def _question(name: str, scenario: Scenario, settings: Settings, given: dict[str, Any]) -> recommending.Question:
     try:
         for device in scenario.devices:
             scenario.resolve(given["variant"], device)
@@ -105,7 +110,10 @@ def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> recommend
         raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
     card = given["card"] or scenario.parameters.get("gpu")
     return recommending.Question(
-        scenario=name, variant=given["variant"], card=None if card is None else gpus.card(card)
+        scenario=name,
+        variant=given["variant"],
+        card=None if card is None else gpus.card(card),
+        fail_on=tuple(settings.fail_on),
     )
 
 
@@ -134,8 +142,8 @@ class _Again:
         wanted = list(dict.fromkeys([*advice.missing, *unknown]))
         commands = [self.command(wanted)] if wanted else []
         stuck = [r.version for r in advice.newer if not r.unknown and not r.ways]
-        others = list(self._scenario.remedy_ids.values()) or ["*"]
-        if stuck:
+        others = list(self._scenario.remedy_ids.values())
+        if stuck and others:
             commands.append(self.command(stuck, others))
         return commands
 

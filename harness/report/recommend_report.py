@@ -45,6 +45,7 @@ def as_json(advice: Advice, commands: Sequence[str]) -> bytes:
         "variant": question.variant,
         "gpu": None if question.card is None else question.card.name,
         "overhead_bytes": question.overhead_bytes,
+        "fail_on": list(question.fail_on),
         "package": advice.package,
         "baseline": advice.baseline,
         "pick": None if advice.pick is None else advice.pick.name,
@@ -89,7 +90,7 @@ def _reasons(release: Release) -> list[str]:
     """What speaks against it, a line each."""
     if release.is_clean:
         return [f"nothing speaks against it ({_standing(release)})"]
-    lines = [found.message for found in release.findings]
+    lines = list(dict.fromkeys(found.message for found in release.findings))  # one workload may have several names
     if release.room is not None and release.room.fails_in:
         lines.append(_room(release.room))
     if release.unknown:

@@ -16,6 +16,9 @@ from harness.report.plain import aligned, markdown, plain
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
 
+#: A share of the unmodified work below which a difference is only called small.
+_TOLD = 0.0001
+
 
 def text(answers: Sequence[Answer]) -> str:
     """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
@@ -40,6 +43,11 @@ def does(base: Case, case: Case) -> str:
     saved = saved_bytes(base, case)
     if saved is None:
         return "runs, where the unmodified case does not" if case.peak_bytes is not None else "no measurement"
+    before, after = (
+        case.phases["backward"].device_retained_bytes if "backward" in case.phases else 0 for case in (base, case)
+    )
+    if saved == 0 and before != after:
+        return f"leaves the peak, holds {'less' if after < before else 'more'} after backward"
     if saved == 0:
         return "changes nothing"
     if abs(saved) < MATTERS * (base.peak_bytes or 0):
@@ -167,6 +175,8 @@ def _row(answer: Answer, case: Case) -> list[str]:
 def _against(value: int, base: int) -> str:
     if value == base:
         return "same"
+    if base and abs(value - base) < _TOLD * base:
+        return f"within {_TOLD * 100:g} %"
     return share(value, base) if base else f"+{value:,}"
 
 
@@ -212,14 +222,14 @@ def _conclusions(answer: Answer) -> list[str]:
             lines.append(f"fits {card} with {len(fitting[0].remedies)} remedies: {'; '.join(c.name for c in fitting)}")
         elif not base.fits:
             lines.append(f"no remedy makes it fit {card}, nor does a combination that was tried")
-    for word, about in (
+    for words, about in (
         ("helps", "helps"),
         ("makes it worse", "makes it worse"),
-        ("changes", "does nothing for memory"),
+        (("changes", "leaves"), "does little or nothing for the peak"),
     ):
-        found = [case for case in answer.alone if does(base, case).startswith(word)]
+        found = [case for case in answer.alone if does(base, case).startswith(words)]
         if found:
-            ordered = sorted(found, key=lambda case: case.peak_bytes or 0, reverse=word == "makes it worse")
+            ordered = sorted(found, key=lambda case: case.peak_bytes or 0, reverse=about == "makes it worse")
             lines.append(f"{about}: {'; '.join(_told(base, case) for case in ordered)}")
     if base.peak_bytes is None:
         lines.append(f"the unmodified case did not run to its end: {outcome_text(base.outcome)}")

@@ -1,0 +1,77 @@
+"""`remedies` and `recommend`: advice measured, and given."""
+
+from __future__ import annotations
+
+import json
+
+from tests.offline.project import GOOD, VERSION, Project, stack
+
+
+def test_remedies_are_runs_of_their_own_and_another_release_is_one_of_them(project: Project) -> None:
+    file = project.folder / "remedies.json"
+    said = project.run("remedies", "fit", "--with", f"tinyframe={VERSION['hungry']}", "--json", str(file))
+    assert said.code == 0, said.err
+    (found,) = json.loads(file.read_bytes())["answers"]
+    assert found["stack"]["id"] == stack(VERSION["hungry"])
+    assert found["unmodified"]["phases"]["backward"]["device_retained_bytes"] == 24_000
+    alone = {case["remedies"][0]: case for case in found["alone"]}
+    assert list(alone) == ["accumulate over three", "one rank", "pin the first release"]
+    pinned = alone["pin the first release"]
+    assert (pinned["stack"], pinned["does"]) == (stack(GOOD), "leaves the peak, holds less after backward")
+    assert pinned["phases"]["backward"]["device_retained_bytes"] == 16_000
+    assert found["not_run"] == [{"name": "two ranks", "reason": "so it is already"}]
+    assert "not run: two ranks: so it is already" in said.out
+
+
+def test_remedies_that_were_measured_are_not_measured_again(project: Project) -> None:
+    arguments = ("remedies", "fit", "--with", f"tinyframe={VERSION['hungry']}")
+    first = project.run(*arguments)
+    before = project.results_files
+    again = project.run(*arguments)
+    assert "all 4 stored" in again.err
+    assert (again.code, again.out, project.results_files) == (0, first.out, before)
+
+
+def test_where_no_case_runs_nothing_was_measured(project: Project) -> None:
+    said = project.run(
+        "remedies", "fit", "--with", f"tinyframe={VERSION['not-importing']}", "--variant", "world_size=1"
+    )
+    assert "the unmodified case did not run to its end: failed in import: " in said.out
+    assert said.code == 0  # the first release did run
+
+
+def test_a_release_is_recommended_from_what_is_stored(project: Project) -> None:
+    project.configure(GOOD, VERSION["hungry"])
+    assert project.regress("--variant", "base").code == 1
+    said = project.run("recommend", "fit")
+    assert said.code == 0, said.err
+    assert said.out.startswith(
+        f"""\
+fit: which release of tinyframe to pin?
+
+pin tinyframe {GOOD}: the newest of 2 releases with results here that nothing speaks against (measured in cpu)
+
+not these, which are newer:
+  {VERSION["hungry"]}  backward holds """
+    )
+
+
+def test_a_release_that_was_not_measured_is_named_with_the_command_that_does(project: Project) -> None:
+    assert project.regress("--variant", "base").code == 1
+    said = project.run("recommend", "fit", "--with", f"tinyframe={GOOD},{VERSION['hungry']},2.0.0")
+    assert said.code == 4
+    assert "no result of: 2.0.0" in said.out
+    command = (
+        f"  python -m harness regress --with tinyframe={GOOD},2.0.0 --baseline {GOOD} --scenario fit --variant base"
+    )
+    assert command in said.out.splitlines()
+    done = project.run(*command.split()[3:], "--json", str(project.folder / "more.json"))
+    assert done.code == 0, done.err
+    again = project.run("recommend", "fit", "--with", f"tinyframe={GOOD},{VERSION['hungry']},2.0.0")
+    assert again.code == 0 and "pin tinyframe 2.0.0: the newest of 3 releases" in again.out
+
+
+def test_without_any_result_there_is_no_answer(project: Project) -> None:
+    said = project.run("recommend", "fit")
+    assert (said.code, said.out) == (4, "")
+    assert "no results of fit; `python -m harness regress --scenario fit --variant base` measures some" in said.err
