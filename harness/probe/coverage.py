@@ -49,6 +49,7 @@ COVERAGE: Variants = (
     {"objective": "two_backwards", "zero_stage": 2},
     {"objective": "several_outputs"},
     {"objective": "no_head", "zero_stage": 2},
+    {"compile_backend": "eager"},
     # which parameters there are, and which are trained
     {"model": "llama-many"},
     {"frozen": "layers.0"},
@@ -91,6 +92,7 @@ def family(*, version: int, summary: str, model: str, tiny: str, variants: Varia
             "gradient_accumulation_steps": 1, "identical_micro_batches": False, "gradient_accumulation_dtype": None,
             "reduce_bucket_size": "auto", "prefetch_bucket_size": "auto", "persistence_threshold": "auto",
             "max_live_parameters": None, "max_reuse_distance": None, "overlap_comm": None, "hpz_partition_size": None,
+            "round_robin_gradients": None, "compile_backend": "none",
             "infinite_gradient_step": None, "checkpoint": False, "evaluate": False,
         },
         devices={
