@@ -11,7 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Protocol
@@ -27,9 +27,11 @@ from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.store import SCHEMA, Store, content_key, detail_hashes, newest
 from harness.store.reuse import reusable
 
-#: Memory that a simulation of the largest scenario stays below, and that one server with its ranks takes while open.
+#: Memory that a simulation of the largest scenario stays below, that one server with its ranks takes while a cell is
+#: open, and that a server takes which only has its framework imported.
 _SIM_BYTES = 2 << 30
 _OPEN_CELL_BYTES = 1 << 30
+_IDLE_SERVER_BYTES = 1 << 29
 
 
 class Watch(Protocol):
@@ -181,7 +183,8 @@ class _Bench:
         )
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        """Timed workloads first, one after another; then the simulations, several stacks at a time."""
+        """Timed workloads first, one after another; then the simulations, several stacks at a time, on the same workers
+        where these are open."""
         runnable: dict[str, list[Cell]] = {}
         for workload, members in workloads.items():
             for cell in members:
@@ -196,8 +199,8 @@ class _Bench:
                     )
         timed = {name: members for name, members in runnable.items() if is_timed(members[0])}
         yield from self._run_timed(timed)
-        self._close_workers()
         simulated = [cell for members in runnable.values() for cell in members if not is_timed(cell)]
+        self._close_workers(but={_worker_key(cell) for cell in simulated})
         yield from self._run_simulated(simulated)
 
     def close(self) -> None:
@@ -225,11 +228,12 @@ class _Bench:
         return max(1, self._hardware.cores // ranks)
 
     def _run_simulated(self, cells: Sequence[Cell]) -> Iterator[Result]:
-        by_worker: dict[tuple[str, str], list[Cell]] = {}
+        by_worker: dict[tuple[str, str, str], list[Cell]] = {}
         for cell in cells:
-            by_worker.setdefault((cell.stack.id, cell.framework), []).append(cell)
-        jobs = [(lambda first=members[0]: self._new_worker(first), members) for members in by_worker.values()]
-        at_once = max(1, min(self._hardware.cores, self._hardware.memory_bytes // _SIM_BYTES))
+            by_worker.setdefault(_worker_key(cell), []).append(cell)
+        room = self._hardware.memory_bytes - len(self._workers) * _IDLE_SERVER_BYTES
+        jobs = [(self._worker(members[0]), members) for members in by_worker.values()]
+        at_once = max(1, min(self._hardware.cores, room // _SIM_BYTES))
         plan = RunPlan(warmup_rounds=0, rounds=0)
         for event in schedule.one_beside_another(jobs, plan, at_once):
             yield from self._take(event, self._run)
@@ -263,18 +267,21 @@ class _Bench:
         return result
 
     def _worker(self, cell: Cell) -> Worker:
-        key = (cell.stack.id, cell.device, cell.framework)
+        key = _worker_key(cell)
         if key not in self._workers:
-            self._workers[key] = self._new_worker(cell)
+            environment = self._environments[cell.stack.id]
+            self._workers[key] = self._executor.worker(environment, cell.device, cell.framework)
         return self._workers[key]
 
-    def _new_worker(self, cell: Cell) -> Worker:
-        return self._executor.worker(self._environments[cell.stack.id], cell.device, cell.framework)
+    def _close_workers(self, but: Collection[tuple[str, str, str]] = ()) -> None:
+        for key in [key for key in self._workers if key not in but]:
+            self._workers.pop(key).close()
 
-    def _close_workers(self) -> None:
-        for worker in self._workers.values():
-            worker.close()
-        self._workers.clear()
+
+def _worker_key(cell: Cell) -> tuple[str, str, str]:
+    """Cells with the same key run on one worker: importing a framework takes seconds, and is the same for ``cpu`` and
+    ``sim``."""
+    return cell.stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 #: A line longer than this is no message of ours: somebody writes into the pipe.
@@ -17,6 +18,11 @@ _LONGEST_LINE_BYTES = 1 << 20
 
 #: How long a process may take to end by itself once its stdin is closed.
 _GRACE_S = 2.0
+
+
+#: Starts every process. A process that asks the kernel to die with its parent dies with the *thread* that started it
+#: (prctl(2), PR_SET_PDEATHSIG), and must outlive the thread that happened to need it first: this one lives as long as we.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 class Gone(Exception):
@@ -67,7 +73,8 @@ class Conversation:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, errors: str) -> None:
         """Start it, in ``folder``, with what it prints on stderr appended to the file ``errors``. Raises OSError."""
         with open(errors, "ab") as log:
-            self._process = subprocess.Popen(
+            self._process = _SPAWNER.submit(
+                subprocess.Popen,
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -76,7 +83,7 @@ class Conversation:
                 cwd=folder,
                 env=dict(environment),
                 start_new_session=True,
-            )
+            ).result()
         assert self._process.stdin and self._process.stdout
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         os.set_blocking(self._stdout.fileno(), False)

@@ -98,12 +98,10 @@ def _untimed(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def one_beside_another(
-    jobs: Sequence[tuple[Callable[[], Worker], Sequence[Cell]]], plan: RunPlan, at_once: int
-) -> Iterator[Event]:
-    """Each job runs its cells one after another on a worker of its own, ``at_once`` jobs at a time.
+def one_beside_another(jobs: Sequence[tuple[Worker, Sequence[Cell]]], plan: RunPlan, at_once: int) -> Iterator[Event]:
+    """Each job runs its cells one after another on a worker of its own, ``at_once`` jobs at a time, and closes it.
 
-    A worker is opened and closed in the thread that runs its job: its processes ask the kernel to die with that thread.
+    The worker may be open already. One that is not is opened when its turn comes.
     """
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
     left = iter(jobs)
@@ -141,13 +139,12 @@ def one_beside_another(
 
 
 def _run_job(
-    make: Callable[[], Worker],
+    worker: Worker,
     cells: Sequence[Cell],
     plan: RunPlan,
     tell: Callable[[Event], None],
     stopped: threading.Event,
 ) -> None:
-    worker = make()
     try:
         for cell in cells:
             if stopped.is_set():

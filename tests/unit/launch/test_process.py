@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -29,6 +30,30 @@ def test_messages_go_both_ways(tmp_path: Path) -> None:
     talk.send({"do": "round"})
     assert talk.receive(10) == {"do": "round"}
     assert talk.kill(5) == "ended with exit code 0"
+
+
+def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+    program = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+from harness.probe import reaping
+reaping.die_with_parent(os.getppid())
+print('{{"event": "ready"}}', flush=True)
+for line in sys.stdin:
+    print(line, end='', flush=True)
+"""
+    talks: list[Conversation] = []
+
+    def ask() -> None:
+        talks.append(start(tmp_path, program))
+        talks[0].receive(30)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    talks[0].send({"do": "round"})
+    assert talks[0].receive(10) == {"do": "round"}
+    assert talks[0].kill(5) == "ended with exit code 0"
 
 
 def test_what_is_no_message_is_skipped(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from harness.launch import schedule
 from harness.launch.contract import Ended, RunPlan, Worker
 from harness.launch.fake import FakeExecutor, passes
@@ -67,8 +65,8 @@ def test_workers_are_opened_a_few_ahead() -> None:
 def test_jobs_run_beside_one_another_each_on_its_own_worker() -> None:
     executor = FakeExecutor()
 
-    def job(version: str) -> tuple[Callable[[], Worker], list[Cell]]:
-        return lambda: executor.worker(environment(version), "sim", "f"), [cell(version, "sim")] * 2
+    def job(version: str) -> tuple[Worker, list[Cell]]:
+        return executor.worker(environment(version), "sim", "f"), [cell(version, "sim")] * 2
 
     events = list(schedule.one_beside_another([job(v) for v in "ABCDE"], RunPlan(warmup_rounds=0, rounds=0), at_once=3))
     assert sum(isinstance(event, schedule.Finished) for event in events) == 10
@@ -82,7 +80,7 @@ def test_a_fault_in_a_job_reaches_who_asked() -> None:
         raise RuntimeError("a fault of ours")
 
     executor = FakeExecutor(broken)
-    jobs = [(lambda: executor.worker(environment("A"), "sim", "f"), [cell("A", "sim")])]
+    jobs = [(executor.worker(environment("A"), "sim", "f"), [cell("A", "sim")])]
     try:
         list(schedule.one_beside_another(jobs, RunPlan(warmup_rounds=0, rounds=0), at_once=2))
     except RuntimeError as error:

@@ -86,6 +86,16 @@ def test_a_framework_is_imported_once_for_all_its_workloads(lab: Lab) -> None:
     assert lab.executor.log.count("close A:cpu") == 1
 
 
+def test_a_stack_s_simulations_run_where_its_framework_is_imported_already(lab: Lab) -> None:
+    lab.run("A", "B", select="*/base/*", rounds=0)
+    assert sorted(line for line in lab.asked if "llama" in line) == [
+        *["start llama/base A:cpu"] * 2,
+        *["start llama/base B:cpu"] * 2,
+    ]
+    assert {line for line in lab.executor.log if line.startswith("open")} == {"open A:cpu", "open B:cpu"}
+    assert {line for line in lab.executor.log if line.startswith("close ")} >= {"close A:cpu", "close B:cpu"}
+
+
 def test_a_second_run_measures_nothing(lab: Lab) -> None:
     first = lab.run("A", "B")
     again = lab.run("A", "B")
