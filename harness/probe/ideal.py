@@ -70,6 +70,7 @@ class Job:
     sub_group_size: int = 1_000_000_000
     hpz_partition_size: int = 1
     micro_batches: int = 1
+    backwards: int = 1  #: of each micro-batch, every one after a forward of its own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +96,13 @@ Terms = dict[str, int]
 
 
 def from_configuration(
-    zero: Mapping[str, Any], *, world_size: int, element_bytes: int, gradient_bytes: int, micro_batches: int
+    zero: Mapping[str, Any],
+    *,
+    world_size: int,
+    element_bytes: int,
+    gradient_bytes: int,
+    micro_batches: int,
+    backwards: int = 1,
 ) -> Job:
     """The job that the ``zero_optimization`` dictionary of a DeepSpeed configuration describes."""
     names = {
@@ -116,6 +123,7 @@ def from_configuration(
         offload_optimizer="offload_optimizer" in zero,
         offload_param="offload_param" in zero,
         micro_batches=micro_batches,
+        backwards=backwards,
         **given,
     )
 
@@ -138,7 +146,7 @@ def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = Fal
     batch = {"batch": plain.batch * job.micro_batches} if plain is not None else {}
     live = {"window": _window(model, job)} if job.stage == 3 else {}
     reduced = _while_reducing(model, job)
-    in_forward = {**lasting, **batch, **live, **(reduced if job.micro_batches > 1 else {})}
+    in_forward = {**lasting, **batch, **live, **(reduced if job.micro_batches * job.backwards > 1 else {})}
     after_backward = {**lasting, **batch, **live, **reduced}
     workspace = {"workspace": _sub_group(model, job) * (_OPTIMIZER_TEMPORARIES + (0 if on_host else _FP32))}
     found: dict[str, Terms] = {

@@ -453,7 +453,7 @@ def ideal(
     """What ZeRO says that this job's ranks must hold: see `harness.probe.ideal`. Without activations on a real GPU:
     beside the engine there is no room to train the model once more."""
     from harness.probe import ideal as oracle
-    from harness.probe import plain
+    from harness.probe import objectives, plain
     from harness.probe.workload import Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
@@ -463,6 +463,7 @@ def ideal(
         element_bytes=work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
         micro_batches=work.gradient_accumulation_steps,
+        backwards=len(objectives.of(work).losses),
     )
     taken = plain.activations(work, shape, meter, {"sim": "meta"}.get(device, device)) if device != "cuda" else None
     return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")

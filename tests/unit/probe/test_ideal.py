@@ -63,6 +63,13 @@ def test_what_is_not_trained_has_no_states_but_its_weights(stage: int) -> None:
     assert held["backward.device_peak_bytes"]["in_flight"] == 20
 
 
+def test_a_second_backward_of_a_micro_batch_finds_the_gradients_of_the_first() -> None:
+    job = dataclasses.replace(JOB, stage=2)
+    once, twice = ideal(MODEL, job, PLAIN), ideal(MODEL, dataclasses.replace(job, backwards=2), PLAIN)
+    assert "gradients" not in once["forward.device_retained_bytes"]
+    assert twice["forward.device_retained_bytes"]["gradients"] == once["backward.device_retained_bytes"]["gradients"]
+
+
 def test_activations_are_those_of_plain_pytorch() -> None:
     held = ideal(MODEL, JOB, PLAIN)
     assert held["forward.device_retained_bytes"]["activations"] == 6000
