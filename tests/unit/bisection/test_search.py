@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.bisection import changes, next_probe, runs_left, sought
@@ -45,6 +45,7 @@ def spelled(text: str) -> list[Answer]:
     return [{"G": G, "B": B, "u": U}[letter] for letter in text]
 
 
+@settings(deadline=None)
 @given(once)
 def test_a_history_that_goes_bad_once_is_narrowed_down_to_nothing_but_unknowns(history: list[Answer]) -> None:
     answers, _ = search(history)
@@ -57,6 +58,7 @@ def test_a_history_that_goes_bad_once_is_narrowed_down_to_nothing_but_unknowns(h
     assert found.after == min(at for at, answer in enumerate(history) if answer is B)
 
 
+@settings(deadline=None)
 @given(wild, st.sampled_from([G, B]))
 def test_whatever_the_history_no_unknown_is_blamed(history: list[Answer], to: Answer) -> None:
     answers, _ = search(history, to)
@@ -65,6 +67,7 @@ def test_whatever_the_history_no_unknown_is_blamed(history: list[Answer], to: An
         assert history[change.before] is not history[change.after] is change.to
 
 
+@settings(deadline=None)
 @given(st.integers(2, 5000), st.data())
 def test_without_unknowns_it_takes_the_ends_and_the_logarithm(count: int, data: st.DataObject) -> None:
     first_bad = data.draw(st.integers(1, count - 1))
@@ -74,6 +77,7 @@ def test_without_unknowns_it_takes_the_ends_and_the_logarithm(count: int, data: 
     assert len(asked) <= 2 + math.ceil(math.log2(count - 1)) if count > 2 else len(asked) == 2
 
 
+@settings(deadline=None)
 @given(st.integers(3, 2000), st.data())
 def test_one_unknown_costs_one_probe(count: int, data: st.DataObject) -> None:
     first_bad = data.draw(st.integers(1, count - 1))
@@ -90,6 +94,7 @@ def test_a_run_of_unknowns_in_the_middle_is_stepped_over() -> None:
     assert sum(history[at] is U for at in asked) <= 2 * math.ceil(math.log2(200)) + 1
 
 
+@settings(deadline=None)
 @given(wild, st.data())
 def test_an_interrupted_search_goes_on_and_asks_nothing_again(history: list[Answer], data: st.DataObject) -> None:
     whole, asked = search(history)
@@ -98,6 +103,7 @@ def test_an_interrupted_search_goes_on_and_asks_nothing_again(history: list[Answ
     assert (resumed, rest) == (whole, asked[len(kept) :])
 
 
+@settings(deadline=None)
 @given(wild, st.sets(st.integers(0, 61)))
 def test_answers_that_were_there_before_are_used(history: list[Answer], places: set[int]) -> None:
     known = {at: history[at] for at in places if at < len(history)}
@@ -107,6 +113,7 @@ def test_answers_that_were_there_before_are_used(history: list[Answer], places: 
     assert found is not None and found.is_settled
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([G, B, U]), min_size=2, max_size=60))
 def test_every_asks_everything_and_finds_every_change(history: list[Answer]) -> None:
     answers, _ = search(history, every=True)
@@ -115,6 +122,7 @@ def test_every_asks_everything_and_finds_every_change(history: list[Answer]) -> 
     assert len(changes(len(history), answers)) == sum(a is not b for a, b in itertools.pairwise(decided))
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([G, B, U]), min_size=2, max_size=60))
 def test_what_is_left_is_never_more_than_was_announced_when_nothing_is_unknown(history: list[Answer]) -> None:
     history = [G if answer is U else answer for answer in history]
