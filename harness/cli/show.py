@@ -9,9 +9,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from harness import fit, gpus
 from harness.cli import options
 from harness.cli.output import note_problems
-from harness.compare.wording import outcome_text
+from harness.compare.wording import outcome_text, quantity
 from harness.errors import NothingMeasured
 from harness.model import Result
 from harness.probe.wire import PHASES
@@ -44,6 +45,8 @@ def command(pattern: str, **given: Any) -> None:
         console.print(f"  measured {result.started_at} in {result.duration_s:.1f} s, session {result.session}")
         if result.record is not None and result.record.ranks:
             console.print(_table(result))
+            if line := _least_step(result):
+                console.print(f"  {line}", soft_wrap=True)
 
 
 def _table(result: Result) -> Table:
@@ -63,3 +66,24 @@ def _table(result: Result) -> Table:
             f"{max(sum(count for count, _ in reading.collectives.values()) for reading in readings):,}",
         )
     return table
+
+
+def _least_step(result: Result) -> str:
+    """What the model of step time says of a simulated cell that names its card; empty for others."""
+    cell = result.cell
+    card = cell.parameters.get("gpu")
+    if cell.device != "sim" or card is None or "world_size" not in cell.parameters:
+        return ""
+    question = fit.Question(
+        scenario=cell.scenario,
+        variant=cell.variant,
+        cards=(gpus.card(str(card)),),
+        ranks=(cell.parameters["world_size"],),
+    )
+    line = fit.judge(question, question.cards[0], result)
+    if line.least_step_s is None:
+        return line.dtype_note
+    phases = ", ".join(
+        f"{phase} {quantity(bound.least_s, 's')} ({bound.limit})" for phase, bound in line.bounds.items()
+    )
+    return f"on {card} a step takes at least {quantity(line.least_step_s, 's')}, by a model: {phases}"

@@ -15,7 +15,7 @@ from harness.compare.excess import Excess
 from harness.compare.metrics import Exact, exact_values, init_s, worst_values
 from harness.compare.metrics import median as median_of
 from harness.model import Result
-from harness.probe.wire import NO_NUMBER, Numerics
+from harness.probe.wire import NO_NUMBER, Numerics, RunRecord
 
 _NOTHING: dict[str, str] = {}
 _encode = msgspec.msgpack.Encoder().encode
@@ -35,6 +35,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""  #: of the trained parameters
     errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
     suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is no number
+    state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
 
     def exact(self) -> Exact:
@@ -89,8 +90,15 @@ def measured(result: Result) -> Measured:
         digest=digest,
         errors=tuple(errors.items()),
         suspects=tuple(suspects),
+        state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         excesses=excess.excesses(record),
     )
+
+
+def state_bytes(record: RunRecord) -> int:
+    """What the optimizer keeps on the device of the first rank, by the ideal: a step reads and writes it once."""
+    ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if record.ranks else {}
+    return ideal.get("master", 0) + ideal.get("optimizer", 0)
 
 
 def distances(numbers: Numerics) -> list[tuple[str, float]]:

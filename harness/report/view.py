@@ -13,11 +13,21 @@ from harness import fit, gpus
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.history import ranges
 from harness.compare.measured import Measured
-from harness.compare.metrics import read
+from harness.compare.metrics import collectives_by_kind, read
 from harness.compare.timing import ratio_text
-from harness.compare.wording import listing, outcome_text, plural, short_quantity, shortened, varied_axes, version
+from harness.compare.wording import (
+    listing,
+    outcome_text,
+    plural,
+    quantity,
+    short_quantity,
+    shortened,
+    varied_axes,
+    version,
+)
+from harness.gpus import step_time
 from harness.model import AXES, Failed, Finding, Passed, Stack
-from harness.probe.wire import PHASES
+from harness.probe.wire import PHASES, PhaseReading
 from harness.report import compatibility
 
 #: What a person reads is bounded; all of it is in the JSON report.
@@ -30,6 +40,10 @@ _COLUMNS = (
     ("peak step", "step", "device_peak_bytes", "bytes"),
     ("calls bwd", "backward", "host_calls", "calls"),
 )
+
+
+#: The heading of a simulated cell's least step time (`harness.gpus.step_time`).
+_MODELLED = "step, model"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +97,7 @@ def view(comparison: Comparison) -> View:
     alike = [g for g in comparison.groups if g.headline.kind == "failed" and not g.headline.relevant]
     improved = [g for g in comparison.groups if g.headline.kind == "improvement" and g.headline.relevant]
     changed = [g for g in comparison.groups if g.headline.kind == "changed"]
+    tables = _tables(comparison, [*worse, *alike])
     return View(
         verdict=_verdict(comparison, worse),
         measured=_measured(comparison),
@@ -100,9 +115,9 @@ def view(comparison: Comparison) -> View:
         below=_below(comparison),
         not_compared=tuple(_not_compared(comparison)),
         control=tuple(_control(comparison)),
-        tables=tuple(_tables(comparison, [*worse, *alike])),
+        tables=tuple(tables),
         **_compatibility(comparison),
-        notes=comparison.notes,
+        notes=(*comparison.notes, *_modelled(tables)),
         worst=_row(comparison, worse[0]).reproduce if worse else "",
     )
 
@@ -296,13 +311,15 @@ def _table(
     simulated = next(iter(cells.values())).result.cell
     card = simulated.parameters.get("gpu") if simulated.device == "sim" else None
     columns = [column for column in _COLUMNS if simulated.device != "sim" or column[2] != "host_calls"]
+    titles = [heading for heading, *_ in columns]
+    headings = ("stack", *titles, *((_MODELLED, f"on {card}") if card else ("step time ratio",)))
     for stack in comparison.stacks:
         if stack.id not in cells:
             continue
         cell = cells[stack.id]
         name = comparison.names[stack.id] + (" (baseline)" if stack.id == comparison.baseline else "")
         if not cell.recorded:
-            rows.append((name, *("-" for _ in columns), _ended(cell)))
+            rows.append((name, *("-" for _ in headings[2:]), _ended(cell)))
             continue
         exact = cell.exact()
         readings = [(read(exact, metric, phase), unit) for _, phase, metric, unit in columns]
@@ -312,10 +329,38 @@ def _table(
         if not isinstance(cell.result.outcome, Passed):
             last = _ended(cell)
         elif card is not None:
+            values.append(_least_step(cell, str(card)))
             last = _fits(cell, str(card))
-        rows.append((name, *values, last))
-    headings = ("stack", *(heading for heading, *_ in columns), f"on {card}" if card else "step time ratio")
+        rows.append((name, *values, *("-" for _ in headings[len(values) + 2 :]), last))
     return Table(workload=workload, columns=headings, rows=tuple(rows))
+
+
+def _least_step(cell: Measured, card: str) -> str:
+    """A model of the least time of a step of the simulated rank: no release can be faster on this card."""
+    exact = cell.exact()
+    parameters = cell.result.cell.parameters
+    phases = {}
+    for phase in PHASES:
+        flops = read(exact, "flops", phase)
+        if flops is not None:
+            phases[phase] = PhaseReading(
+                flops=int(flops.value), collectives=collectives_by_kind(exact, phase, flops.rank)
+            )
+    bounds = step_time.step_bound(
+        phases,
+        gpus.card(card),
+        str(parameters.get("dtype", "bf16")),
+        int(parameters.get("world_size", 1)),
+        state_bytes=cell.state_bytes,
+    )
+    return f">= {quantity(sum(bound.least_s for bound in bounds.values()), 's')}" if bounds else "-"
+
+
+def _modelled(tables: Iterable[Table]) -> list[str]:
+    """What a reader of a modelled column must know."""
+    if not any(_MODELLED in table.columns for table in tables):
+        return []
+    return [f"{_MODELLED}: not measured; by peak FLOP/s and links no release can be faster on that card (docs/sim.md)"]
 
 
 def _fits(cell: Measured, card: str) -> str:
