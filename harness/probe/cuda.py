@@ -15,6 +15,7 @@ import torch
 
 from harness.probe import nvml, operators
 from harness.probe.allocator import AllocatorSettings
+from harness.probe.ledger import StorageLedger
 from harness.probe.meter import TorchMeter
 from harness.probe.wire import Clocks, PhaseReading
 
@@ -95,6 +96,15 @@ class CudaMeter(TorchMeter):
         reading.device_retained_bytes = torch.cuda.memory_allocated()
         reading.reserved_peak_bytes = reserved
         return reading
+
+    def recorder(self, ledger: StorageLedger, framework: Any, package: str) -> Any:
+        """Who holds the device's memory, by the allocator's own history, which is kept from here on."""
+        from harness.probe.snapshot import MOST_EVENTS, CudaRecorder
+
+        torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=MOST_EVENTS)
+        return CudaRecorder(
+            ledger, framework, package, snapshot=torch.cuda.memory._snapshot, device=torch.cuda.current_device()
+        )
 
     def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.count_collective(what, args)

@@ -77,6 +77,7 @@ def _explain(
                     training.gradient_norm()
             record = RankRecord(rank=rank, phases={"init": init, **metered.readings})
             announce("measure")
+            watch.measured(record.phases)
             explanation = watch.explanation(rank)
     _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": None})
     _write(folder / sites.file_name(rank), asdict(explanation))

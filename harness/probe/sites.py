@@ -23,18 +23,18 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from harness.probe import categories
-from harness.probe.ledger import DEVICE, HOST, Entry, StorageLedger
-from harness.probe.wire import Explanation, Held, Moment, Stretch
+from harness.probe.ledger import DEVICE, HOST, Entry, Event, StorageLedger
+from harness.probe.wire import Explanation, Held, Moment, PhaseReading, Stretch
 
 #: Callers that are told of each site, and rows of a moment beyond which the smallest are told by category.
-_CALLERS, _MOST_ROWS = 5, 60
+CALLERS, _MOST_ROWS = 5, 60
 #: Points of a phase in the timeline: two, its least and its most, for each of as many slices.
 _SLICES = 60
 
 #: Functions that wrap others and say nothing themselves.
-_WRAPPERS = {"wrapped_fn", "wrapped_func", "decorate_context", "wrapper", "_use_grad", "maybe_fallback"}
+WRAPPERS = {"wrapped_fn", "wrapped_func", "decorate_context", "wrapper", "_use_grad", "maybe_fallback"}
 #: What runs operators for others; ``torch.optim`` is somebody's own code.
-_SILENT = {"", "torch", "harness", "pytest", "_pytest", "pluggy", "pytest_benchmark", *sys.stdlib_module_names}
+SILENT = {"", "torch", "harness", "pytest", "_pytest", "pluggy", "pytest_benchmark", *sys.stdlib_module_names}
 
 _MEMORIES = ((DEVICE, "device"), (HOST, "host"))
 
@@ -50,6 +50,8 @@ class Watch(Protocol):
 
     def new_step(self) -> None: ...
 
+    def measured(self, readings: Mapping[str, PhaseReading]) -> None: ...
+
     def explanation(self, rank: int) -> Explanation: ...
 
 
@@ -60,7 +62,8 @@ def watching(meter: Any, framework: Any, dotted_name: str) -> Iterator[Watch]:
     if ledger is None:
         yield Blind()
         return
-    recorder = Recorder(ledger, framework, package_of(framework, dotted_name))
+    bring = getattr(meter, "recorder", Recorder)  # a GPU's meter has one of its own
+    recorder: Recorder = bring(ledger, framework, package_of(framework, dotted_name))
     with recorder.calls():
         yield recorder
     ledger.observer = None
@@ -84,6 +87,8 @@ class Blind:
     def built(self, training: Any) -> None: ...
 
     def new_step(self) -> None: ...
+
+    def measured(self, readings: Mapping[str, PhaseReading]) -> None: ...
 
     def explanation(self, rank: int) -> Explanation:
         return Explanation(note="the adapter's meter keeps no books of storages, so nobody knows who holds them")
@@ -212,6 +217,104 @@ class Recorder:
 
     # -- afterwards --------------------------------------------------------------------------------------------------
 
+    def measured(self, readings: Mapping[str, PhaseReading]) -> None:
+        """The ledger's figures and these are the same."""
+
+    def explanation(self, rank: int) -> Explanation:
+        """Of the phases since `new_step`."""
+        first = self._first
+        trace = [(serial, nbytes, memory, phase - first) for serial, nbytes, memory, phase in self._trace]
+        return explain(trace, self._births, self._phases, self._labels, rank)
+
+    # -- where it is -------------------------------------------------------------------------------------------------
+
+    def _walk(self, frame: FrameType | None) -> tuple[str, tuple[str, ...], bool, bool]:
+        """(site, its callers, whether the framework's own code is the site, whether the autograd engine is)."""
+        found: list[str] = []
+        own = engine = False
+        outermost = ""
+        while frame is not None and len(found) <= CALLERS:
+            code = frame.f_code
+            module = frame.f_globals.get("__name__", "")
+            top = self._top(module)
+            if top is not None:
+                if code.co_name not in WRAPPERS:
+                    if not found:
+                        own = top == self._package
+                    found.append(self._place(frame, module))
+            elif not found and not engine and _is_engine(code.co_name, module):
+                engine = True
+                found.append(f"autograd engine: {_node_name()}")
+            elif not outermost and not module.startswith(("torch", "harness.probe.sim", "harness.probe.meter")):
+                outermost = self._place(frame, module)
+            frame = frame.f_back
+        if not found:
+            found = [outermost or "outside Python"]
+        return found[0], tuple(found[1:]), own, engine
+
+    def _top(self, module: str) -> str | None:
+        """The package of a module that counts as somebody's own code; None for one that runs others'."""
+        known = self._tops.get(module, "")
+        if known == "":
+            top = module.split(".")[0]
+            own = module.startswith("torch.optim.") or top not in SILENT
+            known = self._tops[module] = top if own else None
+        return known
+
+    def _place(self, frame: FrameType, module: str) -> str:
+        where = (frame.f_code, frame.f_lineno)
+        known = self._places.get(where)
+        if known is None:
+            parts = frame.f_code.co_filename.replace("\\", "/").split("/")
+            depth = len(module.split(".")) + (parts[-1] == "__init__.py")
+            known = f"{'/'.join(parts[-depth:])}:{frame.f_lineno} in {frame.f_code.co_name}"
+            self._places[where] = known
+        return known
+
+    def _named(self, modules: Iterable[tuple[str, Any]]) -> None:
+        """The names of the model's modules and of their parameters."""
+        for path, module in modules:
+            self._names[id(module)] = path or type(module).__name__
+            for name, parameter in module._parameters.items():
+                self._parameter_names[id(parameter)] = f"{path}.{name}".lstrip(".")
+
+    def _name_of(self, module: Any) -> str:
+        return self._names.get(id(module), type(module).__name__)
+
+    def _parameters_of(self, module: Any) -> None:
+        """The parameters of a module that computes, which must be there by now."""
+        for name, parameter in module._parameters.items():
+            if parameter is not None and hasattr(parameter, "ds_id"):
+                self.tag(parameter, categories.GATHERED, f"{self._name_of(module)}.{name}")
+
+    def _gradient(self, birth: Birth, nbytes: int) -> None:
+        parameter = _parameter_of_gradient()
+        if parameter is None or nbytes not in [parameter.numel() * width for width in (2, 4, 8)]:
+            return
+        birth.category = categories.GRADIENTS
+        if id(parameter) in self._parameter_names:
+            birth.names.add(self._parameter_names[id(parameter)])
+
+
+def explain(
+    trace: list[Event],
+    births: Mapping[int, Birth],
+    phases: list[tuple[str, int, int]],
+    labels: list[str],
+    rank: int,
+) -> Explanation:
+    """From a trace of allocations and frees, whose phases are indices of ``labels``, to what was alive at the peak and
+    the end of each of ``phases`` (name, and its part of the trace)."""
+    return _Replay(trace, births, phases, labels).explanation(rank)
+
+
+class _Replay:
+    def __init__(
+        self, trace: list[Event], births: Mapping[int, Birth], phases: list[tuple[str, int, int]], labels: list[str]
+    ) -> None:
+        self._trace, self._births, self._phases, self._labels = trace, births, phases, labels
+        self._deaths: dict[int, int] = {}
+
     def explanation(self, rank: int) -> Explanation:
         """Of the phases since `new_step`."""
         self._inherit()
@@ -319,80 +422,10 @@ class Recorder:
             if birth.category is None and birth.own and not birth.engine and len(agreed) == 1:
                 birth.category = next(iter(agreed))
         sizes: dict[int, int] = collections.defaultdict(int)
-        self._deaths: dict[int, int] = {}
         for serial, nbytes, _, phase in self._trace:
             sizes[serial] += nbytes
             if sizes[serial] == 0 and nbytes < 0:
-                self._deaths[serial] = phase - self._first
-
-    # -- where it is -------------------------------------------------------------------------------------------------
-
-    def _walk(self, frame: FrameType | None) -> tuple[str, tuple[str, ...], bool, bool]:
-        """(site, its callers, whether the framework's own code is the site, whether the autograd engine is)."""
-        found: list[str] = []
-        own = engine = False
-        outermost = ""
-        while frame is not None and len(found) <= _CALLERS:
-            code = frame.f_code
-            module = frame.f_globals.get("__name__", "")
-            top = self._top(module)
-            if top is not None:
-                if code.co_name not in _WRAPPERS:
-                    if not found:
-                        own = top == self._package
-                    found.append(self._place(frame, module))
-            elif not found and not engine and _is_engine(code.co_name, module):
-                engine = True
-                found.append(f"autograd engine: {_node_name()}")
-            elif not outermost and not module.startswith(("torch", "harness.probe.sim", "harness.probe.meter")):
-                outermost = self._place(frame, module)
-            frame = frame.f_back
-        if not found:
-            found = [outermost or "outside Python"]
-        return found[0], tuple(found[1:]), own, engine
-
-    def _top(self, module: str) -> str | None:
-        """The package of a module that counts as somebody's own code; None for one that runs others'."""
-        known = self._tops.get(module, "")
-        if known == "":
-            top = module.split(".")[0]
-            own = module.startswith("torch.optim.") or top not in _SILENT
-            known = self._tops[module] = top if own else None
-        return known
-
-    def _place(self, frame: FrameType, module: str) -> str:
-        where = (frame.f_code, frame.f_lineno)
-        known = self._places.get(where)
-        if known is None:
-            parts = frame.f_code.co_filename.replace("\\", "/").split("/")
-            depth = len(module.split(".")) + (parts[-1] == "__init__.py")
-            known = f"{'/'.join(parts[-depth:])}:{frame.f_lineno} in {frame.f_code.co_name}"
-            self._places[where] = known
-        return known
-
-    def _named(self, modules: Iterable[tuple[str, Any]]) -> None:
-        """The names of the model's modules and of their parameters."""
-        for path, module in modules:
-            self._names[id(module)] = path or type(module).__name__
-            for name, parameter in module._parameters.items():
-                self._parameter_names[id(parameter)] = f"{path}.{name}".lstrip(".")
-
-    def _name_of(self, module: Any) -> str:
-        return self._names.get(id(module), type(module).__name__)
-
-    def _parameters_of(self, module: Any) -> None:
-        """The parameters of a module that computes, which must be there by now."""
-        for name, parameter in module._parameters.items():
-            if parameter is not None and hasattr(parameter, "ds_id"):
-                self.tag(parameter, categories.GATHERED, f"{self._name_of(module)}.{name}")
-
-    def _gradient(self, birth: Birth, nbytes: int) -> None:
-        parameter = _parameter_of_gradient()
-        if parameter is None or nbytes not in [parameter.numel() * width for width in (2, 4, 8)]:
-            return
-        birth.category = categories.GRADIENTS
-        if id(parameter) in self._parameter_names:
-            birth.names.add(self._parameter_names[id(parameter)])
+                self._deaths[serial] = phase
 
 
 def _is_engine(function: str, module: str) -> bool:
