@@ -77,9 +77,9 @@ def regress(
 
     Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
     """
+    place = open_place(settings, installer)
     store = Store(settings.results)
     store.check_writable()
-    place = open_place(settings, installer)
     with only_run(Path(settings.environments)):
         environments = build_environments(planned.stacks.stacks, settings, installer, watch, place)
         results = measure(

@@ -29,6 +29,7 @@ COMMANDS = {
     "scenarios": "List scenarios, their variants and remedies.",
     "stacks": "List the stacks of the configuration, and those that have results.",
     "env": "Build one stack's environment and print its interpreter.",
+    "images": "List or remove the container images of stacks.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
 

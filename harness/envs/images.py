@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -202,6 +203,7 @@ class ImageBuilder:
         labels: Mapping[str, str],
     ) -> Failed | None:
         """Build one image. None: it is there."""
+        build = secrets.token_hex(8)
         with tempfile.TemporaryDirectory(prefix="dsregress-image-") as place:
             context = Path(place)
             bringing.bring(self._installer, requirements, context / "installer")
@@ -215,7 +217,7 @@ class ImageBuilder:
                     path=place,
                     dockerfile=str(_DOCKERFILES / f"{which}.Dockerfile"),
                     tag=tag,
-                    buildargs={**arguments, **proxies},
+                    buildargs={**arguments, "BUILD": build, **proxies},
                     labels={**labels},
                     network_mode="host",  # an index on this machine is one as well
                     rm=True,
@@ -223,7 +225,7 @@ class ImageBuilder:
                     decode=True,
                 )
                 log, error = _follow(answers)
-        _forget_stages(client)
+        _forget_stages(client, build)
         if not error:
             return None
         if "returned a non-zero code" in error and f"{bringing.PLACE}/{which}.sh" in error:
@@ -292,14 +294,18 @@ def remove(client: DockerClient, image: Kept) -> bool:
                     return False
                 raise
     finally:
-        _forget_stages(client)
+        _forget_stages(client, "")
     return True
 
 
-def _forget_stages(client: DockerClient) -> None:
-    """Remove the stages of builds that are done: they hold the installer, and all packages a second time."""
+def _forget_stages(client: DockerClient, build: str) -> None:
+    """Remove the stages of a build that is done: they hold the installer, and all packages a second time.
+
+    Of that build alone, as another may be about to copy from its own. Empty: of every one.
+    """
+    label = f"{containers.BUILD}={build}" if build else containers.BUILD
     with containers.complaints():
-        client.images.prune(filters={"dangling": True, "label": f"{containers.ROLE}=stage"})
+        client.images.prune(filters={"dangling": True, "label": label})
 
 
 def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str]:
@@ -328,8 +334,8 @@ def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> Envi
             where="docker",
             hint=f"`docker pull {base}` where it can be, or name another with --image-base",
         )
-    if "returned a non-zero code" in error:
-        last = next((line for line in reversed(log.splitlines()) if line.strip()), "no output")
+    if "returned a non-zero code" in error or "OCI runtime create failed" in error:
+        last = next((line for line in reversed([error, *log.splitlines()]) if line.strip()), "no output")
         return EnvironmentUnavailable(
             f"the base image {base} cannot be prepared: {last.strip()[:200]}",
             where=tag,

@@ -114,6 +114,8 @@ class DockerExecutor:
         if self._client is not None:
             with contextlib.suppress(EnvironmentUnavailable):  # a daemon that has gone has no containers either
                 self.sweep()
+            self._client.close()
+            self._client = None
 
     def _connected(self) -> DockerClient:
         if self._client is None:

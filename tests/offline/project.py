@@ -81,6 +81,7 @@ class Project:
     folder: Path
     variables: dict[str, str]
     work: Path  #: environments, shared by the tests so that each is built once
+    limit_s: float = LIMIT_S  #: for one command
 
     @property
     def results(self) -> Path:
@@ -126,7 +127,7 @@ class Project:
     def run(self, *arguments: str, **variables: str) -> Said:
         """Run the command to its end."""
         process = self.start(*arguments, **variables)
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=self.limit_s)
         return Said(process.returncode, out, err)
 
     def regress(self, *arguments: str, **variables: str) -> Report:

@@ -11,7 +11,8 @@ RUN command -v "python${PYTHON}" > /dev/null || { apt-get update \
  && apt-get install --yes --no-install-recommends "python${PYTHON}" && rm -rf /var/lib/apt/lists/*; }
 
 FROM ground AS installer
-LABEL dsregress.role=stage
+ARG BUILD
+LABEL dsregress.role=stage dsregress.build=${BUILD}
 ARG PYTHON
 COPY installer /installer
 COPY requirements.txt /installer/requirements.txt

@@ -85,7 +85,7 @@ def test_every_option_of_regress_is_explained_on_the_page_of_commands() -> None:
     command = cli.cli.get_command(click.Context(cli.cli), "regress")
     assert command is not None
     options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
-    assert {option for option in options if option not in text} <= {"--executor"}  # it has one value
+    assert {option for option in options if option not in text} == set()
 
 
 def test_exit_codes_are_those_of_the_code() -> None:

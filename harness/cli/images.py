@@ -1,0 +1,54 @@
+"""``images``: the container images of stacks, and their removal."""
+
+from __future__ import annotations
+
+import click
+
+from harness import containers
+from harness.cli import options
+from harness.envs import images
+
+
+@click.command("images")
+@click.option("--prune", is_flag=True, help="Remove them, but for those that a container uses.")
+@click.option(
+    "--keep", multiple=True, metavar="STACK", help="With --prune: part of the id of stacks to keep; repeatable."
+)
+def command(prune: bool, keep: tuple[str, ...]) -> None:
+    """List the images that `regress --executor docker` has built, newest first: one per stack, and what stacks share.
+
+    A stack's image stands on a common one; the size given is of the whole, of which the common part is on the disk once.
+
+    \b
+    Examples:
+      images
+      images --prune                                       all of them; the next run builds what it needs
+      images --prune --keep deepspeed0.16.4 --keep deepspeed0.15.0
+    """
+    options.load_settings()
+    client = containers.connect()
+    try:
+        found = images.kept(client)
+        if not prune:
+            for image in found:
+                click.echo(_line(image))
+            stacks = sum(image.role == "stack" for image in found)
+            click.echo(f"{stacks} {'stack' if stacks == 1 else 'stacks'}, {len(found) - stacks} common")
+            return
+        removed = 0
+        for image in found:
+            if any(part in image.stack for part in keep):
+                continue
+            gone = images.remove(client, image)
+            removed += gone
+            click.echo(f"{'removed' if gone else 'in use, kept'}: {image.tag}")
+        click.echo(f"removed {removed} of {len(found)}")
+    finally:
+        client.close()
+
+
+def _line(image: images.Kept) -> str:
+    what = image.stack or "shared by stacks"
+    lock = f"lock {image.lock_sha256[:12]}" if image.lock_sha256 else "common"
+    size = f"{image.size_bytes / 1e6:,.0f} MB"
+    return f"{image.tag}  {image.id[7:19]}  {image.created}  {size}  {lock}  on {image.base}  {what}"

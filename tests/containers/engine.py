@@ -1,0 +1,147 @@
+"""A container engine and a base image for the tests, where none can be had from a registry.
+
+python tests/containers/engine.py start FOLDER     start a daemon (as root, with dockerd), print its DOCKER_HOST
+python tests/containers/engine.py stop FOLDER      stop it, and remove all that it kept
+
+Standard library and the Docker SDK alone. The base image has the running Python's minor release: Docker's own slim image
+where a registry answers, else a minimal Debian made with debootstrap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+#: The Debian whose python3 is the running one's minor release.
+_DEBIAN = {"3.11": "bookworm", "3.13": "trixie"}
+
+_TAG = f"dsregress-test-base:{PYTHON}"
+_START_S = 60.0
+
+
+class NoEngine(Exception):
+    """Why there can be none here."""
+
+
+@contextlib.contextmanager
+def running() -> Iterator[str]:
+    """The address of an engine: the one that answers already, else one of our own for as long as it is needed.
+
+    Raises NoEngine.
+    """
+    if _answers(os.environ.get("DOCKER_HOST")):
+        yield os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        return
+    folder = Path(tempfile.mkdtemp(prefix="dsregress-engine-"))
+    try:
+        yield start(folder)
+    finally:
+        stop(folder)
+
+
+def start(folder: Path) -> str:
+    """Start a daemon that keeps everything in ``folder``; returns its address. Raises NoEngine."""
+    program = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise NoEngine("no Docker daemon answers, and there is no dockerd to start (apt-get install docker.io)")
+    if os.getuid() != 0:
+        raise NoEngine("no Docker daemon answers, and only root can start one")
+    folder.mkdir(parents=True, exist_ok=True)
+    address = f"unix://{folder}/docker.sock"
+    command = [program, "--iptables=false", "--bridge=none", "-H", address]
+    command += ["--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid"]
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder
+        )
+    deadline = time.monotonic() + _START_S
+    while not _answers(address):
+        if process.poll() is not None or time.monotonic() > deadline:
+            last = (folder / "log").read_text(errors="replace").strip().splitlines() or ["it says nothing"]
+            stop(folder)
+            raise NoEngine(f"dockerd does not start: {last[-1][:300]}")
+        time.sleep(0.1)
+    return address
+
+
+def stop(folder: Path) -> None:
+    """Stop the daemon of that folder, where it runs, and remove the folder."""
+    with contextlib.suppress(OSError, ValueError):
+        number = int((folder / "pid").read_text())
+        os.kill(number, signal.SIGTERM)
+        for _ in range(300):
+            os.kill(number, 0)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(number, os.WNOHANG)
+            time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def base_image(client: Any) -> str:
+    """Name of an image in the engine with the running Python, made unless it is there. Raises NoEngine."""
+    import docker.errors
+
+    for name in (_TAG, f"python:{PYTHON}-slim"):
+        with contextlib.suppress(docker.errors.ImageNotFound):
+            client.images.get(name)
+            return name
+    try:
+        client.images.pull(f"python:{PYTHON}-slim")
+        return f"python:{PYTHON}-slim"
+    except docker.errors.APIError as error:
+        _bootstrap(client, f"no registry answers ({str(error)[:120]})")
+        return _TAG
+
+
+def _bootstrap(client: Any, why: str) -> None:
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if PYTHON not in _DEBIAN or program is None or os.getuid() != 0:
+        raise NoEngine(f"{why}, and a base image with Python {PYTHON} cannot be made: that needs root and debootstrap")
+    with tempfile.TemporaryDirectory(prefix="dsregress-root-") as place:
+        root, archive = Path(place) / "root", Path(place) / "root.tar"
+        command = [program, "--variant=minbase", "--include=python3", _DEBIAN[PYTHON], str(root)]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            raise NoEngine(f"{why}, and debootstrap failed: {(done.stdout.strip().splitlines() or ['?'])[-1]}")
+        exclude = ["--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*", "--exclude=./usr/share/doc/*"]
+        subprocess.run(["tar", "-C", str(root), *exclude, "-cf", str(archive), "."], check=True)
+        repository, tag = _TAG.split(":")
+        client.api.import_image(src=str(archive), repository=repository, tag=tag)
+
+
+def _answers(address: str | None) -> bool:
+    import docker
+    import requests
+
+    try:
+        client = docker.DockerClient(base_url=address) if address else docker.from_env()
+    except (docker.errors.DockerException, requests.RequestException):
+        return False
+    try:
+        return bool(client.ping())
+    except (docker.errors.DockerException, requests.RequestException):
+        return False
+    finally:
+        client.close()
+
+
+if __name__ == "__main__":
+    what, where = sys.argv[1:]
+    if what == "stop":
+        stop(Path(where))
+    else:
+        try:
+            sys.stdout.write(f"{start(Path(where))}\n")
+        except NoEngine as error:
+            sys.exit(str(error))
