@@ -44,12 +44,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     scenario: str
     variant: str
+    others: tuple[str, ...] = ()  #: further variants, each asked as the first
     cards: tuple[Card, ...]
     ranks: tuple[int, ...]
     sweep: Sweep | None = None
     overhead_bytes: int = OVERHEAD_BYTES
     gpus_per_node: int = step_time.GPUS_PER_NODE
     network_gbits_per_gpu: float = step_time.NETWORK_GBITS_PER_GPU
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.variant, *self.others)))
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +65,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     value: int | None  #: of the parameter that is swept
     cell: str
+    variant: str = "base"
     outcome: Outcome
     peak_bytes: int | None  #: None where the cell did not run to its end
     peak_phase: str
@@ -67,6 +73,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     held_after_backward_bytes: int | None
     host_bytes_per_node: int | None
     available_bytes: int
+    taken_bytes: int = 0  #: of the card by what runs beside the job (a generation engine's share)
+    sent_bytes: int = 0  #: payload of all collectives of a step
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
     dtype_note: str = ""  #: what the card says to the job's dtype; empty where it computes in it
@@ -95,6 +103,7 @@ class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
     largest_fitting: int | None  #: None: not even the smallest value fits
     first_failing: int | None  #: None: the largest value asked for fits
     reason: str  #: why that one fails
+    variant: str = "base"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +112,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
     stacks: tuple[Stack, ...]
     lines: tuple[Line, ...]
-    smallest: dict[str, dict[str, int | None]]  #: card -> stack -> fewest ranks that fit
+    smallest: dict[str, dict[str, int | None]]  #: card -> stack -> fewest ranks that fit, of the first variant
     break_points: tuple[BreakPoint, ...]
 
 
@@ -133,7 +142,8 @@ def check(question: Question, scenario: Scenario) -> None:
     if question.sweep and (not question.sweep.values or min(question.sweep.values) < 1):
         raise UsageError("a sweep needs values of 1 or more", where=question.sweep.parameter, hint="e.g. 1..64")
     try:
-        scenario.resolve(question.variant, "sim")
+        for variant in question.variants:
+            scenario.resolve(variant, "sim")
     except ScenarioError as error:
         raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
 
@@ -143,7 +153,10 @@ def answer(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
     check(question, scenario)
     lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
     order = {name: at for at, name in enumerate([c.name for c in question.cards] + [s.id for s in stacks])}
-    lines = sorted(lines, key=lambda one: (order[one.card], order[one.stack], one.ranks, one.value or 0))
+    at = {variant: number for number, variant in enumerate(question.variants)}
+    lines = sorted(
+        lines, key=lambda one: (order[one.card], order[one.stack], at[one.variant], one.ranks, one.value or 0)
+    )
     return Answer(
         question=question,
         stacks=tuple(stacks),
@@ -153,13 +166,21 @@ def answer(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
     )
 
 
-def cell(question: Question, scenario: Scenario, stack: Stack, ranks: int, value: int | None = None) -> Cell:
+def cell(
+    question: Question,
+    scenario: Scenario,
+    stack: Stack,
+    ranks: int,
+    value: int | None = None,
+    variant: str | None = None,
+) -> Cell:
     """The simulated cell of one point, spelled out as a variant: ``world_size=64,layers=40``."""
+    variant = question.variant if variant is None else variant
     changes: dict[str, Any] = {"world_size": ranks}
     if question.sweep is not None and value is not None:
         changes[question.sweep.parameter] = value
-    base = scenario.resolve(question.variant, "sim")
-    named = parse_variant(question.variant, scenario.parameters)
+    base = scenario.resolve(variant, "sim")
+    named = parse_variant(variant, scenario.parameters)
     return Cell(
         stack=stack,
         scenario=question.scenario,
@@ -171,11 +192,13 @@ def cell(question: Question, scenario: Scenario, stack: Stack, ranks: int, value
     )
 
 
-def judge(question: Question, card: Card, result: Result, value: int | None = None) -> Line:
-    """One simulated cell on one card."""
+def judge(question: Question, card: Card, result: Result, value: int | None = None, variant: str | None = None) -> Line:
+    """One simulated cell on one card. A generation engine beside the job (``gpu_memory_utilization``, vLLM's word for
+    its share of what the card has) is not simulated: what it keeps is taken off the card."""
     parameters = result.cell.parameters
     ranks = int(parameters["world_size"])
-    available = card.usable_bytes - question.overhead_bytes
+    taken = round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
+    available = card.usable_bytes - question.overhead_bytes - taken
     record = result.record
     phases: Mapping[str, PhaseReading] = {}
     if record is not None and record.ranks and isinstance(result.outcome, Passed):
@@ -191,6 +214,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         ranks=ranks,
         value=value,
         cell=result.cell.id,
+        variant=question.variant if variant is None else variant,
         outcome=result.outcome,
         peak_bytes=peaks[worst] if worst else None,
         peak_phase=worst,
@@ -198,6 +222,10 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
         host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
         available_bytes=available,
+        taken_bytes=taken,
+        sent_bytes=sum(
+            size for p in ("forward", "backward", "step") if p in phases for _, size in phases[p].collectives.values()
+        ),
         fails_in=fails_in({p: reading.device_peak_bytes for p, reading in phases.items()}, peaks, available),
         bounds=step_time.step_bound(
             phases,
@@ -255,9 +283,19 @@ class Search:
 
 
 def _scaled(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[Line]:
-    cells = [cell(question, scenario, stack, ranks) for stack in stacks for ranks in question.ranks]
-    newest = {result.cell.id: result for result in run(cells)}
-    return [judge(question, card, newest[one.id]) for card in question.cards for one in cells if one.id in newest]
+    cells = [
+        (cell(question, scenario, stack, ranks, variant=variant), variant)
+        for stack in stacks
+        for variant in question.variants
+        for ranks in question.ranks
+    ]
+    newest = {result.cell.id: result for result in run(list({one.id: one for one, _ in cells}.values()))}
+    return [
+        judge(question, card, newest[one.id], variant=variant)
+        for card in question.cards
+        for one, variant in cells
+        if one.id in newest
+    ]
 
 
 def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[Line]:
@@ -266,19 +304,22 @@ def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
     assert question.sweep is not None
     values = sorted(set(question.sweep.values))
     searches = {
-        (card.name, stack.id, ranks): Search(len(values))
+        (card.name, stack.id, variant, ranks): Search(len(values))
         for card in question.cards
         for stack in stacks
+        for variant in question.variants
         for ranks in question.ranks
     }
     by_id = {stack.id: stack for stack in stacks}
     cards = {card.name: card for card in question.cards}
     lines: list[Line] = []
     while wanted := {key: at for key, search in searches.items() if (at := search.next()) is not None}:
-        points = {key: cell(question, scenario, by_id[key[1]], key[2], values[index]) for key, index in wanted.items()}
+        points = {
+            key: cell(question, scenario, by_id[key[1]], key[3], values[index], key[2]) for key, index in wanted.items()
+        }
         newest = {result.cell.id: result for result in run(list({one.id: one for one in points.values()}.values()))}
         for key, index in wanted.items():
-            line = judge(question, cards[key[0]], newest[points[key].id], values[index])
+            line = judge(question, cards[key[0]], newest[points[key].id], values[index], key[2])
             searches[key].tell(index, line.fits)
             lines.append(line)
     return lines
@@ -300,7 +341,12 @@ def _peaks(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
 def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[Line]) -> dict[str, int | None]:
     return {
         stack.id: min(
-            (one.ranks for one in lines if one.card == card.name and one.stack == stack.id and one.fits), default=None
+            (
+                one.ranks
+                for one in lines
+                if (one.card, one.stack, one.variant) == (card.name, stack.id, lines[0].variant) and one.fits
+            ),
+            default=None,
         )
         for stack in stacks
     }
@@ -308,10 +354,10 @@ def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[Line]) -> dic
 
 def _break_points(question: Question, lines: Sequence[Line]) -> Iterable[BreakPoint]:
     assert question.sweep is not None
-    together: dict[tuple[str, str, int], list[Line]] = {}
+    together: dict[tuple[str, str, str, int], list[Line]] = {}
     for line in lines:
-        together.setdefault((line.card, line.stack, line.ranks), []).append(line)
-    for (card, stack, ranks), members in together.items():
+        together.setdefault((line.card, line.stack, line.variant, line.ranks), []).append(line)
+    for (card, stack, variant, ranks), members in together.items():
         fitting = [one for one in members if one.fits]
         failing = min((one for one in members if not one.fits), key=lambda one: one.value or 0, default=None)
         yield BreakPoint(
@@ -322,6 +368,7 @@ def _break_points(question: Question, lines: Sequence[Line]) -> Iterable[BreakPo
             largest_fitting=max((one.value or 0 for one in fitting), default=None),
             first_failing=None if failing is None else failing.value,
             reason="" if failing is None else reason(failing),
+            variant=variant,
         )
 
 

@@ -8,13 +8,13 @@ import click
 
 from harness import fit, gpus, pipeline, places
 from harness.cli import options
-from harness.cli.output import write_files
+from harness.cli.output import write_file, write_files
 from harness.cli.progress import Progress
 from harness.cli.running import running
 from harness.config import Settings
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import Scenario
-from harness.report import fit_report
+from harness.report import fit_curve, fit_report
 from harness.versions import stacks
 
 _GIB = 1 << 30
@@ -24,7 +24,13 @@ _GIB = 1 << 30
 @click.argument("scenario")
 @click.option("--gpu", "cards", required=True, metavar="NAME,...", help="Cards, e.g. A800-80G,H100-80G.")
 @click.option("--ranks", metavar="N,...", help="World sizes, e.g. 8,16,32,64. Default: the scenario's.")
-@click.option("--variant", default="base", metavar="VARIANT", help="Declared or spelled out: 'sequence_length=4096'.")
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="VARIANT",
+    help="Declared or spelled out: 'sequence_length=4096'. May be repeated: each is asked.",
+)
 @options.stack_options
 @click.option("--max-layers", type=int, metavar="N", help="Find the largest number of layers, up to N, that fits.")
 @click.option(
@@ -54,6 +60,7 @@ _GIB = 1 << 30
 @options.results_option
 @click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")
+@click.option("--svg", "svg_file", metavar="FILE", help="Draw the peaks over the ranks, or over what is swept.")
 def command(scenario: str, **given: Any) -> int:
     """Simulate SCENARIO at several scales and say on which cards it fits.
 
@@ -64,6 +71,7 @@ def command(scenario: str, **given: Any) -> int:
       fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
       fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
       fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
+      fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg
     """
     settings = options.load_settings(results=given["results"])
     declared = pipeline.load_scenarios(settings)
@@ -78,6 +86,8 @@ def command(scenario: str, **given: Any) -> int:
         running(settings, planned.stacks, planned.baseline, installer, progress, fresh=given["fresh"]) as run,
     ):
         found = fit.answer(question, declared[scenario], planned.stacks, run)
+    if given["svg_file"] is not None:
+        write_file(given["svg_file"], fit_curve.as_svg(found).encode())
     write_files(
         found,
         text=fit_report.text,
@@ -113,7 +123,8 @@ def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> fit.Quest
     default = {**scenario.parameters, **scenario.devices.get("sim", {})}.get("world_size", 1)
     return fit.Question(
         scenario=name,
-        variant=given["variant"],
+        variant=(given["variants"] or ("base",))[0],
+        others=given["variants"][1:],
         cards=tuple(
             {card.name: card for card in (gpus.card(text.strip()) for text in given["cards"].split(","))}.values()
         ),

@@ -170,6 +170,8 @@ def _read(text: str, like: Any, variant: str) -> Any:
     try:
         if text == "none" and not isinstance(like, str):
             return None
+        if like == "auto" and text != "auto":  # a number that a library would fill in
+            return int(text)
         if isinstance(like, bool):
             return {"true": True, "false": False}[text]
         if isinstance(like, (int, float)):

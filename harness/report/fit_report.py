@@ -46,6 +46,7 @@ def as_json(answer: Answer) -> bytes:
         "schema": SCHEMA,
         "scenario": question.scenario,
         "variant": question.variant,
+        "variants": question.variants,
         "overhead_bytes": question.overhead_bytes,
         "gpus_per_node": question.gpus_per_node,
         "network_gbits_per_gpu": question.network_gbits_per_gpu,
@@ -68,7 +69,7 @@ def as_json(answer: Answer) -> bytes:
 
 def _heading(answer: Answer) -> str:
     question = answer.question
-    variant = "" if question.variant == "base" else f", {question.variant}"
+    variant = "" if question.variant == "base" or question.others else f", {question.variant}"
     return f"{question.scenario}{variant}, simulated: does it fit?"
 
 
@@ -83,7 +84,16 @@ def _columns(answer: Answer) -> list[str]:
     swept = (
         [_TITLES.get(answer.question.sweep.parameter, answer.question.sweep.parameter)] if answer.question.sweep else []
     )
-    return ["stack", "ranks", *swept, "peak", "in", "held bwd", "host/node", "headroom", "verdict", "step time, model"]
+    several = answer.question.others
+    return [
+        "stack",
+        *(["variant"] if several else []),
+        "ranks",
+        *swept,
+        *("peak", "in", "held bwd", "host/node", "headroom"),
+        *(["sent/step"] if several else []),
+        *("verdict", "step time, model"),
+    ]
 
 
 def _rows(answer: Answer, card: str) -> list[list[str]]:
@@ -93,20 +103,22 @@ def _rows(answer: Answer, card: str) -> list[list[str]]:
 
 def _row(line: Line, name: str, answer: Answer) -> list[str]:
     swept = [f"{line.value:,}"] if answer.question.sweep else []
+    first = [name, *([line.variant] if answer.question.others else []), f"{line.ranks:,}"]
     if line.peak_bytes is None:
         verdict = outcome_text(line.outcome) if not isinstance(line.outcome, Passed) else "no measurement"
-        return [name, f"{line.ranks:,}", *swept, "-", "-", "-", "-", "-", verdict, "-"]
+        unknown = 6 if answer.question.others else 5
+        return [*first, *swept, *["-"] * unknown, verdict, "-"]
     least = line.least_step_s
     slowest = max(line.bounds, key=lambda phase: line.bounds[phase].least_s) if line.bounds else ""
     return [
-        name,
-        f"{line.ranks:,}",
+        *first,
         *swept,
         _size(line.peak_bytes),
         line.peak_phase,
         _size(line.held_after_backward_bytes or 0),
         _size(line.host_bytes_per_node or 0),
         _size(line.headroom_bytes or 0),
+        *([_size(line.sent_bytes)] if answer.question.others else []),
         "fits" if line.fits else reason(line).upper(),
         f">= {quantity(least, 's')}, {line.bounds[slowest].limit}" if least is not None else line.dtype_note,
     ]
@@ -115,7 +127,7 @@ def _row(line: Line, name: str, answer: Answer) -> list[str]:
 def _conclusions(answer: Answer) -> list[str]:
     names = stack_names(answer.stacks)
     lines = []
-    for card, by_stack in answer.smallest.items():
+    for card, by_stack in answer.smallest.items() if not answer.question.others else ():
         for stack, ranks in by_stack.items():
             asked = ", ".join(f"{ranks:,}" for ranks in sorted(answer.question.ranks))
             found = f"fits from {ranks:,} ranks on" if ranks is not None else f"fits on none of {asked} ranks"
@@ -125,7 +137,8 @@ def _conclusions(answer: Answer) -> list[str]:
 
 def _break(point: BreakPoint, name: str) -> str:
     title = _TITLES.get(point.parameter, point.parameter)
-    where = f"{name} on {point.card}, {point.ranks:,} ranks"
+    variant = "" if point.variant == "base" else f", {point.variant}"
+    where = f"{name} on {point.card}, {point.ranks:,} ranks{variant}"
     if point.first_failing is None:
         return f"{where}: {title} {point.largest_fitting:,}, the largest asked for, fits"
     if point.largest_fitting is None:
@@ -140,6 +153,10 @@ def _notes(answer: Answer) -> list[str]:
         notes.append("Peaks are allocated bytes; what the allocator reserves beyond them is not counted.")
     elif counted:
         notes.append("Peaks are what PyTorch's caching allocator needs, by a model of it.")
+    for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
+        notes.append(
+            f"The generation engine beside the job keeps {_size(taken)} of each {card}: not simulated, taken off."
+        )
     notes.append(
         "Step time is a model, not a measurement: no release can be faster on this hardware "
         f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."

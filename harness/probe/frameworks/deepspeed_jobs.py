@@ -71,6 +71,9 @@ def _engine(
     settings = config(parameters, model_config.hidden_size, role)
     with one_engine.zero_init(settings, shard):
         model = jobs.build(role, work, model_config, work.torch_dtype)
+    if hasattr(model, "score"):
+        # Made outside of zero.Init, the head is on the host, from where DeepSpeed would move it in place.
+        model.score.to({"sim": "meta"}.get(device, device))
     if fill:
         one_engine.fill(model, jobs.weights_of(role))
     if role not in jobs.TRAINED:
