@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from packaging.version import Version
 
-from harness import fit, gpus, pipeline, remedies
+from harness import fit, gpus, pipeline, places, remedies
 from harness.cli import options
 from harness.cli.fit import one_axis
 from harness.cli.output import write_files
@@ -47,7 +48,8 @@ def command(scenario: str, **given: Any) -> int:
     """Measure every remedy of SCENARIO alone, and the best combination, against the unmodified case.
 
     A scenario names the advice that people give for it (`scenarios` lists it). Each piece is run for real, in sim as one
-    rank at full scale; advice that does nothing or makes it worse is called so. Results are stored and reused.
+    rank at full scale; advice that does nothing or makes it worse is called so. Results are stored and reused. Where no
+    release is named, it is the newest of the configured ones.
 
     \b
     Examples:
@@ -63,13 +65,17 @@ def command(scenario: str, **given: Any) -> int:
     remedies.check(question, declared[scenario])
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
-    pinned = [stack for one in planned.stacks for stack in remedies.pinned_stacks(one, declared[scenario]).values()]
-    every = list({stack.id: stack for stack in (*planned.stacks, *pinned)}.values())
+    stacks = planned.stacks
+    if not options.versions_of(given) and given["stack"] is None:
+        package = places.varied_package(settings)
+        stacks = (max(stacks, key=lambda stack: Version(stack.versions[package])),)
+    pinned = [stack for one in stacks for stack in remedies.pinned_stacks(one, declared[scenario]).values()]
+    every = list({stack.id: stack for stack in (*stacks, *pinned)}.values())
     with (
         Progress() as progress,
-        running(settings, every, planned.baseline, installer, progress, fresh=given["fresh"]) as run,
+        running(settings, every, stacks[0], installer, progress, fresh=given["fresh"]) as run,
     ):
-        answers = [remedies.answer(question, declared[scenario], stack, run) for stack in planned.stacks]
+        answers = [remedies.answer(question, declared[scenario], stack, run) for stack in stacks]
     write_files(
         answers,
         text=remedies_report.text,

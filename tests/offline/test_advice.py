@@ -32,7 +32,13 @@ def test_remedies_that_were_measured_are_not_measured_again(project: Project) ->
     assert (again.code, again.out, project.results_files) == (0, first.out, before)
 
 
-def test_where_no_case_runs_nothing_was_measured(project: Project) -> None:
+def test_where_no_release_is_named_the_newest_configured_one_is_taken(project: Project) -> None:
+    said = project.run("remedies", "fit", "--variant", "world_size=1")
+    assert said.code == 0, said.err
+    assert said.out.startswith(f"fit, world_size=1, {VERSION['hungry']}, run on CPU: what does each remedy buy?\n")
+
+
+def test_an_unmodified_case_that_does_not_run_is_told_and_the_rest_stands(project: Project) -> None:
     said = project.run(
         "remedies", "fit", "--with", f"tinyframe={VERSION['not-importing']}", "--variant", "world_size=1"
     )
