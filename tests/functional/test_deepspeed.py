@@ -3,6 +3,7 @@ measured can be relied on."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -74,6 +75,19 @@ def test_a_sentence_says_which_releases_have_it(checkpointing: dict[str, Any]) -
     assert len(told) == 1
     assert [stack.rpartition("deepspeed")[2] for stack in told[0]["having"]] == [FAULTY]
     assert [stack.rpartition("deepspeed")[2] for stack in told[0]["free"]] == [BEFORE, AFTER]
+
+
+def test_the_newest_release_without_the_fault_is_recommended_and_what_to_set_in_the_faulty_one(
+    checkpointing: dict[str, Any], harness: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    releases = ",".join(RELEASES)
+    options = ("--variant", NON_REENTRANT, "--deepspeed", releases, "--fail-on", "memory,crash", "--json", "-")
+    done = harness("recommend", "llama_zero3_backward", *options)
+    assert done.returncode == 0, done.stderr
+    advice = json.loads(done.stdout)
+    faulty = next(release for release in advice["releases"] if release["version"] == FAULTY)
+    assert (advice["pick"], faulty["is_clean"]) == (AFTER, False)
+    assert REENTRANT in [way["variant"] for way in faulty["ways"]]
 
 
 def test_both_ranks_are_in_the_record_with_every_phase(checkpointing: dict[str, Any]) -> None:
