@@ -41,11 +41,12 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant that nothing speaks against, of a release that something does."""
+    """A variant that runs right and fits, of a release that something speaks against."""
 
     variant: str
     devices: tuple[str, ...]
     room: Room | None
+    findings: tuple[Finding, ...] = ()  #: what remains: more work or time
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +163,7 @@ class _Evidence:
         return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
 
     def _ways(self, stack: str, without: set[str]) -> tuple[Way, ...]:
-        """The variants, on the device modes that they were measured on, that nothing speaks against."""
+        """The variants, on all the device modes that they were measured on, that cost time at most."""
         together: dict[str, list[str]] = defaultdict(list)
         for workload, cell in self._cells[stack].items():
             if workload not in without:
@@ -171,13 +172,16 @@ class _Evidence:
         for variant, workloads in together.items():
             cells = [self._cells[stack][workload] for workload in workloads]
             rooms = [room for cell in cells if (room := self._room(cell)) is not None]
-            if any(self._findings[stack, w] or self._unknown(stack, w) for w in workloads):
+            remaining = [found for w in workloads for found in self._findings[stack, w]]
+            if any(fails(found, ("memory", "numerics", "crash")) for found in remaining):
+                continue
+            if any(self._unknown(stack, w) for w in workloads):
                 continue
             if any(room.fails_in for room in rooms):
                 continue
             tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
-            ways.append(Way(variant=variant, devices=_devices(cells), room=tightest))
-        return tuple(sorted(ways, key=lambda way: -way.room.headroom_bytes if way.room else 0))
+            ways.append(Way(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
+        return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
 
     def _unknown(self, stack: str, workload: str) -> str:
         """Why a cell says nothing; empty where it has a verdict."""

@@ -103,9 +103,10 @@ def _ways(release: Release) -> list[str]:
     if release.unknown:
         return []
     if not release.ways:
-        return ["if it must be this one: no variant without a finding was measured"]
+        return ["if it must be this one: no variant that helps was measured"]
     lines = []
     for way in release.ways:
         about = f"measured in {' and '.join(way.devices)}" + (f"; {_room(way.room)}" if way.room else "")
-        lines.append(f"if it must be this one: set {way.variant} (no finding, {about})")
+        but = "; ".join(dict.fromkeys(found.message for found in way.findings))
+        lines.append(f"if it must be this one: set {way.variant} ({f'but {but};' if but else 'no finding,'} {about})")
     return lines

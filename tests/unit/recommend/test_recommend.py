@@ -105,6 +105,22 @@ def test_what_may_be_set_is_a_variant_without_a_finding_on_that_very_release() -
     assert newer == {"0.16.5": [], "0.16.4": [REENTRANT], "0.16.3": []}
 
 
+def test_a_variant_that_costs_time_alone_may_be_set_and_says_what_it_costs() -> None:
+    def gathering(version: str, times: int) -> Result:
+        found = result(version, 40, REENTRANT)
+        assert found.record is not None
+        found.record.ranks[0].phases["backward"].collectives = {"all_gather": [times, GIB]}
+        return found
+
+    found = advice([result("0.15.0", 40), gathering("0.15.0", 1000), result("0.16.4", 160), gathering("0.16.4", 1200)])
+    (way,) = found.newer[0].ways
+    assert (way.variant, [one.metric for one in way.findings]) == (REENTRANT, ["collective_count"])
+    assert (
+        "if it must be this one: set checkpointing=reentrant (but backward issues 200 more collectives (+20 %): "
+        "1,000 -> 1,200, rank 0; measured in sim; fits, 37.8 GiB to spare)"
+    ) in recommend_report.text(found, [])
+
+
 def test_a_variant_that_is_asked_for_is_judged_by_itself() -> None:
     found = advice(HISTORY, variant=REENTRANT)
     assert found.pick is not None and found.pick.version == "0.16.4"
