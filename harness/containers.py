@@ -24,6 +24,7 @@ ROLE = "dsregress.role"  #: of an image ``common`` or ``stack``, of a container 
 LOCK = "dsregress.lock"  #: of a stack's image: hash of its lock
 BUILD = "dsregress.build"  #: of a stage that a build leaves behind: which build
 STACK = "dsregress.stack"  #: of a stack's image: the stack's id
+COMMON = "dsregress.common"  #: of both images of a stack: the key of the common one
 BASE = "dsregress.base"  #: of an image: the base image that it was built on, by name
 OWNER = "dsregress.owner"  #: of a container: the folder whose runs started it; one run at a time holds it
 

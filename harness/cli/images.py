@@ -10,19 +10,20 @@ from harness.envs import images
 
 
 @click.command("images")
+@click.argument("stacks", nargs=-1, metavar="[STACK]...")
 @click.option("--prune", is_flag=True, help="Remove them, but for those that a container uses.")
-@click.option(
-    "--keep", multiple=True, metavar="STACK", help="With --prune: part of the id of stacks to keep; repeatable."
-)
-def command(prune: bool, keep: tuple[str, ...]) -> None:
+@click.option("--keep", multiple=True, metavar="STACK", help="With --prune: leave these; may be repeated.")
+def command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) -> None:
     """List the images that `regress --executor docker` has built, newest first: one per stack, and what stacks share.
 
-    A stack's image stands on a common one; the size given is of the whole, of which the common part is on the disk once.
+    STACK is a part of a stack's id. A stack's image stands on a common one, which is removed with the last that does; the
+    size given is of the whole, of which the common part is on the disk once.
 
     \b
     Examples:
       images
       images --prune                                       all of them; the next run builds what it needs
+      images --prune deepspeed0.16.4                       those of one release
       images --prune --keep deepspeed0.16.4 --keep deepspeed0.15.0
     """
     options.load_settings()
@@ -30,15 +31,14 @@ def command(prune: bool, keep: tuple[str, ...]) -> None:
     try:
         found = images.kept(client)
         if not prune:
-            for image in found:
+            shown = [image for image in found if not stacks or any(part in image.stack for part in stacks)]
+            for image in shown:
                 click.echo(_line(image))
-            stacks = sum(image.role == "stack" for image in found)
-            click.echo(f"{stacks} {'stack' if stacks == 1 else 'stacks'}, {len(found) - stacks} common")
+            count = sum(image.role == "stack" for image in shown)
+            click.echo(f"{count} {'stack' if count == 1 else 'stacks'}, {len(shown) - count} common")
             return
         removed = 0
-        for image in found:
-            if any(part in image.stack for part in keep):
-                continue
+        for image in images.superfluous(found, stacks, keep):
             gone = images.remove(client, image)
             removed += gone
             click.echo(f"{'removed' if gone else 'in use, kept'}: {image.tag}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
@@ -79,6 +80,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tag: str
     role: str  #: ``stack`` or ``common``
+    common: str  #: key of the common image: its own, or the one that it stands on
     stack: str  #: id of the stack; empty for a common one
     lock_sha256: str
     base: str
@@ -120,7 +122,7 @@ class ImageBuilder:
     """Builds the images of stacks, and asks environments in them what they are."""
 
     def __init__(self, *, folder: Path, installer: Installer, limits: Containers, framework: str, gpu: bool) -> None:
-        self._folder = folder / "images"
+        self._folder = folder
         self._installer = installer
         self._limits = limits
         self._framework = framework
@@ -169,11 +171,13 @@ class ImageBuilder:
         self, client: DockerClient, of: Parts, locked: LockedStack, waiting: Callable[[], None]
     ) -> Failed | None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with held(self._folder / f"{of.common_key}.lock", waiting):
+            # Images are the engine's, not this project's: whoever builds on this machine waits for the same lock.
+            locks = Path(tempfile.gettempdir()) / f"dsregress-images-{os.getuid()}"
+            locks.mkdir(mode=0o700, exist_ok=True)
+            with held(locks / f"{of.common_key}.lock", waiting):
                 if find(client, of.common_tag) is None:
                     arguments = {"BASE": of.base, "PYTHON": of.python}
-                    labels = {containers.ROLE: "common", containers.BASE: of.base}
+                    labels = {containers.ROLE: "common", containers.BASE: of.base, containers.COMMON: of.common_key}
                     failed = self._build(client, "common", of.common, of.common_tag, arguments, labels)
                     if failed is not None:
                         return failed
@@ -189,8 +193,8 @@ class ImageBuilder:
         except OSError as error:
             raise EnvironmentUnavailable(
                 f"a build's files cannot be written: {error.strerror}",
-                where=str(self._folder),
-                hint="free space, or set DSREGRESS_ENVIRONMENTS to a writable folder",
+                where=tempfile.gettempdir(),
+                hint="free space, or set TMPDIR to a writable folder",
             ) from None
 
     def _build(
@@ -237,7 +241,7 @@ class ImageBuilder:
         assert image.id is not None
         command = ["python", "-c", Path(inside.__file__).read_text(encoding="utf-8"), self._framework]
         limits = containers.confined(self._limits, gpus=self._gpu)
-        said = containers.answer_of(client, image.id, command, str(self._folder.parent), limits)
+        said = containers.answer_of(client, image.id, command, str(self._folder), limits)
         answer = json.loads(said)
         self._hardware = msgspec.convert(answer["machine"], Hardware)
         return Environment(
@@ -270,6 +274,7 @@ def kept(client: DockerClient) -> list[Kept]:
             id=str(image.id),
             tag=image.tags[0],
             role=image.labels[containers.ROLE],
+            common=image.labels.get(containers.COMMON, ""),
             stack=image.labels.get(containers.STACK, ""),
             lock_sha256=image.labels.get(containers.LOCK, ""),
             base=image.labels.get(containers.BASE, ""),
@@ -279,6 +284,20 @@ def kept(client: DockerClient) -> list[Kept]:
         for image in found
     ]
     return sorted(sorted(listed, key=lambda one: one.created, reverse=True), key=lambda one: one.role, reverse=True)
+
+
+def superfluous(found: Sequence[Kept], only: Sequence[str], keep: Sequence[str]) -> list[Kept]:
+    """What is to be removed of ``found``: stacks whose id has one of ``only`` in it (empty: all) and none of ``keep``, and
+    the common images that then nothing stands on. Pure."""
+
+    def named(image: Kept, parts: Sequence[str]) -> bool:
+        return any(part in image.stack for part in parts)
+
+    stacks = [i for i in found if i.role == "stack" and (not only or named(i, only)) and not named(i, keep)]
+    stood_on = {image.common for image in found if image.role == "stack" and image not in stacks}
+    freed = {image.common for image in stacks}
+    commons = [i for i in found if i.role != "stack" and i.common not in stood_on and (not only or i.common in freed)]
+    return stacks + commons
 
 
 def remove(client: DockerClient, image: Kept) -> bool:

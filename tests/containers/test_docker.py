@@ -87,11 +87,10 @@ def outcome(state: Waiting | Ended) -> object:
 def test_a_second_run_builds_and_measures_nothing_and_leaves_no_container(
     project: Project, docker_engine: Engine
 ) -> None:
-    project.regress()
-    before = sorted(image.id for image in docker_engine.client.images.list(all=True))
+    before = [cell["image"] for cell in project.regress().json["cells"]]
     again = project.regress()
     assert again.said.err == "all 2 stored\n"
-    assert sorted(image.id for image in docker_engine.client.images.list(all=True)) == before
+    assert [cell["image"] for cell in again.json["cells"]] == before  # a build would have given it another id
     assert docker_engine.containers(project.work) == []
 
 
@@ -218,15 +217,21 @@ def test_no_container_outlives_a_run_that_is_cut_short(
 
 
 def test_images_are_listed_and_pruned(project: Project, docker_engine: Engine) -> None:
+    gone, left = VERSION["busy"], VERSION["new-default"]  # which no other test has built
+    configure(project, docker_engine, gone, left)
     project.regress()
-    listed = project.run("images").out
-    assert stack(GOOD) in listed
-    assert f"on {docker_engine.base}  shared by stacks" in listed
-    kept = project.run("images", "--prune", "--keep", f"tinyframe{GOOD}")
-    assert f"removed: dsregress:tinyframe-{VERSION['hungry']}-" in kept.out
-    assert f"tinyframe{GOOD}" in project.run("images").out
-    pruned = project.run("images", "--prune")
-    assert (pruned.code, project.run("images").out) == (0, "0 stacks, 0 common\n")
+    listed = project.run("images", f"tinyframe{gone}", f"tinyframe{left}").out.splitlines()
+    assert [line.rpartition("  ")[2] for line in listed] == [stack(left), stack(gone), "2 stacks, 0 common"][
+        : len(listed)
+    ]
+    assert all(f"  on {docker_engine.base}  " in line for line in listed[:-1])
+    assert f"  on {docker_engine.base}  shared by stacks" in project.run("images").out
+    pruned = project.run("images", "--prune", f"tinyframe{gone}", f"tinyframe{left}", "--keep", f"tinyframe{left}")
+    assert pruned.out.startswith(f"removed: dsregress:tinyframe-{gone}-")
+    assert pruned.out.endswith(f"removed 1 of {pruned.out.split()[-1]}\n")
+    assert project.run("images", f"tinyframe{gone}").out == "0 stacks, 0 common\n"
+    assert stack(left) in project.run("images", "tinyframe").out
+    assert "dsregress-common:" in project.run("images").out  # others stand on it
 
 
 def test_without_a_daemon_one_line_says_what_to_do(project: Project) -> None:
