@@ -10,7 +10,7 @@ from typing import overload
 import msgspec
 
 from harness.compare.measured import Measured
-from harness.model import Finding, Result, Stack
+from harness.model import Finding, Outcome, Result, Stack
 from harness.probe.wire import Detail
 
 #: Reads what explains a result's figures; None where it is not there any more. May be slow: called only for findings.
@@ -82,6 +82,10 @@ class Cells(Sequence[Measured]):
     def workloads(self) -> Collection[str]:
         return self._places.keys()
 
+    def stacks_of(self, workload: str) -> Sequence[str]:
+        """The stacks that a workload has a cell of. Decodes none."""
+        return self._places[workload][1]
+
     def of_workload(self, workload: str) -> dict[str, Measured]:
         """Stack id -> its cell."""
         first, stacks = self._places[workload]
@@ -127,5 +131,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...]
     notes: tuple[str, ...]
     passed: int
+    ended: dict[str, dict[str, Outcome]]  #: workload -> stack id -> how its cell ended, of those that did not pass
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int

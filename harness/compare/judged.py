@@ -21,7 +21,7 @@ from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
 from harness.compare.timing import Timed
 from harness.compare.wording import outcome_text
-from harness.model import Finding, Passed, Result, Stack
+from harness.model import Finding, Outcome, Passed, Result, Stack
 from harness.thresholds import Thresholds
 
 _T = TypeVar("_T")
@@ -47,6 +47,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[Change]
     remarks: Remarks
     passed: int
+    ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> how its cell ended, of those that did not pass
 
 
 class Packed(Sequence[_T]):
@@ -78,7 +79,10 @@ def judge(results: Iterable[Result], baseline: str, thresholds: Thresholds) -> J
     verdicts: dict[str, set[str]] = defaultdict(set)
     differences = _Differences(thresholds)
     small_differences = 0
+    ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for place, pair in enumerate(pairs):
+        if not isinstance(pair.result.outcome, Passed):
+            ended[pair.workload][pair.stack] = pair.result.outcome
         if (reason := left_out(pair)) is not None:
             silent.append(reason)
             continue
@@ -117,7 +121,8 @@ def judge(results: Iterable[Result], baseline: str, thresholds: Thresholds) -> J
         timed=timing.estimate(compared, thresholds),
         changes=changed.changes(comparable),
         remarks=remarks_on(compared),
-        passed=sum(isinstance(pair.result.outcome, Passed) for pair in pairs),
+        passed=len(pairs) - sum(map(len, ended.values())),
+        ended=ended,
     )
 
 

@@ -84,6 +84,7 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
         spans=tuple(spans(groups, stacks, names, baseline, comparable, told_apart)),
         notes=(*notes.notes(remarks, baseline, known, names, installed, superseded), *lost),
         passed=sum(part.passed for part in parts),
+        ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},
         compared=sum(len(stacks - {baseline}) for stacks in comparable.values()),
         ran=len(cells),
     )

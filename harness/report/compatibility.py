@@ -23,6 +23,8 @@ OUT_OF_MEMORY, HUNG = "out of memory", "hung"
 NO_IMPORT, NO_INSTALL, NOT_RUN = "does not import", "does not install", "not run"
 WORDS = (PASSED, WORSE, WRONG, CRASHED, OUT_OF_MEMORY, HUNG, NO_IMPORT, NO_INSTALL, NOT_RUN)
 
+_PASSED, _NOT_SELECTED = Passed(), Skipped("not selected")
+
 #: Workloads that are named in one line.
 _MOST_NAMED = 4
 
@@ -48,9 +50,9 @@ def matrix(comparison: Comparison) -> Matrix:
     words: dict[str, list[str]] = {stack.id: [] for stack in comparison.stacks}
     signatures = {}
     for workload in workloads:
-        cells = comparison.cells.of_workload(workload)
+        ran, ended = set(comparison.cells.stacks_of(workload)), comparison.ended.get(workload, {})
         for stack, column in words.items():
-            outcome = cells[stack].result.outcome if stack in cells else Skipped("not selected")
+            outcome = ended.get(stack, _PASSED) if stack in ran else _NOT_SELECTED
             column.append(_word(outcome, found.get((stack, workload), set())))
             if isinstance(outcome, Failed):
                 signatures[stack, workload] = outcome.signature
