@@ -14,10 +14,12 @@ from harness.bisecting.search import Version
 from harness.config import Settings
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
+from harness.launch.contract import Ended, RunPlan
 from harness.matrix import Matrix
 from harness.measuring import GUESSED_CELL_S, GUESSED_STACK_S, Watch, measure
 from harness.model import Cell, Environment, Result
-from harness.store import Store, content_key, key_of, newest
+from harness.probe.wire import Explanation
+from harness.store import Explanations, Store, content_key, key_of, newest
 
 
 class Bench:
@@ -58,6 +60,7 @@ class Bench:
                 code_sha256=there.code_sha256 if there else result.code_sha256,
                 probe_sha256=self._place.executor.probe_sha256(),
                 hardware=self._place.hardware(),
+                image="" if self.settings.executor == "local" else result.image,
             )
         )
 
@@ -89,6 +92,31 @@ class Bench:
         self.spent_s += time.monotonic() - began
         by_cell = newest(found)
         return [by_cell[self.cell(version).id] for version in versions]
+
+    def explanation(self, version: Version) -> Explanation | None:
+        """Who holds the memory in a version: as it is stored, or from a run that is no result; None where it fails."""
+        (environment,) = self.build([version])
+        cell, executor = self.cell(version), self._place.executor
+        key = content_key(
+            cell,
+            lock_sha256=environment.lock_sha256,
+            code_sha256=environment.code_sha256,
+            probe_sha256=executor.probe_sha256(),
+            hardware=self._place.hardware(),
+            image=environment.image,
+        )
+        explanations = Explanations(self.store.folder)
+        found = explanations.read(key)
+        if found is None and environment.failure is None:
+            worker = executor.worker(environment, cell.device, cell.framework)
+            try:
+                ended = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0, explain=True))
+                found = ended.explanation if isinstance(ended, Ended) else worker.stop().explanation
+            finally:
+                worker.close()
+            if found is not None:
+                explanations.write(key, cell.id, found)
+        return found
 
     def expected_s(self) -> float:
         """Seconds that one more probe takes: as those before it, or a guess."""

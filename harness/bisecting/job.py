@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from harness import attribution
 from harness.bisecting import between, timed, walk
 from harness.bisecting.bench import Bench
 from harness.bisecting.exact import ExactAsker
@@ -89,7 +90,7 @@ def bisect(asked: Asked, what: Listed, bench: Bench) -> Bisection:
         hunt=asked.is_span or asked.every,
     )
     course, question, reason = _searched(search, asked, bench)
-    courses = [_explained(course, search, bench, what.repository)]
+    courses = [_explained(course, search, question, bench, what.repository)]
     if what.kind == "releases" and what.repository is not None and course.found is not None and question is not None:
         courses.append(_commits(asked, what.repository, what.versions, course.found, question, bench))
     return Bisection(
@@ -131,16 +132,23 @@ def _commits(
         course, _, _ = _searched(search, asked, bench)
     except (UsageError, NothingMeasured) as error:
         return walk.without_answer(search, question, bench, str(error))
-    return _explained(course, search, bench, repository)
+    return _explained(course, search, question, bench, repository)
 
 
-def _explained(course: Course, search: Search, bench: Bench, repository: Repository | None) -> Course:
-    """With what changed upstream."""
+def _explained(
+    course: Course, search: Search, question: Question | None, bench: Bench, repository: Repository | None
+) -> Course:
+    """With the places that hold the extra bytes, and what changed upstream: the files of those places first."""
     found = course.found
-    if found is None:
+    if found is None or question is None:
         return course
     before, after = search.versions[found.before], search.versions[found.after]
     try:
+        sites = (
+            _sites(before, after, question, bench)
+            if search.to is Answer.BAD
+            else _sites(after, before, question, bench)
+        )
         if search.kind == "commits" and repository is not None:
             old, new = repository.commit(before.name), repository.commit(after.name)
             files = repository.changed_files(old, new) if old and new else ()
@@ -149,7 +157,21 @@ def _explained(course: Course, search: Search, bench: Bench, repository: Reposit
             files = changed_files(old_environment, new_environment, search.package)
     except HarnessError as error:
         return msgspec.structs.replace(course, notes=(*course.notes, f"what changed is not known: {error}"))
-    return msgspec.structs.replace(course, files=files)
+    named = " ".join(sites)
+    files = tuple(sorted(files, key=lambda line: line.rpartition(" ")[2] not in named))
+    return msgspec.structs.replace(course, sites=sites, files=files)
+
+
+def _sites(good: Version, bad: Version, question: Question, bench: Bench) -> tuple[str, ...]:
+    """Who holds more in the bad version than in the good one; nobody where the question is not of memory."""
+    metric = "device_retained_bytes" if question.metric == "device_excess_bytes" else question.metric
+    if metric not in attribution.METRICS:
+        return ()
+    bench.watch.note(f"explaining {good.name} and {bad.name}")
+    theirs, mine = bench.explanation(good), bench.explanation(bad)
+    if mine is None:
+        return ()
+    return attribution.evidence(mine, theirs, f"{question.phase}.{metric}")
 
 
 def _wrong_order(asked: Asked, first: str, last: str) -> UsageError:
