@@ -41,4 +41,4 @@ def command(a: str, b: tuple[str, ...], **given: Any) -> int:
     stacks = list(dict.fromkeys([baseline, *others]))
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks)
     note_problems(problems)
-    return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
+    return write_reports(comparison, settings, **options.reports_of(given))

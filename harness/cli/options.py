@@ -13,6 +13,7 @@ from harness.config import Settings
 from harness.errors import UsageError
 from harness.matrix import Selection
 from harness.model import AXES
+from harness.report.exports import FORMATS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -95,7 +96,17 @@ def results_option(function: Function) -> Function:
 
 
 def report_options(function: Function) -> Function:
-    """``--json``, ``--markdown``, ``--fail-on``."""
+    """``--json``, ``--markdown``, ``--html``, ``--export``, ``--fail-on``."""
+    function = click.option(
+        "--export",
+        "exports",
+        multiple=True,
+        metavar="FORMAT=FILE",
+        help=f"Write another format, as --export junit=junit.xml: {', '.join(FORMATS)}. May be repeated.",
+    )(function)
+    function = click.option("--html", "html_folder", metavar="DIR", help="Write a static site, as --html public.")(
+        function
+    )
     function = click.option(
         "--fail-on",
         metavar="WORDS",
@@ -105,6 +116,20 @@ def report_options(function: Function) -> Function:
         function
     )
     return click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")(function)
+
+
+def reports_of(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of `report_options`, for `write_reports`. Raises UsageError."""
+    exports = []
+    for text in given["exports"]:
+        name, _, file = text.partition("=")
+        if name not in FORMATS or not file:
+            raise UsageError(
+                f"not a format with its file: {text!r}", where="--export", hint=f"formats: {', '.join(FORMATS)}"
+            )
+        exports.append((name, file))
+    chosen = {name: given[name] for name in ("json_file", "markdown_file", "html_folder")}
+    return {**chosen, "exports": exports}
 
 
 def load_settings(**overrides: Any) -> Settings:

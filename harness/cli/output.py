@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,9 @@ from harness.compare import Comparison
 from harness.config import Settings
 from harness.errors import ResultsError
 from harness.report import json_report, markdown, terminal
+from harness.report.exports import FORMATS
 from harness.store import write_atomically
+from harness.store.bulk import in_order
 
 _T = TypeVar("_T")
 
@@ -23,27 +25,44 @@ _MOST_PROBLEMS = 20
 
 
 def write_reports(
-    comparison: Comparison, settings: Settings, *, json_file: str | None, markdown_file: str | None
+    comparison: Comparison,
+    settings: Settings,
+    *,
+    json_file: str | None = None,
+    markdown_file: str | None = None,
+    html_folder: str | None = None,
+    exports: Sequence[tuple[str, str]] = (),
 ) -> int:
-    """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError."""
+    """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError.
+
+    ``exports`` are formats of `harness.report.exports` with their files.
+    """
     with collector_paused():
-        return _write_reports(comparison, settings, json_file, markdown_file)
+        code = compare.exit_code(comparison, settings.fail_on)
+        files = (json_file, markdown_file, *(file for _, file in exports))
+        if json_file == "-":
+            for chunk in json_report.chunks(comparison, code):
+                click.echo(chunk, nl=False)
+        elif json_file:
+            json_report.write(comparison, Path(json_file), code)
+        if markdown_file:
+            write_file(markdown_file, markdown.render(comparison).encode())
+        for name, file in exports:
+            write_file(file, FORMATS[name](comparison).encode())
+        if html_folder:
+            _write_site(comparison, settings, html_folder, code)
+        if "-" not in files:  # stdout belongs to whoever reads it
+            terminal.show(comparison, Console(highlight=False))
+        return code
 
 
-def _write_reports(comparison: Comparison, settings: Settings, json_file: str | None, markdown_file: str | None) -> int:
-    code = compare.exit_code(comparison, settings.fail_on)
-    if json_file == "-":
-        for chunk in json_report.chunks(comparison, code):
-            click.echo(chunk, nl=False)
-    elif json_file:
-        json_report.write(comparison, Path(json_file), code)
-    if markdown_file == "-":
-        click.echo(markdown.render(comparison))
-    elif markdown_file:
-        write_file(markdown_file, markdown.render(comparison).encode())
-    if "-" not in (json_file, markdown_file):  # stdout belongs to whoever reads it
-        terminal.show(comparison, Console(highlight=False))
-    return code
+def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int) -> None:
+    # Its libraries take a third of a second to import, which other reports need not wait for.
+    from harness.report.html import site
+
+    built = site.build(comparison, Path(folder), settings.thresholds, exit_code=code, spread=in_order)
+    done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
+    click.echo(f"dsregress: site: {Path(folder) / 'index.html'} ({done})", err=True)
 
 
 def note_problems(problems: Iterable[str]) -> None:

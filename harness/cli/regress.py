@@ -70,7 +70,7 @@ def command(**given: Any) -> int:
             progress.note("nothing was measured: every selected workload is skipped here")
             return EXIT_NOTHING_MEASURED
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
-    return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
+    return write_reports(comparison, settings, **options.reports_of(given))
 
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:

@@ -40,4 +40,4 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     problems: list[str] = []
     comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)
     note_problems(problems)
-    return write_reports(comparison, settings, json_file=given["json_file"], markdown_file=given["markdown_file"])
+    return write_reports(comparison, settings, **options.reports_of(given))

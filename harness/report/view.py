@@ -74,6 +74,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[str, ...], ...]
 
 
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One row with what it was made of, for formats that have a place for each finding."""
+
+    section: str  #: the title of its section
+    row: Row
+    groups: tuple[Group, ...]  #: the worst first
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a report of any format says."""
 
@@ -93,25 +101,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 def view(comparison: Comparison) -> View:
     """The view of a comparison."""
-    worse = [g for g in comparison.groups if _is_worse(g.headline)]
-    alike = [g for g in comparison.groups if g.headline.kind == "failed" and not g.headline.relevant]
-    improved = [g for g in comparison.groups if g.headline.kind == "improvement" and g.headline.relevant]
-    changed = [g for g in comparison.groups if g.headline.kind == "changed"]
+    titled = _titled(comparison)
+    worse, alike = titled["Worse"], titled["Fails for the baseline too"]
     tables = _tables(comparison, [*worse, *alike])
     return View(
         verdict=_verdict(comparison, worse),
         measured=_measured(comparison),
         spans=tuple(_spans(comparison)),
-        sections=tuple(
-            Section(title, *_rows(comparison, groups))
-            for title, groups in (
-                ("Worse", worse),
-                ("Fails for the baseline too", alike),
-                ("Improved", improved),
-                ("Changed defaults and new warnings", changed),
-            )
-            if groups
-        ),
+        sections=tuple(Section(title, *_rows(comparison, groups)) for title, groups in titled.items() if groups),
         below=_below(comparison),
         not_compared=tuple(_not_compared(comparison)),
         control=tuple(_control(comparison)),
@@ -120,6 +117,27 @@ def view(comparison: Comparison) -> View:
         notes=(*comparison.notes, *_modelled(tables)),
         worst=_row(comparison, worse[0]).reproduce if worse else "",
     )
+
+
+def entries(comparison: Comparison) -> list[Entry]:
+    """Every row of every section, worst first: what a person reads of it is not bounded here."""
+    return [
+        Entry(section=title, row=_merged(comparison, members), groups=tuple(members))
+        for title, groups in _titled(comparison).items()
+        for members in _together(groups)
+    ]
+
+
+def _titled(comparison: Comparison) -> dict[str, list[Group]]:
+    """The sections of a report, worst first, with their groups of findings."""
+    return {
+        "Worse": [g for g in comparison.groups if is_worse(g.headline)],
+        "Fails for the baseline too": [
+            g for g in comparison.groups if g.headline.kind == "failed" and not g.headline.relevant
+        ],
+        "Improved": [g for g in comparison.groups if g.headline.kind == "improvement" and g.headline.relevant],
+        "Changed defaults and new warnings": [g for g in comparison.groups if g.headline.kind == "changed"],
+    }
 
 
 def reproduce(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
@@ -138,7 +156,8 @@ def reproduce(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
     return shlex.join(words)
 
 
-def _is_worse(found: Finding) -> bool:
+def is_worse(found: Finding) -> bool:
+    """Whether a finding is one that a person should act on."""
     return found.kind in ("regression", "wrong", "failed") and found.relevant
 
 
@@ -214,26 +233,26 @@ def _together(groups: Sequence[Group]) -> list[list[Group]]:
 def _rows(comparison: Comparison, groups: Sequence[Group]) -> tuple[tuple[Row, ...], int]:
     """The first rows, and how many there are beyond."""
     together = _together(groups)
-    rows = []
-    for members in together[:MOST_ROWS]:
-        row = _row(comparison, members[0])
-        found = [group.headline for group in members]
-        if row.kind == "changed":  # its evidence names the workloads
-            having = [one.stack for one in _in_order(comparison, found)]
-            row = msgspec.structs.replace(row, stack=ranges(having, comparison.stacks, comparison.names), workload="")
-        elif row.kind == "failed" or len(found) == 1:
-            row = msgspec.structs.replace(row, workload=listing([_workload(one) for one in found], 3))
-        else:
-            ordered = _in_order(comparison, found)
-            values = [f"{comparison.names[one.stack]} {_value(one)}" for one in ordered]
-            each = (f"each: {listing(values, 12)}",) if len({_value(one) for one in ordered}) > 1 else ()
-            row = msgspec.structs.replace(
-                row,
-                stack=ranges([one.stack for one in ordered], comparison.stacks, comparison.names),
-                evidence=(*each, *row.evidence),
-            )
-        rows.append(row)
-    return tuple(rows), max(0, len(together) - MOST_ROWS)
+    return tuple(_merged(comparison, members) for members in together[:MOST_ROWS]), max(0, len(together) - MOST_ROWS)
+
+
+def _merged(comparison: Comparison, members: Sequence[Group]) -> Row:
+    """One row of all that `_together` put together."""
+    row = _row(comparison, members[0])
+    found = [group.headline for group in members]
+    if row.kind == "changed":  # its evidence names the workloads
+        having = [one.stack for one in _in_order(comparison, found)]
+        return msgspec.structs.replace(row, stack=ranges(having, comparison.stacks, comparison.names), workload="")
+    if row.kind == "failed" or len(found) == 1:
+        return msgspec.structs.replace(row, workload=listing([_workload(one) for one in found], 3))
+    ordered = _in_order(comparison, found)
+    values = [f"{comparison.names[one.stack]} {_value(one)}" for one in ordered]
+    each = (f"each: {listing(values, 12)}",) if len({_value(one) for one in ordered}) > 1 else ()
+    return msgspec.structs.replace(
+        row,
+        stack=ranges([one.stack for one in ordered], comparison.stacks, comparison.names),
+        evidence=(*each, *row.evidence),
+    )
 
 
 def _value(found: Finding) -> str:
@@ -330,7 +349,7 @@ def _table(
             last = _ended(cell)
         elif card is not None:
             values.append(_least_step(cell, str(card)))
-            last = _fits(cell, str(card))
+            last = fits(cell, str(card))
         rows.append((name, *values, *("-" for _ in headings[len(values) + 2 :]), last))
     return Table(workload=workload, columns=headings, rows=tuple(rows))
 
@@ -363,8 +382,8 @@ def _modelled(tables: Iterable[Table]) -> list[str]:
     return [f"{_MODELLED}: not measured; by peak FLOP/s and links no release can be faster on that card (docs/sim.md)"]
 
 
-def _fits(cell: Measured, card: str) -> str:
-    """Whether the simulated rank fits the card that its workload was reported on."""
+def fits(cell: Measured, card: str) -> str:
+    """Whether the simulated rank fits a card, in words. Raises UsageError for a card that is not known."""
     worst = cell.worst()
 
     def peaks(*names: str) -> dict[str, float]:

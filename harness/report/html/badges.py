@@ -1,0 +1,67 @@
+"""One badge for each scenario and pin: a picture, and JSON for shields.io's endpoint badge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.compare import Comparison
+from harness.compare.metrics import BY_NAME
+from harness.compare.wording import plural
+from harness.report.plain import plain
+from harness.report.view import is_worse
+
+_COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stack stands on all measured workloads of one scenario."""
+
+    scenario: str
+    stack: str
+    label: str
+    message: str
+    colour: str  #: a name that shields.io knows
+
+    @property
+    def fill(self) -> str:
+        return _COLOURS[self.colour]
+
+
+def standings(comparison: Comparison) -> Iterator[Standing]:
+    """Of every scenario and stack that were measured together."""
+    worse: dict[tuple[str, str], set[str]] = {}
+    for group in comparison.groups:
+        found = group.headline
+        if is_worse(found):
+            word = BY_NAME[found.metric].fails or "worse"
+            worse.setdefault((found.scenario, found.stack), set()).add(word)
+    seen: dict[tuple[str, str], int] = {}
+    for workload in comparison.cells.workloads:
+        scenario = workload.split("/", 1)[0]
+        for stack in comparison.cells.stacks_of(workload):
+            seen[scenario, stack] = seen.get((scenario, stack), 0) + 1
+    silent: dict[tuple[str, str], int] = {}
+    for one in comparison.not_compared:
+        if one.what == "everything":
+            key = (one.workload.split("/", 1)[0], one.stack)
+            silent[key] = silent.get(key, 0) + 1
+    for (scenario, stack), count in seen.items():
+        words = worse.get((scenario, stack), set())
+        name = plain(comparison.names[stack])
+        label = f"{plain(scenario)} on {name}"
+        if words:
+            colour = "yellow" if words == {"time"} else "red"
+            message = f"worse: {', '.join(sorted(words))}"
+        elif silent.get((scenario, stack), 0) >= count:
+            colour, message = "lightgrey", "not measured"
+        else:
+            colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
+        yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
+
+
+def endpoint(standing: Standing) -> bytes:
+    """As https://shields.io/badges/endpoint-badge reads it."""
+    content = {"schemaVersion": 1, "label": standing.label, "message": standing.message, "color": standing.colour}
+    return msgspec.json.encode(content) + b"\n"

@@ -1,0 +1,233 @@
+"""What the pages of one workload say, computed once: series over the releases, their changes, how each cell ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness import gpus
+from harness.compare import Comparison, Group, Thresholds
+from harness.compare.measured import Measured
+from harness.compare.metrics import BY_NAME, PHASE_METRICS, Metric
+from harness.compare.wording import outcome_text, quantity, share
+from harness.model import Failed, Passed, Skipped
+from harness.probe.wire import PHASES
+from harness.report.html.changes import change_points
+from harness.report.view import fits, is_worse
+
+#: Over the baseline's, of the same session: seconds of different sessions are not comparable.
+_STEP_TIME = "step time, over the baseline's"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a series: from one measured release to the next."""
+
+    workload: str
+    series: str  #: the series' title
+    family: str
+    stack: str  #: the first release after it
+    before: str  #: the last release before it
+    old: float
+    new: float
+    unit: str
+    size: float  #: relative to the old value, or 1 where that is 0
+
+    @property
+    def text(self) -> str:
+        """``34.9 GiB -> 162 GiB (4.6x)``."""
+        return f"{reading(self.old, self.unit)} -> {reading(self.new, self.unit)} ({share(self.new, self.old)})"
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric over the stacks of the comparison, in version order."""
+
+    title: str
+    unit: str
+    exact: bool
+    values: tuple[float | None, ...]
+    changes: tuple[int, ...]  #: places of the first value after each
+
+    def text(self, at: int) -> str:
+        value = self.values[at]
+        return "-" if value is None else reading(value, self.unit)
+
+
+class Spot(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of the matrix: how it stands, by a sign and a word."""
+
+    kind: str  #: ok, wrong, failed, regression, changed, improvement, none, silent, baseline
+    text: str  #: short: the worst finding's size, or the reason
+    title: str  #: a sentence
+    page: str = ""  #: of its evidence
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All about one workload."""
+
+    workload: str
+    device: str
+    parameters: dict[str, Any]
+    outcomes: dict[str, str]  #: stack -> how it ended
+    moved: tuple[Series, ...]  #: the series with a change, the largest first
+    still: tuple[Series, ...]  #: the others
+    memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory over the stacks
+    cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict for each stack; empty where it is no real size
+    changes: tuple[Change, ...]
+    data: dict[str, bytes]  #: stack -> its metrics as JSON, for the page that compares two stacks
+
+
+def reading(value: float, unit: str) -> str:
+    """As `quantity`, and a ratio as ``1.21``."""
+    return f"{value:.2f}" if unit == "ratio" else quantity(value, unit)
+
+
+def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios: Mapping[str, float]) -> Facts:
+    """Reads every cell of one workload. ``ratios``: stack -> its step time over the baseline's, where it was told."""
+    cells = comparison.cells.of_workload(workload)
+    first = next(iter(cells.values())).result.cell
+    flat: dict[str, dict[str, float]] = {}
+    worst: dict[bytes, dict[str, float]] = {}
+    for stack, cell in cells.items():
+        if cell.packed not in worst:
+            worst[cell.packed] = cell.worst()
+        flat[stack] = {**worst[cell.packed], **cell.noisy()} if cell.recorded else {}
+    order = list(comparison.names)  # ids, in version order; made from a stack they take a while
+    series, changes = _series(workload, order, flat, ratios, thresholds)
+    moved = sorted((s for s in series if s.changes), key=lambda s: (not s.exact, -_largest(s)))
+    return Facts(
+        workload=workload,
+        device=first.device,
+        parameters=first.parameters,
+        outcomes={stack: outcome_text(cell.result.outcome) for stack, cell in cells.items()},
+        moved=tuple(moved),
+        still=tuple(s for s in series if not s.changes),
+        memory=tuple(
+            (phase, tuple(flat.get(stack, {}).get(f"{phase}.device_peak_bytes") for stack in order)) for phase in PHASES
+        ),
+        cards=_cards(order, cells) if first.device == "sim" else (),
+        changes=tuple(changes),
+        data={
+            stack: msgspec.json.encode(
+                {"outcome": outcome_text(cells[stack].result.outcome), "metrics": _judged(values)}
+            )
+            for stack, values in flat.items()
+        },
+    )
+
+
+def spot(cell: Measured | None, groups: Sequence[Group], page: str, *, baseline: bool, judged: bool) -> Spot:
+    """How one cell stands: its worst finding, or why there is none."""
+    if cell is None:
+        return Spot(kind="none", text="", title="not measured")
+    ended = outcome_text(cell.result.outcome)
+    worst = groups[0].headline if groups else None
+    if worst is not None and (is_worse(worst) or isinstance(cell.result.outcome, Passed)):
+        if is_worse(worst):
+            return Spot(kind=worst.kind, text=_size(worst), title=worst.message, page=page)
+        if worst.kind == "improvement" and worst.relevant:
+            return Spot(kind="improvement", text=_size(worst), title=worst.message, page=page)
+    match cell.result.outcome:
+        case Skipped() | Failed(stage="harness"):
+            return Spot(kind="silent", text="", title=ended, page=page)
+        case Passed():
+            if baseline:
+                return Spot(
+                    kind="baseline", text="", title="the baseline: what the others are compared with", page=page
+                )
+            if not judged:
+                return Spot(kind="silent", text="", title="ran, and could not be compared with the baseline", page=page)
+            return Spot(kind="ok", text="", title="nothing is worse than the baseline", page=page)
+    return Spot(kind="failed", text=ended.partition(":")[0], title=ended, page=page)
+
+
+def _size(found: Any) -> str:
+    """How much, in as few letters as a cell of the matrix has room for."""
+    if not isinstance(found.value, (int, float)) or isinstance(found.value, bool):
+        return ""
+    if found.unit == "tolerances":
+        return f"{found.value:.3g}x off"
+    if not isinstance(found.baseline_value, (int, float)) or found.unit in ("", "s"):
+        return f"{found.ratio:.2f}x" if found.ratio else ""
+    difference = found.value - found.baseline_value
+    if found.unit == "bytes":
+        return f"{'+' if difference > 0 else ''}{quantity(difference, 'bytes')}"
+    return share(found.value, found.baseline_value) if found.baseline_value else f"+{quantity(difference, '')}"
+
+
+def _series(
+    workload: str,
+    order: Sequence[str],
+    flat: Mapping[str, Mapping[str, float]],
+    ratios: Mapping[str, float],
+    thresholds: Thresholds,
+) -> tuple[list[Series], list[Change]]:
+    lines: list[tuple[Metric, str, str, tuple[float | None, ...]]] = []
+    for phase in PHASES:
+        for metric in PHASE_METRICS:
+            key = f"{phase}.{metric.name}"
+            values = tuple(flat.get(stack, {}).get(key) for stack in order)
+            lines.append((metric, f"{phase}: {metric.title}", metric.unit, values))
+    lines.append((BY_NAME["step_time_s"], _STEP_TIME, "ratio", tuple(ratios.get(stack) for stack in order)))
+    found: list[Series] = []
+    changes: list[Change] = []
+    for metric, title, unit, values in lines:
+        known = [value for value in values if value is not None and math.isfinite(value)]
+        if not known or not any(known):
+            continue
+        limit = _limit(metric, known, thresholds)
+        places = change_points(values, limit, exact=metric.exact)
+        found.append(Series(title=title, unit=unit, exact=metric.exact, values=values, changes=places))
+        for place in places:
+            before = max(at for at in range(place) if values[at] is not None)
+            old, new = values[before], values[place]
+            assert old is not None and new is not None
+            changes.append(
+                Change(
+                    workload=workload,
+                    series=title,
+                    family=metric.family,
+                    stack=order[place],
+                    before=order[before],
+                    old=old,
+                    new=new,
+                    unit=unit,
+                    size=abs(new / old - 1) if old else 1.0,
+                )
+            )
+    return found, changes
+
+
+def _limit(metric: Metric, known: Sequence[float], thresholds: Thresholds) -> float:
+    """From which size on a step matters: as `Metric.relevant` has it, of the smallest value."""
+    if not metric.exact:  # a ratio
+        return thresholds.time_share
+    floor: float = getattr(thresholds, metric.floor)
+    fraction: float = getattr(thresholds, metric.share)
+    return max(floor, fraction * abs(min(known)), 1e-12)
+
+
+def _largest(series: Series) -> float:
+    known = [value for value in series.values if value is not None]
+    return (max(known) - min(known)) / (abs(min(known)) or max(known))
+
+
+def _judged(values: dict[str, float]) -> dict[str, float | str]:
+    """Of what is measured, what two stacks can be compared by; JSON has no infinity."""
+    return {
+        name: value if math.isfinite(value) else str(value)
+        for name, value in values.items()
+        if value and not name.endswith("_excess_bytes")
+    }
+
+
+def _cards(order: Sequence[str], cells: dict[str, Measured]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((card, tuple(_on(cells.get(stack), card) for stack in order)) for card in gpus.catalogue())
+
+
+def _on(cell: Measured | None, card: str) -> str:
+    if cell is None or not cell.recorded or not isinstance(cell.result.outcome, Passed):
+        return "-"
+    return fits(cell, card)

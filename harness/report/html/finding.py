@@ -1,0 +1,146 @@
+"""The page of one finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.compare import Comparison, Group, StepTime
+from harness.compare.metrics import BY_NAME, read
+from harness.compare.wording import quantity
+from harness.model import Finding
+from harness.probe.wire import PHASES
+from harness.report.html import places, words
+from harness.report.html.facts import Facts
+from harness.report.html.frame import Linked
+
+#: What a page lists of one kind of thing.
+_MOST = 30
+
+_KIND = {"wrong": "it violates a truth that needs no baseline", "failed": "it does not get through"}
+_SECTION = {"Worse": "worse than the baseline", "Improved": "better than the baseline"}
+
+
+def finding_context(
+    comparison: Comparison, one: Linked, seen: Facts, beside: Sequence[Linked], times: Mapping[str, StepTime]
+) -> dict[str, Any]:
+    """``beside`` are the rows of the same workload."""
+    groups = one.entry.groups
+    found = groups[0].headline
+    with_it = {group.headline.stack for group in groups}
+    having = [stack for stack in comparison.names if stack in with_it]
+    measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, seen, times)]
+    told = words.story(found, having, measured, comparison.names)
+    said, rest = words.configuration(seen.parameters, seen.device)
+    workloads = list(dict.fromkeys(f"{g.headline.scenario}/{g.headline.variant}/{g.headline.device}" for g in groups))
+    return {
+        "title": f"{one.entry.row.stack}: {found.message}",
+        "kind": found.kind,
+        "metric": BY_NAME[found.metric].title,
+        "phase": found.phase,
+        "section": _KIND.get(found.kind) or _SECTION.get(one.entry.section, one.entry.section.lower()),
+        "message": found.message,
+        "stacks": one.entry.row.stack,
+        "relevant": found.relevant,
+        "significant": found.significant,
+        "story": told,
+        "configuration": said,
+        "parameters": rest,
+        "workloads": [(workload, places.workload_page(workload)) for workload in workloads[:_MOST]],
+        "more_workloads": max(0, len(workloads) - _MOST),
+        "figures": [_figure(comparison, group.headline) for group in _in_order(comparison, groups)[:_MOST]],
+        "evidence": one.entry.row.evidence,
+        "related": one.entry.row.related[:_MOST],
+        "reproduce": one.entry.row.reproduce,
+        "live": _live(comparison, found),
+        "versions": _versions(comparison, found),
+        "defaults": [
+            line.entry.groups[0].headline.message
+            for line in beside
+            if found.kind != "changed"
+            and line.entry.groups[0].headline.kind == "changed"
+            and found.stack in {group.headline.stack for group in line.entry.groups}
+        ][:_MOST],
+        "detail": _detail(comparison, found),
+        "timeline": "",
+    }
+
+
+def _in_order(comparison: Comparison, groups: Sequence[Group]) -> list[Group]:
+    order = {stack: at for at, stack in enumerate(comparison.names)}
+    return sorted(groups, key=lambda group: order[group.headline.stack])
+
+
+def _has_verdict(stack: str, found: Finding, seen: Facts, times: Mapping[str, StepTime]) -> bool:
+    if seen.outcomes.get(stack) != "passed":
+        return False
+    if found.metric != "step_time_s":
+        return True
+    return stack not in times or times[stack].verdict != "unknown"
+
+
+def _figure(comparison: Comparison, found: Finding) -> dict[str, str]:
+    return {
+        "stack": comparison.names[found.stack],
+        "page": places.release_page(found.stack),
+        "value": _text(found.value, found.unit),
+        "baseline": _text(found.baseline_value, found.unit),
+        "ratio": f"{found.ratio:.3g}" if found.ratio is not None else "-",
+        "interval": f"{found.interval[0]:.2f} to {found.interval[1]:.2f}" if found.interval else "",
+        "rank": "-" if found.rank is None else str(found.rank),
+    }
+
+
+def _text(value: Any, unit: str) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return quantity(value, unit)
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 300 else f"{text[:300]} ..."
+
+
+def _live(comparison: Comparison, found: Finding) -> dict[str, Any] | None:
+    """Device memory of both stacks at every mark that was measured: each phase's peak, and what is held at its end."""
+    if BY_NAME[found.metric].fails != "memory":
+        return None
+    workload = f"{found.scenario}/{found.variant}/{found.device}"
+    lines = []
+    for stack in dict.fromkeys((comparison.baseline, found.stack)):
+        cell = comparison.cells.of(stack, workload)
+        if cell is None or not cell.recorded:
+            continue
+        exact = cell.exact()
+        values: list[float | None] = []
+        for phase in PHASES:
+            for metric in ("device_peak_bytes", "device_retained_bytes"):
+                reading = read(exact, metric, phase)
+                values.append(reading.value if reading else None)
+        lines.append({"name": comparison.names[stack], "values": values})
+    marks = [f"{phase} {what}" for phase in PHASES for what in ("peak", "end")]
+    return {"marks": marks, "lines": lines} if lines else None
+
+
+def _versions(comparison: Comparison, found: Finding) -> list[tuple[str, str, str]]:
+    """Package, the baseline's version, this one's: where they differ."""
+    by_id = dict(zip(comparison.names, comparison.stacks, strict=True))
+    base, own = by_id.get(comparison.baseline), by_id[found.stack]
+    if base is None:
+        return []
+    names = sorted({*base.versions, *own.versions})
+    return [
+        (name, base.versions.get(name, "-"), own.versions.get(name, "-"))
+        for name in names
+        if base.versions.get(name) != own.versions.get(name)
+    ]
+
+
+def _detail(comparison: Comparison, found: Finding) -> str:
+    """The end of the log of what failed."""
+    if found.kind != "failed":
+        return ""
+    cell = comparison.cells.of(found.stack, f"{found.scenario}/{found.variant}/{found.device}")
+    detail = getattr(cell.result.outcome, "detail", "") if cell is not None else ""
+    return str(detail)[-4000:]

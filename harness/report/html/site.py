@@ -1,0 +1,183 @@
+"""From a comparison to a folder of pages. What did not change since the last build is not drawn or written again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.compare import Comparison, Group, StepTime, Thresholds
+from harness.errors import ResultsError
+from harness.report import json_report
+from harness.report.html import overview, places
+from harness.report.html.facts import Change, Facts, Spot, facts, spot
+from harness.report.html.finding import finding_context
+from harness.report.html.frame import Frame, Linked
+from harness.report.html.pages import Pages
+from harness.report.html.workload import trend_context, workload_context
+from harness.report.view import entries, view
+
+#: Work of some families of workloads at a time, on as many processors as there are (see `harness.store.bulk`).
+Spread = Callable[[Callable[[list[str]], bytes], Iterable[Sequence[str]]], Iterable[bytes]]
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build did."""
+
+    pages: int  #: files of the site
+    written: int  #: of them, in this build
+    removed: int  #: pages of an earlier build that nothing leads to any more
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What one workload leaves for the pages about all of them."""
+
+    workload: str
+    spots: dict[str, Spot]  #: by stack
+    changes: tuple[Change, ...]
+    data: dict[str, bytes]
+    pages: dict[str, str]  #: path -> digest
+    written: int
+
+
+def one_after_another(work: Callable[[list[str]], bytes], families: Iterable[Sequence[str]]) -> Iterator[bytes]:
+    """The simplest `Spread`."""
+    for family in families:
+        yield work(list(family))
+
+
+def build(
+    comparison: Comparison, folder: Path, thresholds: Thresholds, *, exit_code: int, spread: Spread = one_after_another
+) -> Built:
+    """Write the site into ``folder``. Files there that are no pages of ours stay. Raises ResultsError."""
+    global _builder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _builder = _Builder(comparison, folder, thresholds)
+        try:
+            return _builder.run(exit_code, spread)
+        finally:
+            _builder = None
+    except OSError as error:
+        raise ResultsError(
+            f"cannot be written: {error.strerror}",
+            where=str(error.filename or folder),
+            hint="give --html another place",
+        ) from error
+
+
+#: Up to this many cells, the site has the JSON report (2 kB each) beside its pages.
+_MOST_IN_JSON = 5_000
+
+#: Inherited by the processes that `Spread` forks: a comparison is too large to be sent to them.
+_builder: _Builder | None = None
+
+
+def _work(workloads: list[str]) -> bytes:
+    assert _builder is not None
+    return msgspec.msgpack.encode([_builder.workload(workload) for workload in workloads])
+
+
+class _Builder:
+    """One build."""
+
+    def __init__(self, comparison: Comparison, folder: Path, thresholds: Thresholds) -> None:
+        self.comparison = comparison
+        self.thresholds = thresholds
+        self.seen = view(comparison)
+        self.frame = Frame.of(comparison, self.seen)
+        self.pages = Pages(folder, self.frame)
+        self.linked = [Linked.of(entry) for entry in entries(comparison)]
+        self.by_workload: dict[str, list[Linked]] = defaultdict(list)
+        self.owned: dict[str, list[Linked]] = defaultdict(list)
+        self.page_of: dict[int, str] = {}
+        for one in self.linked:
+            for workload in dict.fromkeys(_workload(group) for group in one.entry.groups):
+                self.by_workload[workload].append(one)
+            self.owned[_workload(one.entry.groups[0])].append(one)
+            self.page_of.update((id(group), one.page) for group in one.entry.groups)
+        self.by_cell: dict[tuple[str, str], list[Group]] = defaultdict(list)
+        for group in comparison.groups:
+            self.by_cell[group.headline.stack, _workload(group)].append(group)
+        self.times: dict[str, dict[str, StepTime]] = defaultdict(dict)
+        for time in comparison.step_times:
+            self.times[time.workload][time.stack] = time
+        self.silent = {(one.stack, one.workload) for one in comparison.not_compared if one.what == "everything"}
+
+    def run(self, exit_code: int, spread: Spread) -> Built:
+        order = self._order()
+        parts = spread(_work, [[workload] for workload in order])
+        done = [one for part in parts for one in msgspec.msgpack.decode(part, type=list[Done])]
+        for one in done:
+            self.pages.note(one.pages, one.written)
+        for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.linked, done):
+            self.pages.page(path, template, context)
+        for stack in self.comparison.stacks:
+            self.pages.file(places.stack_data(stack.id), overview.stack_data(stack.id, done))
+        for path, badge_text, badge_svg in overview.badges(self.comparison, self.frame):
+            self.pages.file(f"{path}.json", badge_text)
+            self.pages.page(f"{path}.svg", "badge.svg", badge_svg)
+        if len(self.comparison.cells) <= _MOST_IN_JSON:
+            self.pages.file("report.json", json_report.chunks(self.comparison, exit_code))
+        self.pages.static()
+        return Built(pages=len(self.pages.digests), removed=self.pages.finish(), written=self.pages.written)
+
+    def workload(self, workload: str) -> Done:
+        """Every page that is about one workload alone."""
+        known, written = dict(self.pages.digests), self.pages.written
+        times = self.times.get(workload, {})
+        ratios = {stack: time.ratio for stack, time in times.items()}
+        if ratios:
+            ratios[self.comparison.baseline] = 1.0
+        seen = facts(self.comparison, workload, self.thresholds, ratios)
+        spots = self._spots(workload)
+        linked = self.by_workload.get(workload, [])
+        context = workload_context(self.comparison, seen, spots, linked, times)
+        self.pages.page(places.workload_page(workload), "workload.html", context)
+        self.pages.page(places.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
+        for one in self.owned.get(workload, []):
+            self.pages.page(one.page, "finding.html", finding_context(self.comparison, one, seen, linked, times))
+        mine, self.pages.written = self.pages.written - written, written  # noted by `run`, wherever this ran
+        return Done(
+            workload=workload,
+            spots=spots,
+            changes=_telling(seen),
+            data=seen.data,
+            pages={path: digest for path, digest in self.pages.digests.items() if path not in known},
+            written=mine,
+        )
+
+    def _spots(self, workload: str) -> dict[str, Spot]:
+        cells = self.comparison.cells.of_workload(workload)
+        found = {}
+        for stack, cell in cells.items():
+            groups = self.by_cell.get((stack, workload), [])
+            page = self.page_of.get(id(groups[0]), "") if groups else ""
+            found[stack] = spot(
+                cell,
+                groups,
+                page or places.workload_page(workload),
+                baseline=stack == self.comparison.baseline,
+                judged=(stack, workload) not in self.silent,
+            )
+        return found
+
+    def _order(self) -> list[str]:
+        """Workloads with findings first, the worst first."""
+        telling = dict.fromkeys(_workload(group) for group in self.comparison.groups if group.headline.relevant)
+        return [*telling, *(workload for workload in self.comparison.cells.workloads if workload not in telling)]
+
+
+#: Changes of one workload that travel to the pages about all workloads: the largest.
+_MOST_CHANGES = 40
+
+
+def _telling(seen: Facts) -> tuple[Change, ...]:
+    return tuple(sorted(seen.changes, key=lambda change: -change.size)[:_MOST_CHANGES])
+
+
+def _workload(group: Group) -> str:
+    found = group.headline
+    return f"{found.scenario}/{found.variant}/{found.device}"

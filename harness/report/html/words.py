@@ -1,0 +1,96 @@
+"""What a finding's page says in words: who is affected, since when, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.compare.metrics import BY_NAME
+from harness.compare.wording import listing
+from harness.model import Finding
+
+_DEVICES = {
+    "sim": "simulated at full size, without a GPU",
+    "cpu": "really run on CPU ranks",
+    "cuda": "really run on GPUs",
+}
+
+_SAID: dict[str, Callable[[Any], str]] = {
+    "model": lambda value: f"model {value}",
+    "world_size": lambda value: f"{value:,} ranks" if isinstance(value, int) else f"{value} ranks",
+    "zero_stage": lambda value: f"ZeRO-{value}",
+    "dtype": str,
+    "gradient_checkpointing": lambda value: {
+        None: "no gradient checkpointing",
+        "none": "no gradient checkpointing",
+        "non_reentrant": "non-reentrant gradient checkpointing",
+        "reentrant": "reentrant gradient checkpointing",
+    }.get(value, f"gradient checkpointing {value}"),
+    "micro_batch_size": lambda value: f"micro-batch {value}",
+    "sequence_length": lambda value: f"sequence {value}",
+    "gradient_accumulation_steps": lambda value: f"{value} accumulation steps" if value != 1 else "",
+    "gradient_clipping": lambda value: f"clipping {value}" if value else "no clipping",
+    "offload_optimizer": lambda value: "optimizer offloaded" if value else "no offload",
+    "gpu": lambda value: f"reported on {value}",
+}
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """When, and what to do."""
+
+    since: str
+    until: str
+    free: tuple[str, ...]  #: short names of the releases measured without it
+    advice: str
+
+
+def configuration(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
+    """A workload in words, and the parameters that the words leave out."""
+    said = [text for name, say in _SAID.items() if name in parameters and (text := say(parameters[name]))]
+    rest = [(name, str(value)) for name, value in sorted(parameters.items()) if name not in _SAID]
+    return ", ".join([*said, _DEVICES.get(device, device)]), rest
+
+
+def story(found: Finding, having: Sequence[str], measured: Sequence[str], names: Mapping[str, str]) -> Story:
+    """``having`` and ``measured`` are stack ids in version order; all of ``having`` were measured."""
+    with_it = [stack for stack in measured if stack in set(having)]
+    free = [stack for stack in measured if stack not in set(having)]
+    if not with_it:
+        return Story(since="not known", until="not known", free=(), advice=_advice(found, "", "", names))
+    first, last = measured.index(with_it[0]), measured.index(with_it[-1])
+    before = measured[first - 1] if first else ""
+    after = measured[last + 1] if last + 1 < len(measured) else ""
+    since = f"{names[with_it[0]]}" + (f"; {names[before]}, measured before it, is free of it" if before else "")
+    until = (
+        f"{names[with_it[-1]]}; {names[after]} is free of it" if after else f"still in {names[with_it[-1]]}, the newest"
+    )
+    gaps = [stack for stack in measured[first : last + 1] if stack not in with_it]
+    if gaps:
+        until += f"; not in {listing([names[stack] for stack in gaps], 6)} between them"
+    return Story(
+        since=since,
+        until=until,
+        free=tuple(names[stack] for stack in free),
+        advice=_advice(found, before, after, names),
+    )
+
+
+def _advice(found: Finding, before: str, after: str, names: Mapping[str, str]) -> str:
+    places = [f"{names[after]} or newer" if after else "", f"{names[before]} or older" if before else ""]
+    pin = " or ".join(place for place in places if place)
+    family = BY_NAME[found.metric].fails
+    if found.kind == "improvement":
+        return "Nothing: it got better."
+    if found.kind == "changed":
+        return "If you rely on the old behaviour, write the setting down in your own configuration: then no default decides."
+    if not pin:
+        return "No release measured is free of it. Measure others with the command below and --deepspeed '>=OLD,<NEW'."
+    why = {
+        "numerics": "Do not train with these releases: what they compute is wrong.",
+        "crash": "These releases do not get through this workload.",
+        "memory": "Memory ends a job: more nodes or a smaller batch may not help.",
+        "time": "It costs time, and breaks nothing.",
+    }.get(family, "")
+    return f"{why} Pin {pin}.".strip()

@@ -1,0 +1,123 @@
+"""The pages of one workload: what it holds, where it fits, which release to pin; and its metrics over the releases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.compare import Comparison, StepTime
+from harness.compare.metrics import BY_NAME
+from harness.compare.timing import ratio_text
+from harness.compare.wording import short_quantity
+from harness.report.html import places, words
+from harness.report.html.facts import Facts, Spot
+from harness.report.html.frame import Linked
+from harness.report.view import is_worse
+
+#: Charts of one page; the other series are in its tables.
+_MOST_CHARTS = 6
+
+
+def workload_context(
+    comparison: Comparison,
+    seen: Facts,
+    spots: Mapping[str, Spot],
+    linked: Sequence[Linked],
+    times: Mapping[str, StepTime],
+) -> dict[str, Any]:
+    said, rest = words.configuration(seen.parameters, seen.device)
+    lines = [one.line() for one in linked]
+    rows = []
+    for at, stack in enumerate(comparison.names):
+        if stack not in seen.outcomes:
+            continue
+        rows.append(
+            {
+                "at": at,
+                "spot": spots[stack],
+                "outcome": seen.outcomes[stack],
+                "peaks": [_bytes(values[at]) for _, values in seen.memory],
+                "time": ratio_text(times[stack]) if stack in times else "-",
+                "time_verdict": times[stack].verdict if stack in times else "",
+            }
+        )
+    return {
+        "workload": seen.workload,
+        "title": seen.workload,
+        "trend": places.trend_page(seen.workload),
+        "configuration": said,
+        "parameters": rest,
+        "device": seen.device,
+        "rows": rows,
+        "memory": seen.memory,
+        "labels": list(comparison.names.values()),
+        "cards": seen.cards,
+        "lines": lines,
+        "pins": _pins(comparison, seen, linked),
+    }
+
+
+def trend_context(comparison: Comparison, seen: Facts) -> dict[str, Any]:
+    names = list(comparison.names.values())
+    charted = []
+    for series in seen.moved[:_MOST_CHARTS]:
+        charted.append(
+            {
+                "title": series.title,
+                "unit": series.unit,
+                "exact": series.exact,
+                "values": series.values,
+                "marks": series.changes,
+                "texts": [series.text(at) for at in range(len(names))],
+                "changes": [change.text for change in seen.changes if change.series == series.title],
+                "where": [comparison.names[change.stack] for change in seen.changes if change.series == series.title],
+            }
+        )
+    return {
+        "workload": seen.workload,
+        "title": f"Trend of {seen.workload}",
+        "page": places.workload_page(seen.workload),
+        "labels": names,
+        "charted": charted,
+        "more": [series.title for series in seen.moved[_MOST_CHARTS:]],
+        "still": [
+            {
+                "title": series.title,
+                "text": next((series.text(at) for at in range(len(names)) if series.values[at] is not None), "-"),
+            }
+            for series in seen.still
+        ],
+    }
+
+
+def _bytes(value: float | None) -> str:
+    return "-" if value is None else short_quantity(value, "bytes")
+
+
+def _pins(comparison: Comparison, seen: Facts, linked: Sequence[Linked]) -> list[dict[str, str]]:
+    """The newest release without a finding that ends or spoils a job, and the newest without any."""
+    grave: set[str] = set()
+    any_worse: set[str] = set()
+    for one in linked:
+        for group in one.entry.groups:
+            found = group.headline
+            if f"{found.scenario}/{found.variant}/{found.device}" != seen.workload or not is_worse(found):
+                continue
+            any_worse.add(found.stack)
+            if BY_NAME[found.metric].fails != "time":
+                grave.add(found.stack)
+    passed = [stack for stack in comparison.names if seen.outcomes.get(stack) == "passed"]
+    pins = []
+    for what, bad in (
+        ("without a finding on memory, numerics or crashes", grave),
+        ("without any finding", any_worse),
+    ):
+        newest = next((stack for stack in reversed(passed) if stack not in bad), "")
+        pins.append(
+            {
+                "what": what,
+                "name": comparison.names[newest] if newest else "",
+                "page": places.release_page(newest) if newest else "",
+            }
+        )
+    return pins

@@ -1,0 +1,247 @@
+"""The site: complete, safe, light, and made anew only where something changed."""
+
+from __future__ import annotations
+
+import random
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compare import Comparison, Thresholds, compare
+from harness.model import Failed, Finding, Result
+from harness.report.html import places, words
+from harness.report.html.changes import change_points
+from harness.report.html.charts import line_chart, y_ticks
+from harness.report.html.pages import MANIFEST
+from harness.report.html.site import Built, build
+from tests import synthetic
+from tests.synthetic import result
+from tests.unit.report.test_reports import HOSTILE, comparison, run
+
+HOSTILE_NAME = '../../<img src=x onerror=alert(1)>"&\u202e'
+
+
+class Page(HTMLParser):
+    """What a page leads to, and how its tables are made."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.captions = self.tables = 0
+        self.unscoped: list[str] = []
+        self.handlers: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.links += [str(found[name]) for name in ("href", "src") if name in found]
+        self.handlers += [name for name in found if name.startswith("on") or name == "style"]
+        self.tables += tag == "table"
+        self.captions += tag == "caption"
+        if tag == "th" and found.get("scope") not in ("row", "col"):
+            self.unscoped.append(str(found))
+
+
+def made(seen: Comparison, folder: Path) -> Built:
+    return build(seen, folder, Thresholds(), exit_code=1)
+
+
+def pages(folder: Path) -> dict[str, Page]:
+    return {str(f.relative_to(folder)): Page(f.read_text(encoding="utf-8")) for f in folder.rglob("*.html")}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def compared(results: list[Result]) -> Comparison:
+    return compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+
+
+def test_every_link_leads_to_a_page_of_the_site_and_every_page_is_reached(tmp_path: Path) -> None:
+    made(comparison(), tmp_path)
+    reached = {"index.html"}
+    for name, page in pages(tmp_path).items():
+        for link in page.links:
+            target = unquote(urldefrag(link)[0])
+            if not target:
+                continue
+            assert "://" not in target, f"{name} leads out of the site: {target}"
+            place = (tmp_path / name).parent / target
+            assert place.is_file(), f"{name} leads to {target}"
+            reached.add(str(place.resolve().relative_to(tmp_path.resolve())))
+    assert {name for name in files(tmp_path) if name.endswith(".html")} <= reached
+
+
+def test_there_is_a_page_of_every_kind(tmp_path: Path) -> None:
+    made(comparison(), tmp_path)
+    made_pages = {name.split("/")[0] for name in files(tmp_path)}
+    assert made_pages >= {"index.html", "findings.html", "trend.html", "compare.html", "method.html"}
+    assert made_pages >= {"finding", "release", "workload", "trend", "data", "static", "badge"}
+
+
+def test_tables_have_captions_and_headings_have_scopes(tmp_path: Path) -> None:
+    made(comparison(), tmp_path)
+    for name, page in pages(tmp_path).items():
+        assert page.captions == page.tables, name
+        assert page.unscoped == [], name
+
+
+def test_a_verdict_is_told_by_a_sign_and_a_word(tmp_path: Path) -> None:
+    made(comparison(), tmp_path)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    for sign, word in (("✕", "wrong"), ("✕", "failed"), ("▲", "worse"), ("◆", "baseline")):
+        assert re.search(rf'<span class="sign" aria-hidden="true">{sign}</span> {word}', text), word
+
+
+def test_nothing_measured_becomes_markup(tmp_path: Path) -> None:
+    hostile = [
+        result("0.15.0", scenario="s", variant=HOSTILE_NAME),
+        result("0.16.0", scenario="s", variant=HOSTILE_NAME, outcome=Failed("init", HOSTILE, f"{HOSTILE}\n{HOSTILE}")),
+        result(HOSTILE_NAME, scenario="s", variant=HOSTILE_NAME, run=run(3, held_mib=9)),
+    ]
+    made(compared(hostile), tmp_path)
+    for name, text in files(tmp_path).items():
+        if name.endswith((".html", ".svg")):
+            assert b"<script>" not in text and b"<img" not in text and "\u202e".encode() not in text, name
+    assert all(page.handlers == [] for page in pages(tmp_path).values())
+
+
+def test_no_name_makes_a_file_outside_of_the_folder(tmp_path: Path) -> None:
+    names = ["../../../escaped", "/absolute", "..", "a/../../b", "\\..\\c", "con\x00trol", "." * 40, "é" * 300]
+    hostile = [result(version, variant=name) for name in names for version in ("0.15.0", "../0.16.0")]
+    folder = tmp_path / "deep" / "er" / "site"
+    made(compared(hostile), folder)
+    assert [str(f.relative_to(tmp_path)) for f in tmp_path.iterdir()] == ["deep"]
+    assert all(f.is_relative_to(folder) for f in tmp_path.rglob("*") if f.is_file())
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_a_slug_is_one_safe_part_of_a_path_and_tells_names_apart(one: str, other: str) -> None:
+    slug = places.slug(one)
+    assert re.fullmatch(r"[A-Za-z0-9_=][A-Za-z0-9_=.-]*", slug) and ".." not in slug and len(slug) <= 70
+    assert (slug == places.slug(other)) == (one == other)
+
+
+def test_a_second_build_writes_nothing_and_a_changed_result_only_its_own_pages(tmp_path: Path) -> None:
+    results = [
+        result(version, scenario=scenario)
+        for scenario in ("one", "two", "three", "four")
+        for version in ("0.15.0", "0.16.0")
+    ]  # fmt: skip
+    first = made(compared(results), tmp_path)
+    assert first.written == first.pages
+    before = files(tmp_path)
+    again = made(compared(results), tmp_path)
+    assert (again.written, again.removed, again.pages) == (0, 0, first.pages)
+    assert files(tmp_path) == before
+    for rank in results[-1].record.ranks:  # type: ignore[union-attr]
+        rank.phases["init"].device_peak_bytes += 1  # too small to be told anywhere but on its own pages
+    third = made(compared(results), tmp_path)
+    changed = {name for name, content in files(tmp_path).items() if before.get(name) != content} - {MANIFEST}
+    assert len(changed) <= third.written < first.written / 2
+    assert not any(
+        "one-" in name or "two-" in name for name in changed if name.startswith(("workload/", "trend/", "finding/"))
+    )
+
+
+def test_pages_that_nothing_leads_to_any_more_are_removed_and_strange_files_stay(tmp_path: Path) -> None:
+    made(comparison(), tmp_path / "site")
+    (tmp_path / "site" / "CNAME").write_text("report.example")
+    outside = tmp_path / "outside.html"
+    outside.write_text("mine")
+    manifest = tmp_path / "site" / MANIFEST
+    manifest.write_text(manifest.read_text().replace('"pages": {', '"pages": {"../outside.html": "x",'))
+    built = made(compared([result("0.15.0"), result("0.15.4")]), tmp_path / "site")
+    assert built.removed > 0
+    assert not list((tmp_path / "site" / "finding").glob("*"))
+    assert outside.read_text() == "mine" and (tmp_path / "site" / "CNAME").exists()
+
+
+def test_a_damaged_manifest_makes_every_page_anew(tmp_path: Path) -> None:
+    first = made(comparison(), tmp_path)
+    (tmp_path / MANIFEST).write_text("[]")
+    assert made(comparison(), tmp_path).written == first.pages
+
+
+def test_the_first_page_stays_light_however_much_was_measured(tmp_path: Path) -> None:
+    results = list(synthetic.results(60, 40, timed=False))
+    made(compared(results), tmp_path)
+    size = (tmp_path / "index.html").stat().st_size + (tmp_path / "static" / "style.css").stat().st_size
+    assert size < 300_000
+    assert (tmp_path / "matrix-2.html").is_file()
+
+
+def test_changes_are_found_where_the_values_step() -> None:
+    assert change_points([5, 5, 9, 9, None, 5], 1) == (2, 5)
+    assert change_points([5, 5.5, 5, 5.9], 1) == ()
+    assert change_points([1, 1, 4, 1, 1], 1) == (2, 3)
+    assert change_points([], 1) == change_points([3.0], 1) == change_points([None, None], 1) == ()
+
+
+def test_noise_is_no_change_and_a_step_among_noise_is_one() -> None:
+    rng = random.Random(5)
+    noise = [1 + rng.gauss(0, 0.05) for _ in range(30)]
+    assert change_points(noise, 0.1, exact=False) == ()
+    assert change_points([*noise[:15], *(value + 0.6 for value in noise[15:])], 0.1, exact=False) == (15,)
+
+
+def test_a_chart_has_a_name_a_gap_and_no_colour_of_its_own() -> None:
+    chart = str(line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,)))
+    assert 'role="img" aria-label="a &lt; b"' in chart and "var(--s1)" in chart and "var(--mark)" in chart
+    assert "nan" not in chart and chart == str(
+        line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,))
+    )
+    assert not line_chart("nothing", ("1",), ((None,),), "bytes")
+
+
+@given(
+    st.floats(min_value=0, max_value=1e15),
+    st.floats(min_value=0, max_value=1e15),
+    st.sampled_from(["bytes", "calls", "ratio", "operations"]),
+)
+def test_ticks_are_few_and_hold_the_values(low: float, high: float, unit: str) -> None:
+    low, high = min(low, high), max(low, high) + 0.01
+    ticks = y_ticks(low, high, unit)
+    assert 2 <= len(ticks) <= 7
+    assert ticks[0] <= low * (1 + 1e-9) and ticks[-1] >= high * (1 - 1e-9)
+
+
+def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:
+    return Finding(
+        cell="", stack="b", scenario="", variant="", device="cpu", metric=metric, phase="", kind=kind, value=1,
+        baseline_value=1, ratio=1, unit="", significant=True, relevant=True, message="",
+    )  # fmt: skip
+
+
+def test_a_story_tells_since_when_until_when_and_which_release_to_pin() -> None:
+    names = {key: f"0.{key}" for key in "abcde"}
+    told = words.story(finding(), ["b", "d"], ["a", "b", "c", "d", "e"], names)
+    assert told.since == "0.b; 0.a, measured before it, is free of it"
+    assert told.until == "0.d; 0.e is free of it; not in 0.c between them"
+    assert told.advice.endswith("Pin 0.e or newer or 0.a or older.")
+    assert told.free == ("0.a", "0.c", "0.e")
+    still = words.story(finding(), ["a", "b"], ["a", "b"], names)
+    assert still.until == "still in 0.b, the newest" and "No release measured is free of it" in still.advice
+
+
+def test_a_page_about_memory_draws_both_stacks(tmp_path: Path) -> None:
+    made(comparison(), tmp_path)
+    page = next(f for f in (tmp_path / "finding").glob("regression-*device_retained_bytes*"))
+    text = page.read_text(encoding="utf-8")
+    assert text.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox') == 1
+    assert "var(--s1)" in text and "var(--s2)" in text and "backward end" in text
+
+
+@pytest.mark.parametrize("name", ["index.html", "compare.html"])
+def test_pages_allow_no_script_and_no_request_but_their_own(name: str, tmp_path: Path) -> None:
+    made(comparison(), tmp_path)
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert "default-src &#39;none&#39;" in policy or "default-src 'none'" in policy
+    assert "unsafe" not in policy and "http" not in policy
