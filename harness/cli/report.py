@@ -28,6 +28,7 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     Examples:
       report --markdown report.md
       report artifacts/0.15.0 artifacts/0.16.4 --baseline 0.15.0 --json -
+      report results/2026-11-21 --html public --export junit=junit.xml
     """
     settings = options.load_settings(fail_on=given["fail_on"])
     stores = [Store(folder) for folder in folders or (settings.results,)]
