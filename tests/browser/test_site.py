@@ -1,0 +1,180 @@
+"""The site in a real browser: it renders, filters work, nothing is asked of a network, and axe finds nothing serious.
+
+Driven by selenium in headless Chromium (Debian: chromium and chromium-driver), straight from ``file://``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from harness.compare import Comparison, Thresholds, compare
+from harness.model import Failed
+from harness.report.html.site import build
+from tests.synthetic import result
+from tests.unit.report.test_reports import comparison, run
+
+selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
+DRIVER = shutil.which("chromedriver") or ""
+
+pytestmark = [
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver here (Debian: chromium-driver)"),
+    pytest.mark.filterwarnings("ignore"),  # selenium's own
+]
+
+WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
+CHOOSE = """
+const field = document.querySelector(arguments[0]);
+field.value = arguments[1];
+field.dispatchEvent(new Event("input", {bubbles: true}));
+"""
+
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def hostile() -> Comparison:
+    results = [
+        result("0.15.0", variant=HOSTILE),
+        result("0.16.0", variant=HOSTILE, outcome=Failed("init", HOSTILE, f"Traceback\n{HOSTILE}")),
+        result("0.17.0", variant=HOSTILE, run=run(3, held_mib=9)),
+    ]
+    return compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[selenium.Chrome]:
+    options = selenium.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = selenium.Chrome(options=options, service=selenium.ChromeService(DRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    build(comparison(), folder, Thresholds(), exit_code=1)
+    return folder
+
+
+def one_of_each(folder: Path) -> list[Path]:
+    names = ("finding", "release", "workload", "trend")
+    return [*sorted(folder.glob("*.html")), *(sorted((folder / name).glob("*.html"))[0] for name in names)]
+
+
+def requested(driver: selenium.Chrome) -> list[str]:
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+def resize(driver: selenium.Chrome, width: int, height: int) -> None:
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits for what a script does a moment later; 20 s are for a machine that is busy."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "did not happen"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_render_without_errors_or_requests_and_never_scroll_sideways(
+    width: str, browser: selenium.Chrome, site: Path
+) -> None:
+    resize(browser, *WIDTHS[width])
+    for page in one_of_each(site):
+        browser.get(page.as_uri())
+        assert browser.find_element("css selector", "h1").is_displayed(), page.name
+        inner, scrolled = browser.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
+        assert scrolled <= inner, f"{page.name} is wider than the window"
+        assert browser.get_log("browser") == [], page.name
+        assert all(url.startswith((site.as_uri(), "data:")) for url in requested(browser)), page.name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(scheme: str, browser: selenium.Chrome, site: Path) -> None:
+    axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    resize(browser, *WIDTHS["desktop"])
+    wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+    for page in one_of_each(site):
+        browser.get(page.as_uri())
+        browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})  # past the page's own policy
+        found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+        serious = [
+            (one["id"], [node["html"][:150] for node in one["nodes"][:3]])
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], page.name
+
+
+def test_filters_narrow_the_matrix_and_survive_a_reload(browser: selenium.Chrome, site: Path) -> None:
+    resize(browser, *WIDTHS["desktop"])
+    browser.get((site / "index.html").as_uri())
+    browser.execute_script(CHOOSE, '[data-filter="axis"]', "0.16.4")
+    heads = browser.find_elements("css selector", ".matrix thead th")
+    assert [head.text for head in heads if head.is_displayed()] == ["Workload", "0.16.4"]
+    browser.get(browser.current_url)
+    browser.refresh()
+    heads = browser.find_elements("css selector", ".matrix thead th")
+    assert [head.text for head in heads if head.is_displayed()] == ["Workload", "0.16.4"]
+    browser.execute_script(CHOOSE, '[data-filter="text"]', "no such workload")
+    assert browser.find_element("css selector", "[data-count]").text == "0 of 1 rows"
+
+
+def test_a_cell_opens_its_evidence_by_keyboard(browser: selenium.Chrome, site: Path) -> None:
+    resize(browser, *WIDTHS["desktop"])
+    browser.get((site / "index.html").as_uri())
+    browser.find_element("css selector", ".matrix td.k-regression a").send_keys("\ue007")
+    until(lambda: "/finding/" in browser.current_url)
+    assert browser.find_element("css selector", "pre code").text.startswith("nox -s regress --")
+
+
+def test_two_stacks_are_set_beside_each_other_from_a_file(browser: selenium.Chrome, site: Path) -> None:
+    resize(browser, *WIDTHS["desktop"])
+    browser.get((site / "compare.html").as_uri())
+    until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"))
+    browser.execute_script(CHOOSE, '[data-side="b"]', "3")
+    until(lambda: "0.16.4 against 0.15.0" in browser.find_element("css selector", "caption").text)
+    assert "backward: Python and C calls" in browser.find_element("css selector", "[data-result]").text
+
+
+def test_script_in_a_name_or_a_signature_is_text_on_every_page(browser: selenium.Chrome, tmp_path: Path) -> None:
+    build(hostile(), tmp_path, Thresholds(), exit_code=1)
+    for page in one_of_each(tmp_path):
+        browser.get(page.as_uri())
+        if page.name == "compare.html":
+            until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"))
+        assert browser.title.endswith("DeepSpeed version report"), page.name
+        assert browser.find_elements("css selector", "img, script:not([src])") == [], page.name
+    browser.get((tmp_path / "findings.html").as_uri())
+    assert "document.title='owned'" in browser.find_element("css selector", "main").text
+
+
+def test_the_page_is_whole_without_scripts(browser: selenium.Chrome, site: Path) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get((site / "index.html").as_uri())
+        assert browser.find_element("css selector", ".matrix tbody td").is_displayed()
+        assert not browser.find_element("css selector", ".filters").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
