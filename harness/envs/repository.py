@@ -114,12 +114,14 @@ class Repository:
             archive.extractall(folder, filter="data")
 
     def changed_files(self, old: Commit, new: Commit) -> tuple[str, ...]:
-        """What ``git diff --stat`` says of a change, without its graph: ``+12 -3 deepspeed/runtime/zero/stage3.py``."""
-        lines = []
+        """What ``git diff --stat`` says of a change, most lines first: ``+12 -3 deepspeed/runtime/zero/stage3.py``."""
+        found = []
         for line in (self._ask("diff", "--numstat", "--no-renames", old.sha, new.sha) or "").splitlines():
             added, removed, file = line.split("\t", 2)
-            lines.append(f"binary {file}" if added == "-" else f"+{added} -{removed} {file}")
-        return tuple(lines)
+            is_text = added != "-"
+            size = int(added) + int(removed) if is_text else 0
+            found.append((-size, f"+{added} -{removed} {file}" if is_text else f"binary {file}"))
+        return tuple(text for _, text in sorted(found, key=lambda pair: pair[0]))
 
     def head(self) -> Commit:
         """What is checked out. Raises UsageError."""
