@@ -9,6 +9,7 @@ nox -s tests                                      the project's own tests
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,10 +76,15 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, with ruff."""
+    """Style, with ruff; workflows with zizmor, their schema, and actionlint where there is one."""
     install(session, "lint", project=False)
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", "--check", ".")
+    workflows = sorted(str(file) for file in (HERE / ".github" / "workflows").glob("*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    session.run("zizmor", "--offline", "--quiet", *workflows)
+    if shutil.which("actionlint"):  # no package index has its binary
+        session.run("actionlint", *workflows, external=True)
 
 
 @nox.session

@@ -1,32 +1,70 @@
-"""``matrix``: the stacks of a run as JSON, one job each."""
+"""``matrix``: the jobs of a run as JSON, and the releases that are new."""
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from typing import Any
 
 import click
+from packaging.version import Version
 
-from harness import pipeline
+from harness import pipeline, places
 from harness.cli import options
+from harness.config import Settings
+from harness.errors import UsageError
+from harness.versions import releases
 
 
 @click.command("matrix")
 @options.stack_options
+@click.option("--json", "by_scenario", is_flag=True, help="One job for each stack and scenario, not for each stack.")
+@click.option(
+    "--scenario",
+    "scenarios",
+    multiple=True,
+    metavar="GLOB",
+    help="With --json: scenarios, as '*_zero3'. May be repeated.",
+)
+@click.option(
+    "--new", is_flag=True, help="Print the releases of the index newer than the committed ones, as 0.20.0,0.20.1."
+)
 def command(**given: Any) -> None:
     """Print the stacks of a run as JSON that a CI system expands into jobs.
 
     \b
     In a GitHub workflow:
-      echo "matrix=$(python -m harness matrix)" >> "$GITHUB_OUTPUT"
+      echo "matrix=$(python -m harness matrix --json)" >> "$GITHUB_OUTPUT"
       strategy: {matrix: "${{ fromJSON(needs.list.outputs.matrix) }}"}
-      run: nox -s regress -- --deepspeed ${{ matrix.deepspeed }}
+      run: nox -s regress -- --deepspeed ${{ matrix.deepspeed }} --scenario ${{ matrix.scenario }}
     """
     settings = options.load_settings()
+    if given["new"]:
+        click.echo(",".join(_new(settings)))
+        return
     choice = pipeline.Choice(versions=options.versions_of(given), stack=given["stack"], baseline=given["baseline"])
     planned = pipeline.plan_stacks(settings, choice, pipeline.new_installer(settings))
     include = [
         {"stack": stack.id, "baseline": stack == planned.baseline, "python": stack.python, **stack.versions}
         for stack in planned.stacks
     ]
+    if given["by_scenario"]:
+        include = [{**job, "scenario": name} for name in _scenarios(settings, given["scenarios"]) for job in include]
     click.echo(json.dumps({"include": include}))
+
+
+def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
+    """Those asked for, or those that a plain run measures. Raises UsageError where none is left."""
+    wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
+    found = [name for name in pipeline.load_scenarios(settings) if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
+    if not found:
+        raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint="`scenarios` lists them")
+    return found
+
+
+def _new(settings: Settings) -> list[str]:
+    """Final releases of the varied package that the index has and the committed data does not know yet."""
+    package = places.varied_package(settings)
+    newest = max(map(Version, releases.known(package)), default=Version("0"))
+    published = releases.in_order(pipeline.new_installer(settings).published(package))
+    return [text for text in published if Version(text) > newest and not Version(text).is_prerelease]
