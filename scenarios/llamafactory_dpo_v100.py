@@ -61,4 +61,15 @@ SCENARIO = Scenario(
         ),
         {**_LORA, "gradient_checkpointing": "non_reentrant"},
     ),
+    remedies={
+        "bf16 over fp16": {"dtype": "bf16"},
+        "cutoff_len 2048": {"sequence_length": 2048},
+        "expandable segments": {"expandable_segments": True},
+        "torch.compile": _COMPILED,
+        "offload the optimizer": {"offload_optimizer": True},
+        "offload parameters and optimizer": _OFFLOAD,
+        "LoRA, the reference without adapters": _LORA,
+        "non-reentrant checkpointing": {"gradient_checkpointing": "non_reentrant"},
+        "accumulation 4": {"gradient_accumulation_steps": 4},
+    },
 )  # fmt: skip

@@ -46,4 +46,15 @@ SCENARIO = Scenario(
             hpz_partition_size=(8,),
         ),
     ),
+    remedies={
+        "reentrant checkpointing": {"gradient_checkpointing": "reentrant"},
+        "twice the nodes": {"world_size": 64},
+        "four times the nodes": {"world_size": 128},
+        "fp16 instead of bf16": {"dtype": "fp16"},
+        "a shorter answer (512)": {"sequence_length": 1536},
+        "offload the parameters too": {"offload_param": True},
+        "ZeRO-3 within a node (hpz 8)": {"hpz_partition_size": 8},
+        "one micro-batch to a step": {"gradient_accumulation_steps": 1},
+    },
+    pins={"pin DeepSpeed 0.15.0": {"deepspeed": "0.15.0"}},
 )  # fmt: skip

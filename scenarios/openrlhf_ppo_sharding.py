@@ -35,4 +35,12 @@ SCENARIO = Scenario(
     variants=grid(zero_stage=(0, 1, 2, 3), gradient_accumulation_steps=(1, 4, 16))
     + grid(zero_stage=(3,), hpz_partition_size=(2, 8))
     + grid(zero_stage=(2, 3), offload_optimizer=(True,)),
+    remedies={
+        "ZeRO-1": {"zero_stage": 1},
+        "ZeRO-2": {"zero_stage": 2},
+        "ZeRO-3 within a node (hpz 8)": {"hpz_partition_size": 8},
+        "accumulation 16": {"gradient_accumulation_steps": 16},
+        "offload the optimizer": {"offload_optimizer": True},
+        "twice the GPUs": {"world_size": 16},
+    },
 )  # fmt: skip

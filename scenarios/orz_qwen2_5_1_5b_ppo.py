@@ -52,4 +52,13 @@ SCENARIO = Scenario(
         ),
         _NO_LOOKAHEAD,
     ),
+    remedies={
+        "gpu_memory_utilization 0.5": {"gpu_memory_utilization": 0.5},
+        "no fetching ahead": _NO_LOOKAHEAD,
+        "offload the optimizer": {"offload_optimizer": True},
+        "frozen models on the host": {"frozen_offload_param": True},
+        "reentrant checkpointing": {"gradient_checkpointing": "reentrant"},
+        "expandable segments": {"expandable_segments": True},
+    },
+    pins={"pin DeepSpeed 0.15.4": {"deepspeed": "0.15.4"}},
 )  # fmt: skip

@@ -44,4 +44,12 @@ SCENARIO = Scenario(
         ),
         *grid(zero_init=(True,), load_on_device=(False,), gradient_checkpointing=("none", "non_reentrant")),
     ),
+    remedies={
+        "4 processes instead of 8": {"world_size": 4},
+        "non-reentrant checkpointing": {"gradient_checkpointing": "non_reentrant"},
+        "reentrant checkpointing": {"gradient_checkpointing": "reentrant"},
+        "load under zero.Init": {"zero_init": True, "load_on_device": False},
+        "half the samples per device": {"micro_batch_size": 4},
+        "expandable segments": {"expandable_segments": True},
+    },
 )  # fmt: skip
