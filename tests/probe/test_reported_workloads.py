@@ -16,6 +16,7 @@ pytest.importorskip("peft")
 from harness.probe import scenario
 from harness.probe.cell import Gate, execute
 from harness.probe.frameworks import integrations
+from harness.probe.surroundings import ENVIRONMENT
 from harness.probe.wire import CellRequest
 from harness.probe.workload import Workload
 
@@ -37,7 +38,9 @@ def _imported_once() -> None:
 
 
 @pytest.mark.parametrize(("name", "variant"), CELLS)
-def test_real_ranks_train_like_plain_pytorch(name: str, variant: str) -> None:
+def test_real_ranks_train_like_plain_pytorch(name: str, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in ENVIRONMENT.items():
+        monkeypatch.setenv(variable, value)
     file = one_of_many.ROOT / "scenarios" / f"{name}.py"
     declared = scenario.load(file)
     request = CellRequest(
@@ -70,7 +73,9 @@ AUTO = {"stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size":
 
 def complete(integration: str) -> dict[str, Any]:
     settings = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0, "zero_optimization": AUTO}
-    made = integrations.complete(settings, integration, hidden_size=HIDDEN, world_size=2, work=Workload())
+    made = integrations.complete(
+        settings, integration, hidden_size=HIDDEN, world_size=2, work=Workload(gradient_clipping=1.0)
+    )
     return dict(made["zero_optimization"])
 
 
