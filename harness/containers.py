@@ -156,6 +156,7 @@ def answer_of(client: DockerClient, image: str, command: list[str], owner: str, 
             printed = api.attach(made["Id"], stdout=True, stderr=True, stream=True, demux=True)
             api.start(made["Id"])
             streams = list(printed)
+            printed.close()
             code = api.wait(made["Id"])["StatusCode"]
         finally:
             api.remove_container(made["Id"], force=True, v=True)
