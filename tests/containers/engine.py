@@ -85,6 +85,8 @@ def stop(folder: Path) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(number, os.WNOHANG)
             time.sleep(0.1)
+    for mounted in folder.glob("exec/netns/*"):  # the daemon leaves the host's network namespace mounted
+        subprocess.run(["umount", str(mounted)], stderr=subprocess.DEVNULL, check=False)
     shutil.rmtree(folder, ignore_errors=True)
 
 
