@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness import compare, matrix
+from harness import compare, explaining, matrix
 from harness.config import Settings, installer_environment
 from harness.envs import hardware
 from harness.envs.installer import Installer
@@ -30,7 +30,7 @@ from harness.places import Place, open_place
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.probe.wire import Detail
-from harness.store import Store, map_workloads
+from harness.store import Explanations, Store, map_workloads
 from harness.versions import locking, stacks
 
 
@@ -42,6 +42,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     selection: matrix.Selection = matrix.Selection()
     fresh: bool = False
+    explain: bool | None = None  #: who holds the memory that findings are about; None: where it takes seconds
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +94,25 @@ def regress(
             watch=watch,
             fresh=choice.fresh,
         )
-    return compare_results(results, planned.stacks.baseline.id, settings, store)
+        comparison = compare_results(results, planned.stacks.baseline.id, settings, store)
+        if choice.explain is False:
+            return comparison
+        return explaining.attach(
+            comparison,
+            lambda: explaining_place(settings, place, environments),
+            all_cells=choice.explain is True,
+            told=watch.note,
+        )
+
+
+def explaining_place(settings: Settings, place: Place, environments: Sequence[Environment]) -> explaining.Place:
+    """Where cells of these environments can be explained."""
+    return explaining.Place(
+        executor=place.executor,
+        environments={environment.stack.id: environment for environment in environments},
+        hardware=place.hardware(),
+        explanations=Explanations(settings.results),
+    )
 
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:

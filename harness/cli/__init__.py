@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": "Compare the stored results of two stacks or versions.",
     "bisect": "Find the release, and the commit, that made a difference.",
     "bisect-step": "Answer for the commit that is checked out, as `git bisect run` wants it.",
+    "explain": "Say who holds the memory of a cell: by category, module and place in the code.",
     "fit": "Say on which GPUs, and from how many of them on, a workload fits.",
     "remedies": "What each piece of advice buys: memory, work, time, and whether it fits then.",
     "recommend": "Which release to pin, from stored results.",

@@ -22,6 +22,11 @@ from harness.store import Store
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each cell; 0 for no timing.")
 @click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="Longest silence of a cell.")
 @click.option("--fresh", is_flag=True, help="Measure everything again, whatever is stored.")
+@click.option(
+    "--explain/--no-explain",
+    default=None,
+    help="Say which places in the code hold the memory that findings are about; without either, where it takes seconds.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
 @click.option("--executor", metavar="local|docker", help="Where cells run: in environments here, or in containers.")
 @click.option("--image-base", metavar="IMAGE", help="With docker: base of the stacks' images, e.g. python:3.11-slim.")
@@ -41,6 +46,7 @@ def command(**given: Any) -> int:
       regress --transformers '4.49.*,latest'          another package as the axis, DeepSpeed fixed
       regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
+      regress --explain                               also for what takes longer: the simulated 70B
       regress --json out.json --fail-on memory,crash  for CI: exit code 1 for these alone
     """
     settings = options.load_settings(
@@ -57,6 +63,7 @@ def command(**given: Any) -> int:
         baseline=given["baseline"],
         selection=options.selection_of(given),
         fresh=given["fresh"],
+        explain=given["explain"],
     )
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan(settings, choice, installer)

@@ -30,14 +30,14 @@ STATIONS = {
     "recommending",
 }
 REPORTS = {"report"}
-JOINTS = {"pipeline", "measuring", "places", "bisecting"}
+JOINTS = {"pipeline", "measuring", "places", "bisecting", "explaining"}
 #: What a person starts.
 ENTRIES = {"cli", "__main__", "update_pins", "bench"}
 
 #: Stations that stand on others by their nature: a report reports a comparison, a fit, remedies or a recommendation, a
 #: fit is about cards, remedies are judged as fits are, and a release is recommended by what a comparison found.
 MAY_IMPORT = {
-    "report": {"compare", "fit", "gpus", "bisection", "remedies", "recommending"},
+    "report": {"compare", "attribution", "fit", "gpus", "bisection", "remedies", "recommending"},
     "fit": {"gpus"},
     "remedies": {"fit", "gpus"},
     "recommending": {"compare", "fit", "gpus"},

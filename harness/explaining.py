@@ -1,0 +1,198 @@
+"""Cells -> who holds their memory: explained once more where nobody has yet, and what the findings of a report owe to it.
+
+An explanation is an untimed run of its own, kept beside the results under the content key of the cell, so a second
+question costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from harness import attribution
+from harness.compare import Comparison, Group
+from harness.launch.contract import Ended, Executor, RunPlan
+from harness.model import Cell, Environment, Failed, Finding, Hardware
+from harness.probe.wire import Explanation
+from harness.store import Explanations, content_key
+
+#: Cells whose measured run took longer are explained only when a person asks for it, seconds. An explanation takes about
+#: as long as the untimed part of a run.
+UNASKED_S = 10.0
+
+_PLAN = RunPlan(warmup_rounds=0, rounds=0, explain=True)
+
+#: Findings of other metrics that the memory held at the end of their phase explains.
+_EXPLAINED_BY = {"device_excess_bytes": "device_retained_bytes"}
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where cells can be explained."""
+
+    executor: Executor
+    environments: Mapping[str, Environment]  #: by stack id
+    hardware: Hardware
+    explanations: Explanations
+
+    def key(self, cell: Cell) -> str:
+        """The content key of a cell's runs here."""
+        environment = self.environments[cell.stack.id]
+        return content_key(
+            cell,
+            lock_sha256=environment.lock_sha256,
+            code_sha256=environment.code_sha256,
+            probe_sha256=self.executor.probe_sha256(),
+            hardware=self.hardware,
+            image=environment.image,
+        )
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one cell."""
+
+    cell: Cell
+    explanation: Explanation | None
+    why_not: str = ""  #: one line, where there is none
+
+
+def explain(
+    cells: Sequence[Cell],
+    place: Place,
+    *,
+    fresh: bool = False,
+    at_once: int = 1,
+    told: Callable[[str], None] = lambda line: None,
+) -> dict[str, Explained]:
+    """Cell id -> its explanation, from the store or from a run made now (``at_once`` at a time) and stored.
+
+    Raises ResultsError where one cannot be stored, KeyboardInterrupt.
+    """
+    found: dict[str, Explained] = {}
+    missing: list[Cell] = []
+    for cell in dict.fromkeys(cells):
+        stored = None if fresh else place.explanations.read(place.key(cell))
+        if stored is None:
+            missing.append(cell)
+        else:
+            found[cell.id] = Explained(cell=cell, explanation=stored)
+    for cell in missing:
+        told(f"finding out who holds the memory of {cell.id}")
+    with ThreadPoolExecutor(max(1, at_once)) as pool:
+        try:
+            for explained in pool.map(lambda cell: _run(cell, place), missing):
+                found[explained.cell.id] = explained
+        except BaseException:
+            place.executor.close()  # ends what still runs, so that the pool need not wait for it
+            raise
+    return {cell.id: found[cell.id] for cell in dict.fromkeys(cells)}
+
+
+def attach(
+    comparison: Comparison,
+    place: Callable[[], Place],
+    *,
+    all_cells: bool,
+    told: Callable[[str], None] = lambda line: None,
+) -> Comparison:
+    """The comparison with the places that hold the bytes as evidence of its memory findings.
+
+    One cell of each workload is explained, the first release of those that hold most, and the baseline's beside it;
+    the others' findings refer to it. Unless ``all_cells``, only where that takes seconds (`UNASKED_S`). ``place`` is
+    called only where there is something to explain.
+    """
+    chosen = {
+        workload: pair for workload, pair in _chosen(comparison).items() if all_cells or _cheap(comparison, workload)
+    }
+    if not chosen:
+        return comparison
+    here = place()
+    wanted = [cell for pair in chosen.values() for cell in pair if cell.stack.id in here.environments]
+    at_once = max(1, min(2, here.hardware.cores))
+    explained = explain(wanted, here, at_once=at_once, told=told)
+
+    def with_evidence(found: Finding) -> Finding:
+        pair = chosen.get(f"{found.scenario}/{found.variant}/{found.device}")
+        if pair is None or not is_explainable(found):
+            return found
+        key = f"{found.phase}.{_EXPLAINED_BY.get(found.metric, found.metric)}"
+        mine, theirs = (explained.get(cell.id) for cell in pair)
+        more: tuple[str, ...]
+        if mine is None or mine.explanation is None:
+            more = (f"who holds it is not known: {mine.why_not}",) if mine and found.cell == pair[0].id else ()
+        elif found.cell == pair[0].id:
+            more = attribution.evidence(mine.explanation, theirs.explanation if theirs else None, key)
+        else:
+            more = (f"who holds it: see {comparison.names[pair[0].stack.id]}",)
+        return msgspec.structs.replace(found, evidence=(*found.evidence, *more))
+
+    return msgspec.structs.replace(
+        comparison,
+        groups=tuple(
+            Group(with_evidence(group.headline), tuple(with_evidence(one) for one in group.related))
+            for group in comparison.groups
+        ),
+        findings=tuple(with_evidence(found) for found in comparison.findings),
+    )
+
+
+def is_explainable(found: Finding) -> bool:
+    """Whether it says that memory is worse, in a way that matters."""
+    metric = _EXPLAINED_BY.get(found.metric, found.metric)
+    return found.relevant and found.kind in ("regression", "wrong") and metric in attribution.METRICS
+
+
+def _chosen(comparison: Comparison) -> dict[str, tuple[Cell, Cell]]:
+    """Workload -> the cell to be explained, and the baseline's."""
+    order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
+    worst: dict[str, Finding] = {}
+    for found in comparison.findings:
+        if not is_explainable(found) or found.stack == comparison.baseline:
+            continue
+        workload = f"{found.scenario}/{found.variant}/{found.device}"
+        other = worst.get(workload)
+        if other is None or _rank(found, order) < _rank(other, order):
+            worst[workload] = found
+    chosen = {}
+    for workload, found in worst.items():
+        mine = comparison.cells.of(found.stack, workload)
+        baseline = comparison.cells.of(comparison.baseline, workload)
+        if mine is not None and baseline is not None:
+            chosen[workload] = (mine.result.cell, baseline.result.cell)
+    return chosen
+
+
+def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
+    """Sorts by how much more is held, and among equals by release."""
+    return -float(found.value - (found.baseline_value or 0)), order[found.stack]
+
+
+def _cheap(comparison: Comparison, workload: str) -> bool:
+    cells = comparison.cells.of_workload(workload).values()
+    return max(cell.result.duration_s for cell in cells) <= UNASKED_S
+
+
+def _run(cell: Cell, place: Place) -> Explained:
+    environment = place.environments[cell.stack.id]
+    if environment.failure is not None:
+        return Explained(cell=cell, explanation=None, why_not=environment.failure.signature)
+    worker = place.executor.worker(environment, cell.device, cell.framework)
+    try:
+        ended = worker.start(cell, _PLAN)
+        if not isinstance(ended, Ended):  # an executor that does not know the question waits for rounds
+            ended = worker.stop()
+    finally:
+        worker.close()
+    if ended.explanation is None or not ended.explanation.moments:
+        return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
+    place.explanations.write(place.key(cell), cell.id, ended.explanation)
+    return Explained(cell=cell, explanation=ended.explanation)
+
+
+def _why_not(ended: Ended) -> str:
+    if ended.explanation is not None and ended.explanation.note:
+        return ended.explanation.note
+    if isinstance(ended.outcome, Failed):
+        return f"its run failed in {ended.outcome.stage}: {ended.outcome.signature}"
+    return f"its run ended otherwise: {ended.outcome.__struct_config__.tag}"
