@@ -18,8 +18,8 @@ from harness.model import Cell, Environment, Failed, Finding, Hardware
 from harness.probe.wire import Explanation
 from harness.store import Explanations, content_key
 
-#: Cells whose measured run took longer are explained only when a person asks for it, seconds. An explanation takes about
-#: as long as the untimed part of a run.
+#: Simulated cells whose run took longer are explained only when a person asks for it, seconds: an explanation takes
+#: about as long as the simulation did. The small cells of the other modes take a second or two.
 UNASKED_S = 10.0
 
 _PLAN = RunPlan(warmup_rounds=0, rounds=0, explain=True)
@@ -99,7 +99,7 @@ def attach(
     """The comparison with the places that hold the bytes as evidence of its memory findings.
 
     One cell of each workload is explained, the first release of those that hold most, and the baseline's beside it;
-    the others' findings refer to it. Unless ``all_cells``, only where that takes seconds (`UNASKED_S`). ``place`` is
+    and the others' findings name it. Unless ``all_cells``, not what takes long to simulate (`UNASKED_S`). ``place`` is
     called only where there is something to explain.
     """
     chosen = {
@@ -121,10 +121,10 @@ def attach(
         more: tuple[str, ...]
         if mine is None or mine.explanation is None:
             more = (f"who holds it is not known: {mine.why_not}",) if mine and found.cell == pair[0].id else ()
-        elif found.cell == pair[0].id:
-            more = attribution.evidence(mine.explanation, theirs.explanation if theirs else None, key)
         else:
-            more = (f"who holds it: see {comparison.names[pair[0].stack.id]}",)
+            more = attribution.evidence(mine.explanation, theirs.explanation if theirs else None, key)
+            if found.cell != pair[0].id:
+                more = tuple(f"in {comparison.names[pair[0].stack.id]}, {line}" for line in more)
         return msgspec.structs.replace(found, evidence=(*found.evidence, *more))
 
     return msgspec.structs.replace(
@@ -170,7 +170,7 @@ def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
 
 def _cheap(comparison: Comparison, workload: str) -> bool:
     cells = comparison.cells.of_workload(workload).values()
-    return max(cell.result.duration_s for cell in cells) <= UNASKED_S
+    return all(cell.result.cell.device != "sim" or cell.result.duration_s <= UNASKED_S for cell in cells)
 
 
 def _run(cell: Cell, place: Place) -> Explained:

@@ -42,7 +42,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     selection: matrix.Selection = matrix.Selection()
     fresh: bool = False
-    explain: bool | None = None  #: who holds the memory that findings are about; None: where it takes seconds
+    explain: bool | None = (
+        None  #: who holds the memory that findings are about; None: not of what takes long to simulate
+    )
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,8 @@ from harness.store import Store
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Say which places in the code hold the memory that findings are about; without either, where it takes seconds.",
+    help="Say which places in the code hold the memory that findings are about. Default: yes, but not of what takes long "
+    "to simulate.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
 @click.option("--executor", metavar="local|docker", help="Where cells run: in environments here, or in containers.")

@@ -130,8 +130,8 @@ def _listed(rows: Sequence[str], most: int, what: str) -> list[str]:
 def _place(one: SiteDifference, nbytes: int, *, sign: bool = False) -> str:
     figure = f"{nbytes:+,}" if sign else f"{nbytes:,}"
     size = short_quantity(abs(nbytes), "bytes")
-    lines = [f"{figure:>17} B  {one.category}, {size}", f"{'':21}at {plain(one.site)}"]
+    lines = [f"{figure:>17} B  {one.category}, {size}", f"{'':23}at {plain(one.site)}"]
     if one.modules:
-        lines.append(f"{'':21}for {', '.join(map(plain, attribution.shorter(one.modules)))}")
-    lines += [f"{'':21}called by {plain(caller)}" for caller in one.via]
+        lines.append(f"{'':23}for {', '.join(map(plain, attribution.shorter(one.modules)))}")
+    lines += [f"{'':23}called by {plain(caller)}" for caller in one.via]
     return "\n".join(lines)

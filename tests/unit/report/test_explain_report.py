@@ -1,0 +1,113 @@
+"""What a person reads who asked who holds the memory, and the picture of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from harness.probe.wire import Explanation, Held, Moment, Stretch
+from harness.report import explain_report, timeline
+
+SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
+KEY = "backward.device_retained_bytes"
+
+
+def told(gathered: int) -> Explanation:
+    rows = [
+        Held(gathered, 2, "gathered parameters", "model.layers.*", SITE, ["hooks.py:491 in before"], "backward"),
+        Held(2048, 1, "gradients", "", "stage3.py:547 in setup", [], "init"),
+    ]
+    device = Moment(1, sum(row.nbytes for row in rows), rows)
+    host = Moment(0, 0, [])
+    points = [[0, 100], [500, 4096], [1000, gathered]]
+    return Explanation(
+        {KEY: device, "backward.host_retained_bytes": host}, [Stretch("forward", points), Stretch("backward", points)]
+    )
+
+
+def test_a_cell_is_told_by_category_module_and_place() -> None:
+    assert (
+        explain_report.text("stack/scenario/base/cpu", told(4096), [KEY])
+        == """\
+stack/scenario/base/cpu
+
+backward, at its end (device_retained_bytes): 6,144 B, rank 1
+  by category
+              4,096 B  gathered parameters
+              2,048 B  gradients
+  by module
+              4,096 B  model.layers.*
+              2,048 B  (no module)
+  by place
+              4,096 B  gathered parameters, 4.00 KiB
+                       at deepspeed/runtime/zero/partition_parameters.py:1254 in gather
+                       for model.layers.*
+                       called by hooks.py:491 in before
+              2,048 B  gradients, 2.00 KiB
+                       at stage3.py:547 in setup
+"""
+    )
+
+
+def test_a_difference_tells_only_what_is_held_more_or_less() -> None:
+    assert (
+        explain_report.difference_text("a", told(4096), "b", told(1024), [KEY])
+        == """\
+a
+against b
+
+backward, at its end (device_retained_bytes): 6,144 B instead of 3,072 B (+3,072 B)
+             +3,072 B  gathered parameters, 3.00 KiB
+                       at deepspeed/runtime/zero/partition_parameters.py:1254 in gather
+                       for model.layers.*
+                       called by hooks.py:491 in before
+"""
+    )
+
+
+def test_equal_cells_are_said_to_be_equal() -> None:
+    assert "every place holds the same" in explain_report.difference_text("a", told(8), "b", told(8), [KEY])
+
+
+def test_a_memory_that_is_never_used_is_left_out() -> None:
+    assert explain_report.keys(told(8)) == [KEY]
+
+
+def test_json_has_every_row_and_the_difference() -> None:
+    content = json.loads(explain_report.as_json("a", told(4096), [KEY], "b", told(1024)))
+    moment = content["moments"][KEY]
+    assert content["schema"] == 1 and moment["bytes"] == 6144 and moment["other_bytes"] == 3072
+    assert sum(row["nbytes"] for row in moment["held"]) == 6144
+    assert [one["more_bytes"] for one in moment["difference"]] == [3072, 0]
+
+
+def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
+    drawn = timeline.svg({"0.16.4 <bad>": told(4096).timeline, "0.15.0": told(1024).timeline}, "a/b/c", identity="t7")
+    root = ElementTree.fromstring(drawn)
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.get("role") == "img" and root.get("aria-labelledby") == "t7-title t7-desc"
+    assert root.findtext(f"{space}title") == "Live device memory through one step of a/b/c"
+    assert (
+        "0.15.0: forward peaks at 4.00 KiB and ends at 1.00 KiB, backward peaks at 4.00 KiB and ends at 1.00 KiB."
+        in (root.findtext(f"{space}desc") or "")
+    )
+    lines = root.findall(f"{space}polyline")
+    assert [line.get("class") for line in lines] == ["line s0", "line s1"]
+    assert all(len((line.get("points") or "").split()) == 6 for line in lines)
+    assert "prefers-color-scheme:dark" in drawn
+
+
+def test_phases_of_several_stacks_lie_at_the_same_place() -> None:
+    drawn = timeline.svg({"a": told(4096).timeline, "b": told(1024).timeline}, "w")
+    first, second = (
+        [point.split(",")[0] for point in (line.get("points") or "").split()]
+        for line in ElementTree.fromstring(drawn).findall("{http://www.w3.org/2000/svg}polyline")
+    )
+    assert first == second
+
+
+def test_no_timeline_is_no_picture() -> None:
+    with pytest.raises(ValueError, match="0 timelines cannot be drawn"):
+        timeline.svg({"a": []}, "w")
