@@ -29,6 +29,10 @@ def run(
             written, size = _write(folder, count)
             command = [sys.executable, "-m", "harness", "report", folder, "--baseline", made_up.baseline()]
             costs = [watching.run(command, environment, root) for _ in range(repeats)]
+            if count == most:
+                yield from _sites(
+                    section, written, [*command, "--html", str(Path(folder) / ".site")], environment, root
+                )
         assert all(cost.exit_code == EXIT_REGRESSION for cost in costs), "the report failed"
         walls[count] = [cost.wall_s for cost in costs]
         many = count == most
@@ -40,6 +44,15 @@ def run(
     growth = min(walls[most]) / min(walls[few])
     linear = f"{most / few:.0f} or less: linear"
     yield measured(section, f"time of {most:,} over time of {few:,}", [growth], "x", linear)
+
+
+def _sites(section: str, written: int, command: list[str], environment: dict[str, str], root: str) -> Iterator[Figure]:
+    """The site of many results, made twice: the second time from nothing new."""
+    first, again = (watching.run(command, environment, root) for _ in range(2))
+    assert first.exit_code == again.exit_code == EXIT_REGRESSION, "the site failed"
+    yield measured(section, f"{written:,} results: site", [first.wall_s], "s", "under 20")
+    yield measured(section, f"{written:,} results: site, peak memory", [first.peak_bytes / _GIB], "GiB", "under 1")
+    yield measured(section, f"{written:,} results: site once more", [again.wall_s], "s")
 
 
 def _write(folder: str, count: int) -> tuple[int, int]:

@@ -19,6 +19,9 @@ from harness.report.html.frame import Linked
 #: What a page lists of one kind of thing.
 _MOST = 30
 
+#: As in the tables of the other reports.
+_SHORT = {"forward": "fwd", "backward": "bwd"}
+
 _KIND = {"wrong": "it violates a truth that needs no baseline", "failed": "it does not get through"}
 _SECTION = {"Worse": "worse than the baseline", "Improved": "better than the baseline"}
 
@@ -119,7 +122,7 @@ def _live(comparison: Comparison, found: Finding) -> dict[str, Any] | None:
                 reading = read(exact, metric, phase)
                 values.append(reading.value if reading else None)
         lines.append({"name": comparison.names[stack], "values": values})
-    marks = [f"{phase} {what}" for phase in PHASES for what in ("peak", "end")]
+    marks = [f"{what} {_SHORT.get(phase, phase)}" for phase in PHASES for what in ("peak", "held")]
     return {"marks": marks, "lines": lines} if lines else None
 
 

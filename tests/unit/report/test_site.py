@@ -235,7 +235,7 @@ def test_a_page_about_memory_draws_both_stacks(tmp_path: Path) -> None:
     page = next(f for f in (tmp_path / "finding").glob("regression-*device_retained_bytes*"))
     text = page.read_text(encoding="utf-8")
     assert text.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox') == 1
-    assert "var(--s1)" in text and "var(--s2)" in text and "backward end" in text
+    assert "var(--s1)" in text and "var(--s2)" in text and "held bwd" in text
 
 
 @pytest.mark.parametrize("name", ["index.html", "compare.html"])
