@@ -204,7 +204,7 @@ def start(
         with zero_init(settings, shard):
             model = workload.build(work, model_config, work.torch_dtype)
         if shard.load_on_device:
-            model = model.to({"sim": "meta"}.get(device, device))
+            model = model.to(accelerator(device))
         if not alone:
             fill(model)
         groups = workload.parameter_groups(work, model)
@@ -214,6 +214,12 @@ def start(
         compiled(engine, shard, device)
     torch.manual_seed(0)
     return DeepSpeedTraining(work, engine, model_config, device, alone)
+
+
+def accelerator(device: str) -> str:
+    """torch's name of the accelerator. A statement that spells ``meta`` out would mean a tensor without bytes (see
+    `harness.probe.sim.mode`), so whoever moves something there asks here."""
+    return {"sim": "meta"}.get(device, device)
 
 
 def join(parameters: Mapping[str, Any], device: str) -> bool:

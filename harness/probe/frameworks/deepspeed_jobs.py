@@ -73,7 +73,7 @@ def _engine(
         model = jobs.build(role, work, model_config, work.torch_dtype)
     if hasattr(model, "score"):
         # Made outside of zero.Init, the head is on the host, from where DeepSpeed would move it in place.
-        model.score.to({"sim": "meta"}.get(device, device))
+        model.score.to(one_engine.accelerator(device))
     if fill:
         one_engine.fill(model, jobs.weights_of(role))
     if role not in jobs.TRAINED:
