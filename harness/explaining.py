@@ -14,7 +14,7 @@ import msgspec
 from harness import attribution
 from harness.compare import Comparison, Group
 from harness.launch.contract import Ended, Executor, RunPlan
-from harness.model import Cell, Environment, Failed, Finding, Hardware
+from harness.model import Cell, Environment, Failed, Finding, Hardware, Result
 from harness.probe.wire import Explanation
 from harness.store import Explanations, content_key
 
@@ -75,6 +75,8 @@ def explain(
         stored = None if fresh else place.explanations.read(place.key(cell))
         if stored is None:
             missing.append(cell)
+        elif not stored.moments:
+            found[cell.id] = Explained(cell=cell, explanation=None, why_not=stored.note)
         else:
             found[cell.id] = Explained(cell=cell, explanation=stored)
     for cell in missing:
@@ -83,6 +85,8 @@ def explain(
         try:
             for explained in pool.map(lambda cell: _run(cell, place), missing):
                 found[explained.cell.id] = explained
+                if explained.explanation is None:
+                    told(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
         except BaseException:
             place.executor.close()  # ends what still runs, so that the pool need not wait for it
             raise
@@ -103,7 +107,9 @@ def attach(
     called only where there is something to explain.
     """
     chosen = {
-        workload: pair for workload, pair in _chosen(comparison).items() if all_cells or _cheap(comparison, workload)
+        workload: pair
+        for workload, pair in _cells(_chosen(comparison)).items()
+        if all_cells or _cheap(comparison, workload)
     }
     if not chosen:
         return comparison
@@ -111,29 +117,56 @@ def attach(
     wanted = [cell for pair in chosen.values() for cell in pair if cell.stack.id in here.environments]
     at_once = max(1, min(2, here.hardware.cores))
     explained = explain(wanted, here, at_once=at_once, told=told)
+    return _with_evidence(comparison, chosen, {id: found.explanation for id, found in explained.items()})
+
+
+def attach_stored(comparison: Comparison, kept: Sequence[Explanations]) -> Comparison:
+    """The same from what is stored, without running anything: what nobody explained yet stays as it is."""
+    chosen = _chosen(comparison)
+    explained: dict[str, Explanation | None] = {}
+    for mine, theirs in chosen.values():
+        for result in (mine, theirs):
+            key = content_key(
+                result.cell,
+                lock_sha256=result.lock_sha256,
+                code_sha256=result.code_sha256,
+                probe_sha256=result.probe_sha256,
+                hardware=result.hardware,
+                image=result.image,
+            )
+            found = (explanations.read(key) for explanations in kept)
+            explained[result.cell.id] = next((one for one in found if one is not None), None)
+    return _with_evidence(comparison, _cells(chosen), explained)
+
+
+def _with_evidence(
+    comparison: Comparison, chosen: Mapping[str, tuple[Cell, Cell]], explained: Mapping[str, Explanation | None]
+) -> Comparison:
+    """Findings that are one object stay one object: groups are made of them."""
+    made: dict[int, Finding] = {}
 
     def with_evidence(found: Finding) -> Finding:
         pair = chosen.get(f"{found.scenario}/{found.variant}/{found.device}")
         if pair is None or not is_explainable(found):
             return found
-        key = f"{found.phase}.{_EXPLAINED_BY.get(found.metric, found.metric)}"
         mine, theirs = (explained.get(cell.id) for cell in pair)
-        more: tuple[str, ...]
-        if mine is None or mine.explanation is None:
-            more = (f"who holds it is not known: {mine.why_not}",) if mine and found.cell == pair[0].id else ()
-        else:
-            more = attribution.evidence(mine.explanation, theirs.explanation if theirs else None, key)
-            if found.cell != pair[0].id:
-                more = tuple(f"in {comparison.names[pair[0].stack.id]}, {line}" for line in more)
+        if mine is None or not mine.moments:
+            return found
+        key = f"{found.phase}.{_EXPLAINED_BY.get(found.metric, found.metric)}"
+        more = attribution.evidence(mine, theirs, key)
+        if found.cell != pair[0].id:
+            more = tuple(f"in {comparison.names[pair[0].stack.id]}, {line}" for line in more)
         return msgspec.structs.replace(found, evidence=(*found.evidence, *more))
+
+    def once(found: Finding) -> Finding:
+        if id(found) not in made:
+            made[id(found)] = with_evidence(found)
+        return made[id(found)]
 
     return msgspec.structs.replace(
         comparison,
-        groups=tuple(
-            Group(with_evidence(group.headline), tuple(with_evidence(one) for one in group.related))
-            for group in comparison.groups
-        ),
-        findings=tuple(with_evidence(found) for found in comparison.findings),
+        groups=tuple(Group(once(group.headline), tuple(map(once, group.related))) for group in comparison.groups),
+        findings=tuple(map(once, comparison.findings)),
     )
 
 
@@ -143,8 +176,12 @@ def is_explainable(found: Finding) -> bool:
     return found.relevant and found.kind in ("regression", "wrong") and metric in attribution.METRICS
 
 
-def _chosen(comparison: Comparison) -> dict[str, tuple[Cell, Cell]]:
-    """Workload -> the cell to be explained, and the baseline's."""
+def _cells(chosen: Mapping[str, tuple[Result, Result]]) -> dict[str, tuple[Cell, Cell]]:
+    return {workload: (mine.cell, theirs.cell) for workload, (mine, theirs) in chosen.items()}
+
+
+def _chosen(comparison: Comparison) -> dict[str, tuple[Result, Result]]:
+    """Workload -> the result whose cell is to be explained, and the baseline's."""
     order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     worst: dict[str, Finding] = {}
     for found in comparison.findings:
@@ -159,7 +196,7 @@ def _chosen(comparison: Comparison) -> dict[str, tuple[Cell, Cell]]:
         mine = comparison.cells.of(found.stack, workload)
         baseline = comparison.cells.of(comparison.baseline, workload)
         if mine is not None and baseline is not None:
-            chosen[workload] = (mine.result.cell, baseline.result.cell)
+            chosen[workload] = (mine.result, baseline.result)
     return chosen
 
 
@@ -184,9 +221,11 @@ def _run(cell: Cell, place: Place) -> Explained:
             ended = worker.stop()
     finally:
         worker.close()
-    if ended.explanation is None or not ended.explanation.moments:
+    if ended.explanation is None:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
-    place.explanations.write(place.key(cell), cell.id, ended.explanation)
+    place.explanations.write(place.key(cell), cell.id, ended.explanation)  # also that it cannot be told, and why
+    if not ended.explanation.moments:
+        return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
     return Explained(cell=cell, explanation=ended.explanation)
 
 

@@ -183,7 +183,8 @@ def compare_stored(
 
     work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
     parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario))
-    return compare.combine(parts, baseline, settings.thresholds, detail_of)
+    comparison = compare.combine(parts, baseline, settings.thresholds, detail_of)
+    return explaining.attach_stored(comparison, [Explanations(store.folder) for store in stores])
 
 
 def _judge_packed(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> bytes:

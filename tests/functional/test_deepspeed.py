@@ -18,6 +18,8 @@ from tests.functional.conftest import AFTER, BEFORE, FAULTY, RELEASES, REPOSITOR
 
 NONE, REENTRANT, NON_REENTRANT = (f"gradient_checkpointing={way}" for way in ("none", "reentrant", "non_reentrant"))
 
+ERRORS = ("loss_error", "gradient_norm_error", "parameter_error")
+
 
 def decoder_layers_bytes(model: str) -> int:
     """What the weights of all decoder layers take in bf16."""
@@ -113,16 +115,23 @@ def variants(regress: Regress) -> dict[str, Any]:
     )
 
 
-def test_every_variant_trains_as_plain_pytorch_does(variants: dict[str, Any]) -> None:
-    errors = ("loss_error", "gradient_norm_error", "parameter_error")
-    distances = {
-        cell["variant"]: (cell["outcome"], *(cell["metrics"][name] for name in errors if name in cell["metrics"]))
+def test_every_variant_trains_as_plain_pytorch_does_but_for_the_faults_of_this_release(
+    variants: dict[str, Any],
+) -> None:
+    told = {
+        cell["variant"]: cell["signature"].partition(":")[0]
+        if cell["outcome"] == "failed"
+        else sorted(name for name in ERRORS if cell["metrics"].get(name, 0) > 1)
         for cell in variants["cells"]
     }
-    assert len(distances) >= 10
-    assert all(len(distance) >= 3 for distance in distances.values())
-    assert {v: d for v, d in distances.items() if d[0] != "passed" or not max(d[1:]) <= 1} == {}
-    assert [found for found in variants["findings"] if found["metric"] in errors] == []
+    assert len(told) >= 40
+    assert {variant: what for variant, what in told.items() if what} == {
+        # every rank of a node's group starts from other weights
+        "world_size=4,hpz_partition_size=2": ["gradient_norm_error", "loss_error", "parameter_error"],
+        # gradients of the micro-batches before the last are lost
+        "gradient_accumulation_steps=4,zero_stage=2,offload_optimizer=true": ["gradient_norm_error", "parameter_error"],
+        "lora_rank=8,gradient_checkpointing=non_reentrant": "CheckpointError",
+    }
 
 
 def test_the_same_cell_again_gives_the_same_bytes_and_calls(variants: dict[str, Any], regress: Regress) -> None:
@@ -136,9 +145,6 @@ def test_the_same_cell_again_gives_the_same_bytes_and_calls(variants: dict[str, 
         assert cell["session"] != before[key]["session"]
         exact = {name: value for name, value in before[key]["metrics"].items() if not name.endswith("_s")}
         assert {name: value for name, value in cell["metrics"].items() if not name.endswith("_s")} == exact
-
-
-ERRORS = ("loss_error", "gradient_norm_error", "parameter_error")
 
 
 def test_transformers_own_trainer_trains_as_plain_pytorch_does(regress: Regress) -> None:
@@ -207,9 +213,7 @@ def test_scenarios_run_with_pytest_alone_in_an_environment(python_of: Callable[[
             "-q",
             "-p",
             "no:cacheprovider",
-            "scenarios/",
-            "-k",
-            "llama and non_reentrant",
+            f"scenarios/test_scenarios.py::test_scenario[llama_zero3_backward-{NON_REENTRANT}]",
         ],
         cwd=REPOSITORY,
         env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
