@@ -17,6 +17,9 @@ from harness.probe.wire import Explanation, Held, Moment
 #: The metrics that can be explained, in the order in which a phase's are told.
 METRICS = ("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes")
 
+#: Findings of other metrics that the memory held at the end of their phase explains.
+_EXPLAINED_BY = {"device_excess_bytes": "device_retained_bytes"}
+
 #: The line number in a site: it moves from release to release while the place stays the same.
 _LINE = re.compile(r":\d+(?= in )")
 
@@ -43,6 +46,12 @@ class SiteDifference(msgspec.Struct, frozen=True, kw_only=True):
     def more_bytes(self) -> int:
         """How much more the first holds; negative where it holds less."""
         return self.nbytes - self.other_nbytes
+
+
+def moment_of(metric: str, phase: str) -> str:
+    """The moment that explains a metric of a phase (``backward.device_retained_bytes``); empty where none does."""
+    explained = _EXPLAINED_BY.get(metric, metric)
+    return f"{phase}.{explained}" if explained in METRICS else ""
 
 
 def by_category(moment: Moment) -> tuple[Share, ...]:
@@ -95,11 +104,10 @@ def evidence(mine: Explanation, theirs: Explanation | None, key: str, most: int 
         return ()
     other = theirs.moments.get(key) if theirs is not None else None
     more = [one for one in difference(moment, other) if one.more_bytes > 0]
-    phase, _, metric = key.partition(".")
-    lines = [f"{_when(phase, metric)}: {sentence(one)}" for one in more[:most]]
+    lines = [f"{when(key)}: {sentence(one)}" for one in more[:most]]
     if len(more) > most:
         rest = sum(one.more_bytes for one in more[most:])
-        lines.append(f"{_when(phase, metric)}: {rest:,} B more at {len(more) - most} other places")
+        lines.append(f"{when(key)}: {rest:,} B more at {len(more) - most} other places")
     return tuple(lines)
 
 
@@ -119,7 +127,9 @@ def shorter(modules: Iterable[str], most: int = 3) -> list[str]:
     return list(dict.fromkeys(name.partition(".*")[0] + (".*" if ".*" in name else "") for name in names))[:most]
 
 
-def _when(phase: str, metric: str) -> str:
+def when(key: str) -> str:
+    """A moment in words: ``backward.device_retained_bytes`` -> ``held after backward``."""
+    phase, _, metric = key.partition(".")
     memory = "on the host " if metric.startswith("host") else ""
     return f"held {memory}after {phase}" if "retained" in metric else f"held {memory}at the peak of {phase}"
 

@@ -24,9 +24,6 @@ UNASKED_S = 10.0
 
 _PLAN = RunPlan(warmup_rounds=0, rounds=0, explain=True)
 
-#: Findings of other metrics that the memory held at the end of their phase explains.
-_EXPLAINED_BY = {"device_excess_bytes": "device_retained_bytes"}
-
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where cells can be explained."""
@@ -152,8 +149,7 @@ def _with_evidence(
         mine, theirs = (explained.get(cell.id) for cell in pair)
         if mine is None or not mine.moments:
             return found
-        key = f"{found.phase}.{_EXPLAINED_BY.get(found.metric, found.metric)}"
-        more = attribution.evidence(mine, theirs, key)
+        more = attribution.evidence(mine, theirs, attribution.moment_of(found.metric, found.phase))
         if found.cell != pair[0].id:
             more = tuple(f"in {comparison.names[pair[0].stack.id]}, {line}" for line in more)
         return msgspec.structs.replace(found, evidence=(*found.evidence, *more))
@@ -172,8 +168,11 @@ def _with_evidence(
 
 def is_explainable(found: Finding) -> bool:
     """Whether it says that memory is worse, in a way that matters."""
-    metric = _EXPLAINED_BY.get(found.metric, found.metric)
-    return found.relevant and found.kind in ("regression", "wrong") and metric in attribution.METRICS
+    return (
+        found.relevant
+        and found.kind in ("regression", "wrong")
+        and attribution.moment_of(found.metric, found.phase) != ""
+    )
 
 
 def _cells(chosen: Mapping[str, tuple[Result, Result]]) -> dict[str, tuple[Cell, Cell]]:

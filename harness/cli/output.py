@@ -16,7 +16,7 @@ from harness.config import Settings
 from harness.errors import ResultsError
 from harness.report import json_report, markdown, terminal
 from harness.report.exports import FORMATS
-from harness.store import write_atomically
+from harness.store import explained_in, write_atomically
 from harness.store.bulk import in_order
 
 _T = TypeVar("_T")
@@ -32,10 +32,12 @@ def write_reports(
     markdown_file: str | None = None,
     html_folder: str | None = None,
     exports: Sequence[tuple[str, str]] = (),
+    folders: Sequence[str] = (),
 ) -> int:
     """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError.
 
-    ``exports`` are formats of `harness.report.exports` with their files.
+    ``exports`` are formats of `harness.report.exports` with their files; ``folders`` are those of the results, where
+    they are others than the configured one.
     """
     with collector_paused():
         code = compare.exit_code(comparison, settings.fail_on)
@@ -50,17 +52,24 @@ def write_reports(
         for name, file in exports:
             write_file(file, FORMATS[name](comparison).encode())
         if html_folder:
-            _write_site(comparison, settings, html_folder, code)
+            _write_site(comparison, settings, html_folder, code, folders or (settings.results,))
         if "-" not in files:  # stdout belongs to whoever reads it
             terminal.show(comparison, Console(highlight=False))
         return code
 
 
-def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int) -> None:
+def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int, stored: Sequence[str]) -> None:
     # Its libraries take a third of a second to import, which other reports need not wait for.
     from harness.report.html import site
 
-    built = site.build(comparison, Path(folder), settings.thresholds, exit_code=code, spread=in_order)
+    built = site.build(
+        comparison,
+        Path(folder),
+        settings.thresholds,
+        exit_code=code,
+        spread=in_order,
+        explained=explained_in(stored),
+    )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
     click.echo(f"dsregress: site: {Path(folder) / 'index.html'} ({done})", err=True)
 

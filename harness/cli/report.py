@@ -41,4 +41,5 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     problems: list[str] = []
     comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)
     note_problems(problems)
-    return write_reports(comparison, settings, **options.reports_of(given))
+    stored = [store.folder for store in stores]
+    return write_reports(comparison, settings, folders=stored, **options.reports_of(given))

@@ -32,8 +32,12 @@ _STYLE = (
 MOST_LINES = 4
 
 
-def svg(timelines: Mapping[str, Sequence[Stretch]], workload: str, *, identity: str = "timeline") -> str:
+def svg(
+    timelines: Mapping[str, Sequence[Stretch]], workload: str, *, identity: str = "timeline", styled: bool = True
+) -> str:
     """One line for each named timeline. ``identity`` makes ids unique where several pictures share a page.
+
+    Without ``styled`` it has no style of its own: for pages whose stylesheet draws it, and whose policy forbids others.
 
     Raises ValueError where there are no timelines or more than `MOST_LINES`.
     """
@@ -54,7 +58,7 @@ def svg(timelines: Mapping[str, Sequence[Stretch]], workload: str, *, identity: 
         f'aria-labelledby="{identity}-title {identity}-desc">',
         f'<title id="{identity}-title">Live device memory through one step of {escape(workload)}</title>',
         f'<desc id="{identity}-desc">{escape(_described(lines))}</desc>',
-        f"<style>{_STYLE}</style>",
+        *([f"<style>{_STYLE}</style>"] if styled else []),
     ]
     for quarter in range(5):
         y = _TOP + high * (1 - quarter / 4)
@@ -75,7 +79,7 @@ def svg(timelines: Mapping[str, Sequence[Stretch]], workload: str, *, identity: 
         parts.append(f'<line class="line s{number}" x1="{x:.1f}" y1="16" x2="{x + 22:.1f}" y2="16"/>')
         parts.append(f'<text x="{x + 28:.1f}" y="20">{escape(name)}</text>')
     note = "each phase as wide as the others; within one, by allocations and frees"
-    parts.append(f'<text x="{_LEFT}" y="{HEIGHT - 10}" font-size="11">{note}</text>')
+    parts.append(f'<text x="{_LEFT}" y="{HEIGHT - 10}" class="note" font-size="11">{note}</text>')
     return "".join(parts) + "</svg>\n"
 
 

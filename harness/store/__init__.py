@@ -1,7 +1,7 @@
 """Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
 
 from harness.store.atomic import write_atomically
-from harness.store.explanations import Explanations
+from harness.store.explanations import Explanations, explained_in
 from harness.store.folder import Loaded, Store, map_workloads, newest
 from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_of
 
@@ -13,6 +13,7 @@ __all__ = [
     "content_key",
     "detail_hashes",
     "encode",
+    "explained_in",
     "key_of",
     "map_workloads",
     "newest",

@@ -8,22 +8,32 @@ as if it were not there: explaining a cell again costs seconds.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import os
 import zlib
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from harness.errors import ResultsError
+from harness.model import Result
 from harness.probe.wire import Explanation
 from harness.store import details
 from harness.store.atomic import write_atomically
+from harness.store.schema import key_of
 
 #: Letters of a content key in a file's name, as many as `harness.store.details` takes.
 _NAME_LENGTH = 16
 
 #: Raised when the meaning of a stored explanation changes; older ones are then made again.
 _FORMAT = 1
+
+
+_PREFIX = "explained-"
+
+#: Explanations kept in memory while a report is made: one workload's findings ask for the same two.
+_MOST_KEPT = 8
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -64,5 +74,24 @@ class Explanations:
             return None
         return found.explanation if found.format == _FORMAT and found.key == key else None
 
+    def is_empty(self) -> bool:
+        """Whether nothing was explained here."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return not any(entry.name.startswith(_PREFIX) for entry in entries)
+        except OSError:
+            return True
+
     def _file(self, key: str) -> str:
-        return os.path.join(self._folder, f"explained-{key[:_NAME_LENGTH]}.json.gz")
+        return os.path.join(self._folder, f"{_PREFIX}{key[:_NAME_LENGTH]}.json.gz")
+
+
+def explained_in(folders: Iterable[str]) -> Callable[[Result], Explanation | None]:
+    """Reads the explanation of a result from the first of these folders of results that has one."""
+    stored = [one for one in map(Explanations, folders) if not one.is_empty()]
+
+    @functools.lru_cache(maxsize=_MOST_KEPT)
+    def read(key: str) -> Explanation | None:
+        return next((found for one in stored if (found := one.read(key)) is not None), None)
+
+    return lambda result: read(key_of(result)) if stored else None

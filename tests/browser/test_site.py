@@ -18,6 +18,7 @@ from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed
 from harness.report.html.site import build
 from tests.synthetic import result
+from tests.unit.report.test_attributed import explained_as_measured
 from tests.unit.report.test_reports import comparison, run
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -68,13 +69,14 @@ def browser() -> Iterator[selenium.Chrome]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    build(comparison(), folder, Thresholds(), exit_code=1)
+    build(comparison(), folder, Thresholds(), exit_code=1, explained=explained_as_measured)
     return folder
 
 
 def one_of_each(folder: Path) -> list[Path]:
     names = ("finding", "release", "workload", "trend")
-    return [*sorted(folder.glob("*.html")), *(sorted((folder / name).glob("*.html"))[0] for name in names)]
+    drawn = next(folder.glob("finding/regression-device_retained_bytes-*"))
+    return [*sorted(folder.glob("*.html")), drawn, *(sorted((folder / name).glob("*.html"))[0] for name in names)]
 
 
 def requested(driver: selenium.Chrome) -> list[str]:

@@ -12,7 +12,8 @@ from harness.compare.metrics import BY_NAME, read
 from harness.compare.wording import quantity
 from harness.model import Finding
 from harness.probe.wire import PHASES
-from harness.report.html import places, words
+from harness.report.html import attributed, next_steps, places, words
+from harness.report.html.attributed import Explained
 from harness.report.html.facts import Facts
 from harness.report.html.frame import Linked
 
@@ -27,7 +28,12 @@ _SECTION = {"Worse": "worse than the baseline", "Improved": "better than the bas
 
 
 def finding_context(
-    comparison: Comparison, one: Linked, seen: Facts, beside: Sequence[Linked], times: Mapping[str, StepTime]
+    comparison: Comparison,
+    one: Linked,
+    seen: Facts,
+    beside: Sequence[Linked],
+    times: Mapping[str, StepTime],
+    explained: Explained,
 ) -> dict[str, Any]:
     """``beside`` are the rows of the same workload."""
     groups = one.entry.groups
@@ -36,6 +42,7 @@ def finding_context(
     having = [stack for stack in comparison.names if stack in with_it]
     measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, seen, times)]
     told = words.story(found, having, measured, comparison.names)
+    holders = attributed.holders(comparison, groups, explained)
     said, rest = words.configuration(seen.parameters, seen.device)
     workloads = list(dict.fromkeys(f"{g.headline.scenario}/{g.headline.variant}/{g.headline.device}" for g in groups))
     return {
@@ -54,7 +61,7 @@ def finding_context(
         "workloads": [(workload, places.workload_page(workload)) for workload in workloads[:_MOST]],
         "more_workloads": max(0, len(workloads) - _MOST),
         "figures": [_figure(comparison, group.headline) for group in _in_order(comparison, groups)[:_MOST]],
-        "evidence": one.entry.row.evidence,
+        "evidence": [line for line in one.entry.row.evidence if holders is None or line not in holders.lines],
         "related": one.entry.row.related[:_MOST],
         "reproduce": one.entry.row.reproduce,
         "live": _live(comparison, found),
@@ -67,7 +74,8 @@ def finding_context(
             and found.stack in {group.headline.stack for group in line.entry.groups}
         ][:_MOST],
         "detail": _detail(comparison, found),
-        "timeline": "",
+        "holders": holders,
+        "next_steps": next_steps.commands(comparison, groups, told, seen.parameters),
     }
 
 

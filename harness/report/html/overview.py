@@ -78,7 +78,7 @@ def _picture(standing: Standing) -> dict[str, Any]:
 
 def _told(seen: View) -> dict[str, Any]:
     """What the pages about everything say of it."""
-    names = ("verdict", "spans", "below", "not_compared", "control", "notes", "worst")
+    names = ("verdict", "spans", "below", "not_compared", "control", "notes", "worst", "compatibility", "patterns")
     return {name: getattr(seen, name) for name in names}
 
 

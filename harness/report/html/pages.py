@@ -14,6 +14,8 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
+from harness.probe.wire import Stretch
+from harness.report import timeline
 from harness.report.html import charts
 from harness.report.html.facts import Spot, reading
 from harness.report.html.frame import KINDS, Frame
@@ -54,6 +56,7 @@ class Pages:
             frame=frame,
             kinds=KINDS,
             chart=_chart,
+            timeline_svg=_timeline,
             styles=charts.STYLES,
             reading=reading,
             spot=spot_cell,
@@ -110,7 +113,7 @@ class Pages:
 @functools.cache
 def sources_digest() -> str:
     """Of templates and code: another version of them makes every page anew."""
-    files = sorted([*_HERE.glob("*.py"), *(_HERE / "templates").glob("*")])
+    files = sorted([*_HERE.glob("*.py"), *(_HERE / "templates").glob("*"), Path(timeline.__file__)])
     return _digest(*(file.read_bytes() for file in files if file.is_file()))
 
 
@@ -119,6 +122,15 @@ def _chart(
 ) -> Markup:
     """`charts.line_chart` for lists, which templates have."""
     return charts.line_chart(plain(title), tuple(map(plain, labels)), tuple(map(tuple, series)), unit, tuple(marks))
+
+
+def _timeline(lines: Mapping[str, Sequence[Stretch]], workload: str) -> Markup:
+    """`timeline.svg` as part of a page, drawn by the page's stylesheet: the content security policy allows no other.
+    It has escaped what it was given."""
+    named = {
+        plain(name): [Stretch(plain(one.phase), one.points) for one in stretches] for name, stretches in lines.items()
+    }
+    return Markup(timeline.svg(named, plain(workload), styled=False))
 
 
 @functools.lru_cache(maxsize=100_000)

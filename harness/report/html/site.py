@@ -12,6 +12,7 @@ from harness.compare import Comparison, Group, StepTime, Thresholds
 from harness.errors import ResultsError
 from harness.report import json_report
 from harness.report.html import overview, places
+from harness.report.html.attributed import Explained, nothing_explained
 from harness.report.html.facts import Change, Facts, Spot, facts, spot
 from harness.report.html.finding import finding_context
 from harness.report.html.frame import Frame, Linked
@@ -49,13 +50,22 @@ def one_after_another(work: Callable[[list[str]], bytes], families: Iterable[Seq
 
 
 def build(
-    comparison: Comparison, folder: Path, thresholds: Thresholds, *, exit_code: int, spread: Spread = one_after_another
+    comparison: Comparison,
+    folder: Path,
+    thresholds: Thresholds,
+    *,
+    exit_code: int,
+    spread: Spread = one_after_another,
+    explained: Explained = nothing_explained,
 ) -> Built:
-    """Write the site into ``folder``. Files there that are no pages of ours stay. Raises ResultsError."""
+    """Write the site into ``folder``. Files there that are no pages of ours stay. Raises ResultsError.
+
+    ``explained`` finds who holds the memory of a result, where somebody has asked.
+    """
     global _builder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _builder = _Builder(comparison, folder, thresholds)
+        _builder = _Builder(comparison, folder, thresholds, explained)
         try:
             return _builder.run(exit_code, spread)
         finally:
@@ -83,8 +93,9 @@ def _work(workloads: list[str]) -> bytes:
 class _Builder:
     """One build."""
 
-    def __init__(self, comparison: Comparison, folder: Path, thresholds: Thresholds) -> None:
+    def __init__(self, comparison: Comparison, folder: Path, thresholds: Thresholds, explained: Explained) -> None:
         self.comparison = comparison
+        self.explained = explained
         self.thresholds = thresholds
         self.seen = view(comparison)
         self.frame = Frame.of(comparison, self.seen)
@@ -138,7 +149,8 @@ class _Builder:
         self.pages.page(places.workload_page(workload), "workload.html", context)
         self.pages.page(places.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
         for one in self.owned.get(workload, []):
-            self.pages.page(one.page, "finding.html", finding_context(self.comparison, one, seen, linked, times))
+            context = finding_context(self.comparison, one, seen, linked, times, self.explained)
+            self.pages.page(one.page, "finding.html", context)
         mine, self.pages.written = self.pages.written - written, written  # noted by `run`, wherever this ran
         return Done(
             workload=workload,

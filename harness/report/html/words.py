@@ -44,6 +44,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     until: str
     free: tuple[str, ...]  #: short names of the releases measured without it
     advice: str
+    first: str = ""  #: stack ids: the first with it,
+    last: str = ""  #: the last,
+    before: str = ""  #: the one measured before the first,
+    after: str = ""  #: and after the last; empty where there is none
 
 
 def configuration(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
@@ -74,6 +78,10 @@ def story(found: Finding, having: Sequence[str], measured: Sequence[str], names:
         until=until,
         free=tuple(names[stack] for stack in free),
         advice=_advice(found, before, after, names),
+        first=with_it[0],
+        last=with_it[-1],
+        before=before,
+        after=after,
     )
 
 

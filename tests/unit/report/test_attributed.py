@@ -1,0 +1,229 @@
+"""The page of a memory finding, with and without explanations; and the commands that a page ends with."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from harness.attribution import moment_of
+from harness.cli import cli
+from harness.compare import Group, Thresholds, compare
+from harness.model import Result
+from harness.probe.wire import PHASES, Explanation, Held, Moment, Stretch
+from harness.report.html.attributed import Explained
+from harness.report.html.site import build
+from harness.store import Explanations, explained_in, key_of
+from tests.synthetic import result
+from tests.unit.report.test_reports import comparison, run
+
+SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
+CALLER = "deepspeed/runtime/zero/parameter_offload.py:353 in before"
+KEY = "backward.device_retained_bytes"
+HOSTILE = '</title><script>alert(1)</script>"\u202e'
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def explanation(gathered: int, *, site: str = SITE) -> Explanation:
+    rows = [
+        Held(gathered, 2, "gathered parameters", "model.layers.*", site, [CALLER], "backward"),
+        Held(2048, 1, "gradients", "", "stage3.py:547 in setup", [], "init"),
+    ]
+    moment = Moment(0, gathered + 2048, [row for row in rows if row.nbytes])
+    points = [[0, 100], [500, gathered + 4096], [1000, gathered + 2048]]
+    return Explanation({KEY: moment}, [Stretch(phase, points) for phase in PHASES[1:]])
+
+
+def explained_as_measured(of: Result) -> Explanation | None:
+    """Of the baseline, and of two releases that hold more."""
+    gathered = {"0.15.0": 1 << 20, "0.16.0": 4 << 20, "0.16.4": 4 << 20}
+    version = of.cell.stack.versions["deepspeed"]
+    return explanation(gathered[version]) if version in gathered else None
+
+
+def page(folder: Path, start: str = "regression-device_retained_bytes", *, explained: Explained | None = None) -> str:
+    more = {} if explained is None else {"explained": explained}
+    build(comparison(), folder, Thresholds(), exit_code=1, **more)
+    (file,) = (folder / "finding").glob(f"{start}*")
+    return file.read_text(encoding="utf-8")
+
+
+def picture(text: str) -> ElementTree.Element:
+    (drawn,) = re.findall(r'<svg class="timeline".*?</svg>', text, re.DOTALL)
+    return ElementTree.fromstring(drawn)
+
+
+def commands(text: str) -> list[str]:
+    found = re.findall(r"<dd><pre><code>(.*?)</code></pre></dd>", text, re.DOTALL)
+    return [html.unescape(one) for one in found]
+
+
+def test_where_both_were_explained_the_page_lays_their_live_bytes_over_one_another(tmp_path: Path) -> None:
+    drawn = picture(page(tmp_path, explained=explained_as_measured))
+    lines = drawn.findall(f"{SVG}polyline")
+    assert [line.get("class") for line in lines] == ["line s0", "line s1"]
+    texts = [text.text for text in drawn.findall(f"{SVG}text")]
+    assert {"forward", "backward", "step"} <= set(texts)
+    assert [text for text in texts if text in ("0.15.0", "0.16.0")] == ["0.15.0", "0.16.0"]
+    assert "0.16.0: forward peaks at 4.00 MiB and ends at 4.00 MiB" in (drawn.findtext(f"{SVG}desc") or "")
+
+
+def test_the_picture_needs_nothing_that_the_policy_of_the_page_forbids(tmp_path: Path) -> None:
+    text = page(tmp_path, explained=explained_as_measured)
+    assert "<style" not in text and " style=" not in text
+    rules = (tmp_path / "static" / "style.css").read_text(encoding="utf-8")
+    assert ".timeline .s0" in rules and ".timeline .s1" in rules
+
+
+def test_the_places_that_hold_more_are_a_table_and_no_evidence_beside_it(tmp_path: Path) -> None:
+    text = re.sub(r"<wbr>|<small>", "", page(tmp_path, explained=explained_as_measured))
+    assert "held after backward: 4,196,352 B instead of 1,050,624 B (+3,145,728 B)" in text
+    assert "+3,145,728 B 3.00 MiB" in text and SITE in text and CALLER in text and "model.layers.*" in text
+    assert "stage3.py:547" not in text  # it holds the same in both
+
+
+def test_what_the_finding_says_already_of_the_places_is_not_said_twice(tmp_path: Path) -> None:
+    line = (
+        f"held after backward: 3,145,728 B more gathered parameters at {SITE}, for model.layers.*, called by {CALLER} "
+        "(4,194,304 B instead of 1,048,576 B)"
+    )
+    seen = comparison()
+    groups = [
+        Group(msgspec.structs.replace(group.headline, evidence=(line, "kept")), group.related) for group in seen.groups
+    ]
+    with_lines = msgspec.structs.replace(seen, groups=tuple(groups))
+    build(with_lines, tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured)
+    (file,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
+    text = file.read_text(encoding="utf-8")
+    assert line not in text and "<li>kept</li>" in text
+
+
+@pytest.mark.parametrize("who", ["nobody", "0.15.0", "0.16.0"])
+def test_where_not_both_were_explained_the_page_draws_what_every_result_has(who: str, tmp_path: Path) -> None:
+    def explained(of: Result) -> Explanation | None:
+        return explained_as_measured(of) if of.cell.stack.versions["deepspeed"] == who else None
+
+    text = page(tmp_path, explained=explained)
+    assert text == page(tmp_path / "without")
+    assert "Device memory through one training step" in text
+    assert "Live bytes over time" not in text and "Who holds it" not in text
+
+
+def test_a_finding_that_is_not_about_memory_asks_nobody(tmp_path: Path) -> None:
+    text = page(tmp_path, "regression-host_calls", explained=explained_as_measured)
+    assert "Live bytes over time" not in text and "Who holds it" not in text
+
+
+@pytest.mark.parametrize("stretches", [[], [Stretch("forward", [])], [Stretch("forward", [[0, 1], [2]])]])
+def test_a_damaged_timeline_is_not_drawn_and_the_places_are_told(stretches: list[Stretch], tmp_path: Path) -> None:
+    def explained(of: Result) -> Explanation | None:
+        told = explained_as_measured(of)
+        return None if told is None else Explanation(told.moments, stretches)
+
+    text = page(tmp_path, explained=explained)
+    assert "Live bytes over time" not in text and "Who holds it" in text
+
+
+def test_what_an_explanation_says_never_becomes_markup(tmp_path: Path) -> None:
+    def explained(of: Result) -> Explanation | None:
+        told = explained_as_measured(of)
+        if told is None:
+            return None
+        rows = [
+            Held(row.nbytes, 1, HOSTILE, HOSTILE, f"{HOSTILE}{row.category}", [HOSTILE], "")
+            for row in told.moments[KEY].held
+        ]
+        return Explanation({KEY: Moment(0, told.moments[KEY].nbytes, rows)}, [Stretch(HOSTILE, [[0, 1], [9, 2]])])
+
+    text = page(tmp_path, explained=explained)
+    assert "<script>" not in text and "\u202e" not in text
+    assert text.count("alert(1)") >= 5
+    assert any("alert(1)" in (label.text or "") for label in picture(text).findall(f"{SVG}text"))
+
+
+def test_a_page_is_made_anew_when_its_cells_are_explained(tmp_path: Path) -> None:
+    page(tmp_path)
+    built = build(comparison(), tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured)
+    assert 0 < built.written < 5
+    assert build(comparison(), tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured).written == 0
+
+
+def test_explanations_are_found_by_the_content_of_a_result_in_any_of_the_folders(tmp_path: Path) -> None:
+    one, other = result("0.15.0"), result("0.16.4")
+    empty, there = str(tmp_path / "empty"), str(tmp_path / "there")
+    assert explained_in([empty, there])(one) is None
+    Explanations(there).write(key_of(one), one.cell.id, explanation(8))
+    read = explained_in([empty, there])
+    assert read(one) == explanation(8) and read(other) is None
+
+
+def test_the_excess_over_what_is_needed_is_explained_by_what_is_held() -> None:
+    assert moment_of("device_excess_bytes", "backward") == moment_of("device_retained_bytes", "backward") == KEY
+    assert moment_of("host_calls", "backward") == moment_of("step_time_s", "") == ""
+
+
+WORKLOAD = ["--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=non_reentrant"]
+
+
+def test_a_page_of_something_worse_ends_with_the_commands_to_run_next(tmp_path: Path) -> None:
+    stack = "py3.11-torch2.13.0-transformers4.57.6-deepspeed"
+    cell = "llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"
+    workload = shlex.join([*WORKLOAD, "--device", "cpu"])
+    assert commands(page(tmp_path)) == [
+        f"python -m harness explain {stack}0.16.0/{cell} --against {stack}0.15.0/{cell} --svg step.svg",
+        f"python -m harness bisect {workload} --good 0.15.4 --bad 0.16.0 --metric {KEY}",
+        f"python -m harness bisect {workload} --good 0.16.8 --bad 0.16.4 --metric {KEY} --fixed",
+        "python -m harness recommend llama_zero3_backward --variant gradient_checkpointing=non_reentrant",
+    ]
+
+
+def test_what_is_simulated_at_full_size_is_asked_for_remedies_on_its_card(tmp_path: Path) -> None:
+    old, new = (result(v, device="sim", run=run(1, held_mib=m)) for v, m in (("0.15.0", 1), ("0.16.0", 9)))
+    for one in (old, new):
+        one.cell.parameters.update(gpu="A800-80G")
+    build(compare([old, new], old.cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
+    (file,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
+    assert commands(file.read_text(encoding="utf-8"))[-2:] == [
+        "python -m harness remedies llama_zero3_backward --variant gradient_checkpointing=non_reentrant --device sim "
+        "--gpu A800-80G --deepspeed 0.16.0",
+        "python -m harness recommend llama_zero3_backward --variant gradient_checkpointing=non_reentrant --gpu A800-80G",
+    ]
+
+
+def test_the_command_line_understands_every_command_of_the_site(tmp_path: Path) -> None:
+    build(comparison(), tmp_path, Thresholds(), exit_code=1)
+    printed = [one for file in (tmp_path / "finding").iterdir() for one in commands(file.read_text(encoding="utf-8"))]
+    assert len(printed) > 8
+    for line in printed:
+        _, _, _, name, *words = shlex.split(line)
+        assert isinstance(cli, click.Group)
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, line
+        command.make_context(name, words)  # raises UsageError for an option that there is not
+
+
+def test_nothing_is_to_be_run_about_what_got_better(tmp_path: Path) -> None:
+    results = [result("0.15.0", run=run(1, held_mib=9)), result("0.16.0", run=run(1, held_mib=1))]
+    seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    build(seen, tmp_path, Thresholds(), exit_code=0)
+    pages = list((tmp_path / "finding").glob("improvement-*"))
+    assert pages and all(commands(file.read_text(encoding="utf-8")) == [] for file in pages)
+
+
+def test_of_many_workloads_the_first_page_says_how_many_fare_how(tmp_path: Path) -> None:
+    results = [
+        result(version, variant=f"sequence_length={2**at}", run=run(1, held_mib=9 * (at == 3 and version == "0.16.0")))
+        for at in range(8)
+        for version in ("0.15.0", "0.16.0")
+    ]
+    build(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "Compatibility: what becomes of 8 workloads" in text
+    assert '<th scope="row">0.16.0</th><td class="n">7</td><td class="n">1</td>' in text
+    assert "llama_zero3_backward/sequence_length=8/cpu: passed in 0.15.0; worse in 0.16.0" in text
