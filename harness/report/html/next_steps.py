@@ -25,7 +25,7 @@ def commands(
     found = groups[0].headline
     if not is_worse(found):
         return []
-    stacks = {stack.id: stack for stack in comparison.stacks}
+    stacks = dict(zip(comparison.names, comparison.stacks, strict=True))  # made from a stack, ids take a while
     steps = []
     if attribution.moment_of(found.metric, found.phase) and found.stack != comparison.baseline:
         steps.append(("Which places in the code hold it", _explain(found, comparison.baseline)))
