@@ -29,7 +29,6 @@ _NAME_LENGTH = 16
 #: Raised when the meaning of a stored explanation changes; older ones are then made again.
 _FORMAT = 1
 
-
 _PREFIX = "explained-"
 
 #: Explanations kept in memory while a report is made: one workload's findings ask for the same two.

@@ -67,7 +67,8 @@ def holders(comparison: Comparison, groups: Sequence[Group], explained: Explaine
 
 def _of(comparison: Comparison, stack: str, found: Finding, explained: Explained) -> Explanation | None:
     cell = comparison.cells.of(stack, f"{found.scenario}/{found.variant}/{found.device}")
-    return None if cell is None or not cell.recorded else explained(cell.result)
+    told = None if cell is None or not cell.recorded else explained(cell.result)
+    return told if told is not None and (told.moments or told.timeline) else None  # stored too: that it cannot be told
 
 
 def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:

@@ -115,6 +115,15 @@ def test_where_not_both_were_explained_the_page_draws_what_every_result_has(who:
     assert "Live bytes over time" not in text and "Who holds it" not in text
 
 
+def test_a_release_whose_run_gave_no_explanation_leaves_the_word_to_the_next(tmp_path: Path) -> None:
+    def explained(of: Result) -> Explanation | None:
+        if of.cell.stack.versions["deepspeed"] == "0.16.0":
+            return Explanation(note="its meter keeps no ledger")
+        return explained_as_measured(of)
+
+    assert "0.16.4 against 0.15.0, held after backward" in page(tmp_path, explained=explained)
+
+
 def test_a_finding_that_is_not_about_memory_asks_nobody(tmp_path: Path) -> None:
     text = page(tmp_path, "regression-host_calls", explained=explained_as_measured)
     assert "Live bytes over time" not in text and "Who holds it" not in text
