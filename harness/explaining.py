@@ -16,7 +16,7 @@ from harness.compare import Comparison, Group
 from harness.launch.contract import Ended, Executor, RunPlan
 from harness.model import Cell, Environment, Failed, Finding, Hardware, Result
 from harness.probe.wire import Explanation
-from harness.store import Explanations, content_key
+from harness.store import Explanations, key_in
 
 #: Simulated cells whose run took longer are explained only when a person asks for it, seconds: an explanation takes
 #: about as long as the simulation did. The small cells of the other modes take a second or two.
@@ -36,14 +36,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def key(self, cell: Cell) -> str:
         """The content key of a cell's runs here."""
         environment = self.environments[cell.stack.id]
-        return content_key(
-            cell,
-            lock_sha256=environment.lock_sha256,
-            code_sha256=environment.code_sha256,
-            probe_sha256=self.executor.probe_sha256(),
-            hardware=self.hardware,
-            image=environment.image,
-        )
+        return key_in(environment, cell, probe_sha256=self.executor.probe_sha256(), hardware=self.hardware)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,23 +110,12 @@ def attach(
     return _with_evidence(comparison, chosen, {id: found.explanation for id, found in explained.items()})
 
 
-def attach_stored(comparison: Comparison, kept: Sequence[Explanations]) -> Comparison:
-    """The same from what is stored, without running anything: what nobody explained yet stays as it is."""
+def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanation | None]) -> Comparison:
+    """The same from what is stored, without running anything: what nobody explained yet stays as it is. ``explained`` is
+    what `harness.store.explained_in` gives."""
     chosen = _chosen(comparison)
-    explained: dict[str, Explanation | None] = {}
-    for mine, theirs in chosen.values():
-        for result in (mine, theirs):
-            key = content_key(
-                result.cell,
-                lock_sha256=result.lock_sha256,
-                code_sha256=result.code_sha256,
-                probe_sha256=result.probe_sha256,
-                hardware=result.hardware,
-                image=result.image,
-            )
-            found = (explanations.read(key) for explanations in kept)
-            explained[result.cell.id] = next((one for one in found if one is not None), None)
-    return _with_evidence(comparison, _cells(chosen), explained)
+    told = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
+    return _with_evidence(comparison, _cells(chosen), told)
 
 
 def _with_evidence(
@@ -143,7 +125,7 @@ def _with_evidence(
     made: dict[int, Finding] = {}
 
     def with_evidence(found: Finding) -> Finding:
-        pair = chosen.get(f"{found.scenario}/{found.variant}/{found.device}")
+        pair = chosen.get(found.workload)
         if pair is None or not is_explainable(found):
             return found
         mine, theirs = (explained.get(cell.id) for cell in pair)
@@ -186,7 +168,7 @@ def _chosen(comparison: Comparison) -> dict[str, tuple[Result, Result]]:
     for found in comparison.findings:
         if not is_explainable(found) or found.stack == comparison.baseline:
             continue
-        workload = f"{found.scenario}/{found.variant}/{found.device}"
+        workload = found.workload
         other = worst.get(workload)
         if other is None or _rank(found, order) < _rank(other, order):
             worst[workload] = found

@@ -24,7 +24,7 @@ from harness.launch import schedule
 from harness.launch.contract import Ended, Executor, RunPlan, Worker
 from harness.matrix import Matrix
 from harness.model import Cell, Environment, Hardware, Result, Stack
-from harness.store import SCHEMA, Store, content_key, detail_hashes, newest
+from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
 from harness.store.reuse import reusable
 
 #: Memory that a simulation of the largest scenario stays below, that one server with its ranks takes while a cell is
@@ -173,14 +173,7 @@ class _Bench:
 
     def key(self, cell: Cell) -> str:
         environment = self._environments[cell.stack.id]
-        return content_key(
-            cell,
-            lock_sha256=environment.lock_sha256,
-            code_sha256=environment.code_sha256,
-            probe_sha256=self._executor.probe_sha256(),
-            hardware=self._hardware,
-            image=environment.image,
-        )
+        return key_in(environment, cell, probe_sha256=self._executor.probe_sha256(), hardware=self._hardware)
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
         """Timed workloads first, one after another; then the simulations, several stacks at a time, on the same workers

@@ -165,6 +165,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     interval: tuple[float, float] | None = None  #: 95 % of the ratio, where it was estimated
     evidence: tuple[str, ...] = ()
 
+    @property
+    def workload(self) -> str:
+        """As `Cell.workload`."""
+        return f"{self.scenario}/{self.variant}/{self.device}"
+
 
 class Answer(Enum):
     """What one version of a framework says to a question that is asked of many, one after another."""

@@ -21,16 +21,17 @@ from harness.errors import UsageError
 from harness.measuring import Watch, measure, only_run
 from harness.model import (
     Environment,
+    Failed,
     Hardware,
     LockedStack,
     Result,
     Stack,
 )
-from harness.places import Place, open_place
+from harness.places import Build, Place, open_place
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.probe.wire import Detail
-from harness.store import Explanations, Store, map_workloads
+from harness.store import Explanations, Store, explained_in, map_workloads
 from harness.versions import locking, stacks
 
 
@@ -147,12 +148,16 @@ def build_environments(
     Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
     """
     cache = Path(settings.environments) / "locks"
-    locks = locking.lock_all(wanted, cache=cache, compile=installer.compile)
+    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), place.build, watch)
+
+
+def build_locked(
+    wanted: Sequence[Stack], locks: Sequence[LockedStack | Failed], build: Build, watch: Watch
+) -> tuple[Environment, ...]:
+    """An environment for each stack, in order, from its lock, or from what became of its lock. Raises as ``build``."""
     locked = [lock for lock in locks if isinstance(lock, LockedStack)]
     built = iter(
-        place.build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made))
-        if locked
-        else ()
+        build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made)) if locked else ()
     )
     return tuple(
         next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
@@ -184,7 +189,8 @@ def compare_stored(
     work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
     parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario))
     comparison = compare.combine(parts, baseline, settings.thresholds, detail_of)
-    return explaining.attach_stored(comparison, [Explanations(store.folder) for store in stores])
+    explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
+    return explaining.attach_stored(comparison, explained_in(explained)) if explained else comparison
 
 
 def _judge_packed(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> bytes:

@@ -130,7 +130,7 @@ class _Evidence:
         for group in comparison.groups:
             found = group.headline
             if fails(found, question.fail_on):
-                self._findings[found.stack, f"{found.scenario}/{found.variant}/{found.device}"].append(found)
+                self._findings[found.stack, found.workload].append(found)
         self._reasons = {
             (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == "everything"
         }

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import msgspec
 
-from harness import pipeline, places
+from harness import explaining, pipeline, places
 from harness.bisecting import building
 from harness.bisecting.search import Version
 from harness.config import Settings
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
-from harness.launch.contract import Ended, RunPlan
 from harness.matrix import Matrix
 from harness.measuring import GUESSED_CELL_S, GUESSED_STACK_S, Watch, measure
 from harness.model import Cell, Environment, Result
 from harness.probe.wire import Explanation
-from harness.store import Explanations, Store, content_key, key_of, newest
+from harness.store import Store, content_key, key_of, newest
 
 
 class Bench:
@@ -95,28 +94,9 @@ class Bench:
 
     def explanation(self, version: Version) -> Explanation | None:
         """Who holds the memory in a version: as it is stored, or from a run that is no result; None where it fails."""
-        (environment,) = self.build([version])
-        cell, executor = self.cell(version), self._place.executor
-        key = content_key(
-            cell,
-            lock_sha256=environment.lock_sha256,
-            code_sha256=environment.code_sha256,
-            probe_sha256=executor.probe_sha256(),
-            hardware=self._place.hardware(),
-            image=environment.image,
-        )
-        explanations = Explanations(self.store.folder)
-        found = explanations.read(key)
-        if found is None and environment.failure is None:
-            worker = executor.worker(environment, cell.device, cell.framework)
-            try:
-                ended = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0, explain=True))
-                found = ended.explanation if isinstance(ended, Ended) else worker.stop().explanation
-            finally:
-                worker.close()
-            if found is not None:
-                explanations.write(key, cell.id, found)
-        return found
+        cell = self.cell(version)
+        place = pipeline.explaining_place(self.settings, self._place, self.build([version]))
+        return explaining.explain([cell], place)[cell.id].explanation
 
     def expected_s(self) -> float:
         """Seconds that one more probe takes: as those before it, or a guess."""

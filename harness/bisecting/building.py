@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness import pipeline
 from harness.config import Settings
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
 from harness.measuring import Watch
 from harness.model import Environment, LockedStack, Stack
-from harness.places import varied_package
+from harness.places import Progress, varied_package
 from harness.versions import commits, locking
 
 
@@ -51,19 +52,16 @@ def build_commits(
             strict=True,
         )
     ]
-    locked = [lock for lock in locks if isinstance(lock, LockedStack)]
-    built = iter(
-        venv.build_all(
+
+    def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
+        return venv.build_all(
             locked,
             folder=Path(settings.environments),
             installer=installer,
             gpu=hardware.has_gpu(),
             framework=varied_package(settings),
             sources=[made_of[lock.stack.id].source for lock in locked],
-            progress=lambda index, state, made: watch.building(locked[index].stack, state, made),
+            progress=progress,
         )
-    )
-    return tuple(
-        next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
-        for stack, lock in zip(wanted, locks, strict=True)
-    )
+
+    return pipeline.build_locked(wanted, locks, build, watch)

@@ -164,14 +164,14 @@ def _explained(
 
 def _sites(good: Version, bad: Version, question: Question, bench: Bench) -> tuple[str, ...]:
     """Who holds more in the bad version than in the good one; nobody where the question is not of memory."""
-    metric = "device_retained_bytes" if question.metric == "device_excess_bytes" else question.metric
-    if metric not in attribution.METRICS:
+    moment = attribution.moment_of(question.metric, question.phase)
+    if not moment:
         return ()
     bench.watch.note(f"explaining {good.name} and {bad.name}")
     theirs, mine = bench.explanation(good), bench.explanation(bad)
     if mine is None:
         return ()
-    return attribution.evidence(mine, theirs, f"{question.phase}.{metric}")
+    return attribution.evidence(mine, theirs, moment)
 
 
 def _wrong_order(asked: Asked, first: str, last: str) -> UsageError:

@@ -56,7 +56,7 @@ def spans(
     for group in groups:
         head = group.headline
         if head.relevant and head.kind == "regression":
-            workload = f"{head.scenario}/{head.variant}/{head.device}"
+            workload = head.workload
             headlines.add((head.metric, head.phase, workload))
             for found in (head, *group.related):
                 having[found.metric, found.phase, found.kind][workload].setdefault(found.stack, found)

@@ -121,7 +121,7 @@ def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: 
         head = group.headline
         if left and head.relevant and BY_NAME[head.metric].family == "host work":
             left -= 1
-            workload = f"{head.scenario}/{head.variant}/{head.device}"
+            workload = head.workload
             detail, base = (
                 detail_of(cell.result) if (cell := cells.of(stack, workload)) else None
                 for stack in (head.stack, baseline)

@@ -44,7 +44,7 @@ def matrix(comparison: Comparison) -> Matrix:
     for group in comparison.groups:
         for finding in (group.headline, *group.related):
             if finding.relevant:
-                workload = f"{finding.scenario}/{finding.variant}/{finding.device}"
+                workload = finding.workload
                 found.setdefault((finding.stack, workload), set()).add(finding.kind)
     workloads = tuple(comparison.cells.workloads)
     words: dict[str, list[str]] = {stack.id: [] for stack in comparison.stacks}
@@ -102,15 +102,15 @@ def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
             lost.setdefault(whole.pop(), []).append(stack)
     lines = [f"every workload: {_told(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
     others = [stack for stack in seen.stacks if not any(stack in stacks for stacks in lost.values())]
-    alike: dict[str, list[str]] = {}
+    alike: dict[tuple[tuple[tuple[str, str], tuple[str, ...]], ...], list[str]] = {}
     for at, workload in enumerate(seen.workloads):
         apart: dict[tuple[str, str], list[str]] = {}
         for stack in others:
             apart.setdefault((seen.words[stack][at], seen.signatures.get((stack, workload), "")), []).append(stack)
         if {word for word, _ in apart} - {PASSED, NOT_RUN}:
-            fares = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in apart.items())
-            alike.setdefault(fares, []).append(workload)
-    for fares, workloads in sorted(alike.items(), key=lambda one: -len(one[1])):
+            alike.setdefault(tuple((way, tuple(stacks)) for way, stacks in apart.items()), []).append(workload)
+    for ways, workloads in sorted(alike.items(), key=lambda one: -len(one[1])):
+        fares = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in ways)
         lines.append(f"{listing(workloads, _MOST_NAMED)}: {fares}")
     return lines
 

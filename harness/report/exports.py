@@ -155,7 +155,7 @@ def _worse(comparison: Comparison) -> dict[tuple[str, str], list[Group]]:
     for group in comparison.groups:
         head = group.headline
         if is_worse(head):
-            found.setdefault((head.stack, f"{head.scenario}/{head.variant}/{head.device}"), []).append(group)
+            found.setdefault((head.stack, head.workload), []).append(group)
     return found
 
 

@@ -206,7 +206,7 @@ def _row(comparison: Comparison, group: Group) -> Row:
     stacks = {stack.id: stack for stack in comparison.stacks}
     return Row(
         stack=comparison.names[found.stack],
-        workload=_workload(found),
+        workload=found.workload,
         kind=found.kind,
         message=found.message,
         evidence=found.evidence,
@@ -221,7 +221,7 @@ def _together(groups: Sequence[Group]) -> list[list[Group]]:
     rows: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:
         found = group.headline
-        key: tuple[str, ...] = (found.kind, _workload(found), found.metric, found.phase)
+        key: tuple[str, ...] = (found.kind, found.workload, found.metric, found.phase)
         if found.kind == "failed":
             key = (found.stack, found.message)
         elif found.kind == "changed":
@@ -244,7 +244,7 @@ def _merged(comparison: Comparison, members: Sequence[Group]) -> Row:
         having = [one.stack for one in _in_order(comparison, found)]
         return msgspec.structs.replace(row, stack=ranges(having, comparison.stacks, comparison.names), workload="")
     if row.kind == "failed" or len(found) == 1:
-        return msgspec.structs.replace(row, workload=listing([_workload(one) for one in found], 3))
+        return msgspec.structs.replace(row, workload=listing([one.workload for one in found], 3))
     ordered = _in_order(comparison, found)
     values = [f"{comparison.names[one.stack]} {_value(one)}" for one in ordered]
     each = (f"each: {listing(values, 12)}",) if len({_value(one) for one in ordered}) > 1 else ()
@@ -300,7 +300,7 @@ def _control(comparison: Comparison) -> list[str]:
 
 def _tables(comparison: Comparison, worse: Sequence[Group]) -> list[Table]:
     """Of the workloads with findings first, then of the others, up to a limit."""
-    telling = dict.fromkeys(_workload(group.headline) for group in worse)
+    telling = dict.fromkeys(group.headline.workload for group in worse)
     wanted: dict[str, None] = dict(list(telling.items())[:MOST_TABLES])
     for workload in comparison.cells.workloads:
         if len(wanted) >= MOST_TABLES:
@@ -402,7 +402,3 @@ def _ended(cell: Measured) -> str:
     """How a cell ended, short: its signature is told elsewhere."""
     outcome = cell.result.outcome
     return f"failed in {outcome.stage}" if isinstance(outcome, Failed) else shortened(outcome_text(outcome), 60)
-
-
-def _workload(found: Finding) -> str:
-    return f"{found.scenario}/{found.variant}/{found.device}"

@@ -3,7 +3,7 @@
 from harness.store.atomic import write_atomically
 from harness.store.explanations import Explanations, explained_in
 from harness.store.folder import Loaded, Store, map_workloads, newest
-from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_of
+from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_in, key_of
 
 __all__ = [
     "SCHEMA",
@@ -14,6 +14,7 @@ __all__ = [
     "detail_hashes",
     "encode",
     "explained_in",
+    "key_in",
     "key_of",
     "map_workloads",
     "newest",

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from harness.model import Cell, Hardware, Outcome, Result
+from harness.model import Cell, Environment, Hardware, Outcome, Result
 from harness.probe.wire import Detail, RunRecord
 
 SCHEMA = 1
@@ -134,6 +134,18 @@ def content_key(
     if image:  # absent from the keys of all that ran in none
         parts = {**parts, "image": image}
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()
+
+
+def key_in(environment: Environment, cell: Cell, *, probe_sha256: str, hardware: Hardware) -> str:
+    """The content key of a cell's runs in an environment."""
+    return content_key(
+        cell,
+        lock_sha256=environment.lock_sha256,
+        code_sha256=environment.code_sha256,
+        probe_sha256=probe_sha256,
+        hardware=hardware,
+        image=environment.image,
+    )
 
 
 def key_of(result: Result) -> str:

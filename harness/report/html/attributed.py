@@ -66,7 +66,7 @@ def holders(comparison: Comparison, groups: Sequence[Group], explained: Explaine
 
 
 def _of(comparison: Comparison, stack: str, found: Finding, explained: Explained) -> Explanation | None:
-    cell = comparison.cells.of(stack, f"{found.scenario}/{found.variant}/{found.device}")
+    cell = comparison.cells.of(stack, found.workload)
     told = None if cell is None or not cell.recorded else explained(cell.result)
     return told if told is not None and (told.moments or told.timeline) else None  # stored too: that it cannot be told
 
@@ -86,7 +86,7 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
     return Holders(
         stack=name,
         baseline=baseline,
-        workload=f"{found.scenario}/{found.variant}/{found.device}",
+        workload=found.workload,
         timeline=drawn if all(map(_is_drawable, drawn.values())) else {},
         when=attribution.when(key) if total else "",
         total=total,

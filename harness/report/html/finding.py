@@ -44,7 +44,7 @@ def finding_context(
     told = words.story(found, having, measured, comparison.names)
     holders = attributed.holders(comparison, groups, explained)
     said, rest = words.configuration(seen.parameters, seen.device)
-    workloads = list(dict.fromkeys(f"{g.headline.scenario}/{g.headline.variant}/{g.headline.device}" for g in groups))
+    workloads = list(dict.fromkeys(g.headline.workload for g in groups))
     return {
         "title": f"{one.entry.row.stack}: {found.message}",
         "kind": found.kind,
@@ -117,7 +117,7 @@ def _live(comparison: Comparison, found: Finding) -> dict[str, Any] | None:
     """Device memory of both stacks at every mark that was measured: each phase's peak, and what is held at its end."""
     if BY_NAME[found.metric].fails != "memory":
         return None
-    workload = f"{found.scenario}/{found.variant}/{found.device}"
+    workload = found.workload
     lines = []
     for stack in dict.fromkeys((comparison.baseline, found.stack)):
         cell = comparison.cells.of(stack, workload)
@@ -152,6 +152,6 @@ def _detail(comparison: Comparison, found: Finding) -> str:
     """The end of the log of what failed."""
     if found.kind != "failed":
         return ""
-    cell = comparison.cells.of(found.stack, f"{found.scenario}/{found.variant}/{found.device}")
+    cell = comparison.cells.of(found.stack, found.workload)
     detail = getattr(cell.result.outcome, "detail", "") if cell is not None else ""
     return str(detail)[-4000:]

@@ -45,7 +45,7 @@ def commands(
 
 
 def _explain(found: Finding, baseline: str) -> list[str]:
-    workload = f"{found.scenario}/{found.variant}/{found.device}"
+    workload = found.workload
     return ["explain", f"{found.stack}/{workload}", "--against", f"{baseline}/{workload}", "--svg", "step.svg"]
 
 

@@ -135,7 +135,7 @@ def _releases(
             found = group.headline
             if is_worse(found):
                 word = BY_NAME[found.metric].fails or "memory"
-                worse[found.stack][word].add(f"{found.scenario}/{found.variant}/{found.device}")
+                worse[found.stack][word].add(found.workload)
             if found.kind == "changed" or BY_NAME[found.metric].fails == "numerics":
                 told[found.stack][found.message] = one.page
     changes: dict[str, dict[str, list[Change]]] = defaultdict(lambda: defaultdict(list))

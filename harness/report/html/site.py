@@ -105,13 +105,13 @@ class _Builder:
         self.owned: dict[str, list[Linked]] = defaultdict(list)
         self.page_of: dict[int, str] = {}
         for one in self.linked:
-            for workload in dict.fromkeys(_workload(group) for group in one.entry.groups):
+            for workload in dict.fromkeys(group.headline.workload for group in one.entry.groups):
                 self.by_workload[workload].append(one)
-            self.owned[_workload(one.entry.groups[0])].append(one)
+            self.owned[one.entry.groups[0].headline.workload].append(one)
             self.page_of.update((id(group), one.page) for group in one.entry.groups)
         self.by_cell: dict[tuple[str, str], list[Group]] = defaultdict(list)
         for group in comparison.groups:
-            self.by_cell[group.headline.stack, _workload(group)].append(group)
+            self.by_cell[group.headline.stack, group.headline.workload].append(group)
         self.times: dict[str, dict[str, StepTime]] = defaultdict(dict)
         for time in comparison.step_times:
             self.times[time.workload][time.stack] = time
@@ -178,7 +178,7 @@ class _Builder:
 
     def _order(self) -> list[str]:
         """Workloads with findings first, the worst first."""
-        telling = dict.fromkeys(_workload(group) for group in self.comparison.groups if group.headline.relevant)
+        telling = dict.fromkeys(group.headline.workload for group in self.comparison.groups if group.headline.relevant)
         return [*telling, *(workload for workload in self.comparison.cells.workloads if workload not in telling)]
 
 
@@ -188,8 +188,3 @@ _MOST_CHANGES = 40
 
 def _telling(seen: Facts) -> tuple[Change, ...]:
     return tuple(sorted(seen.changes, key=lambda change: -change.size)[:_MOST_CHANGES])
-
-
-def _workload(group: Group) -> str:
-    found = group.headline
-    return f"{found.scenario}/{found.variant}/{found.device}"

@@ -101,7 +101,7 @@ def _pins(comparison: Comparison, seen: Facts, linked: Sequence[Linked]) -> list
     for one in linked:
         for group in one.entry.groups:
             found = group.headline
-            if f"{found.scenario}/{found.variant}/{found.device}" != seen.workload or not is_worse(found):
+            if found.workload != seen.workload or not is_worse(found):
                 continue
             any_worse.add(found.stack)
             if BY_NAME[found.metric].fails != "time":
