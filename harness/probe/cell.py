@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from harness.probe import explanations
 from harness.probe import scenario as scenarios
-from harness.probe import sites
 from harness.probe.faults import detail_of, signature_of
 from harness.probe.framework import Framework
 from harness.probe.rank import read_record, run
@@ -75,7 +75,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         record.outcome, record.stage = "failed", "harness"
         record.signature, record.log_tail = signature_of(error), detail_of(error)
     if request.explain:
-        sites.collect(folder, processes)
+        explanations.collect(folder, processes)
     counted = rounds[request.warmup_rounds :]
     record.ranks, record.detail = _collect(folder, processes)
     record.round_s = [sum(one.seconds.values()) for one in counted]

@@ -147,7 +147,7 @@ def build(role: str, work: Workload, config: Any, dtype: torch.dtype) -> torch.n
 class ValueModel(torch.nn.Module):
     """A language model's body with one number per token in the place of the next token, as OpenRLHF's critic and reward
     models are. Not transformers' own ``...ForTokenClassification``: the second one that is built under zero.Init in a
-    process comes out without a single parameter (transformers 4.57 with DeepSpeed 0.16 and 0.19)."""
+    process comes out without a single parameter (seen with transformers 4.57.6 and DeepSpeed 0.16.8)."""
 
     def __init__(self, body: torch.nn.Module, hidden_size: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -164,7 +164,5 @@ def _with_values(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Mo
     import transformers
 
     body: Any = transformers.AutoModel.from_config(config, **workload.of_type(dtype))
-    if work.gradient_checkpointing != "none":
-        reentrant = work.gradient_checkpointing == "reentrant"
-        body.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    workload.checkpointed(work, body)
     return ValueModel(body, config.hidden_size, dtype).train()

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probe import noise, sites
+from harness.probe import explanations, noise, sites
 from harness.probe.channel import Channel
 from harness.probe.faults import signature_of
 from harness.probe.framework import Framework, Meter, Training
@@ -80,7 +80,7 @@ def _explain(
             watch.measured(record.phases)
             explanation = watch.explanation(rank)
     _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": None})
-    _write(folder / sites.file_name(rank), asdict(explanation))
+    _write(folder / explanations.file_name(rank), asdict(explanation))
     channel.send({"at": "measured", "imported": []})
     channel.receive()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from harness.probe import categories, sites
+from harness.probe import categories, replay, sites
 from harness.probe.ledger import DEVICE, Entry, Event, StorageLedger
 from harness.probe.wire import Explanation, Held, PhaseReading
 
@@ -83,7 +83,7 @@ class CudaRecorder(sites.Recorder):
     ) -> None:
         super().__init__(ledger, framework, package)
         self._snapshot, self._device = snapshot, device
-        self._at_address: dict[int, list[sites.Birth]] = defaultdict(list)
+        self._at_address: dict[int, list[replay.Birth]] = defaultdict(list)
         self._marks: list[tuple[str, int, int]] = []
         self._every: list[int] = [0]  #: position in the history at which each phase began
         self._readings: dict[str, int] = {}
@@ -131,17 +131,17 @@ class CudaRecorder(sites.Recorder):
         at_address: dict[int, list[int]] = defaultdict(list)
         for serial, address in addresses.items():
             at_address[address].append(serial)
-        births: dict[int, sites.Birth] = {}
+        births: dict[int, replay.Birth] = {}
         for address, serials in at_address.items():
             known = self._at_address.get(address, [])
             for number, serial in enumerate(serials):
                 site, via, own = where(frames[serial], self._package)
-                birth = births[serial] = sites.Birth(site, via, "", began[serial], False, own)
+                birth = births[serial] = replay.Birth(site, via, "", began[serial], False, own)
                 if len(known) == len(serials):  # else memory that is no storage was there as well, and nobody can say
                     birth.category, birth.module = known[number].category, known[number].module
                     birth.names = known[number].names
         full = len(events) >= MOST_EVENTS
-        explained = sites.explain(numbered, births, self._marks, self._labels, rank)
+        explained = replay.explain(numbered, births, self._marks, self._labels, rank)
         device = {key: moment for key, moment in explained.moments.items() if ".device_" in key}
         note = "the allocator's history was too short for all of the run" if full else ""
         return Explanation(device, explained.timeline, note)

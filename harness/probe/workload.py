@@ -76,9 +76,7 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
 
     model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **of_type(dtype))
     model.train()
-    if work.gradient_checkpointing != "none":
-        reentrant = work.gradient_checkpointing == "reentrant"
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    checkpointed(work, model)
     if work.lora_rank:
         from harness.probe import lora
 
@@ -88,6 +86,13 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
             if work.frozen in name:
                 parameter.requires_grad_(False)
     return model
+
+
+def checkpointed(work: Workload, model: Any) -> None:
+    """Gradient checkpointing by transformers' own switch, where the work asks for it."""
+    if work.gradient_checkpointing != "none":
+        reentrant = work.gradient_checkpointing == "reentrant"
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
 
 
 def of_type(dtype: torch.dtype) -> dict[str, Any]:

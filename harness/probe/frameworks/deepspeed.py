@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -309,7 +309,7 @@ class DeepSpeedTraining:
         from harness.probe import objectives
 
         self._alone = alone  #: without the other ranks, values mean nothing
-        self._device = {"sim": "meta"}.get(device, device)
+        self._device = accelerator(device)
         self.micro_batches = work.gradient_accumulation_steps
         self._objective = objectives.of(work)
         self.backwards = len(self._objective.losses)
@@ -384,12 +384,7 @@ class DeepSpeedTraining:
     def loss(self) -> float | None:
         if self._alone:
             return None
-        import torch
-        import torch.distributed as dist
-
-        mean = torch.stack([loss.float() for loss in self._losses]).sum() / self.micro_batches
-        dist.all_reduce(mean)
-        return float(mean) / dist.get_world_size()
+        return mean_loss(self._losses, self.micro_batches)
 
     def gradient_norm(self) -> float | None:
         if self._alone:
@@ -402,6 +397,16 @@ class DeepSpeedTraining:
 
     def configuration(self) -> dict[str, Any]:
         return configuration(self._engine, self._model_config)
+
+
+def mean_loss(losses: Sequence[Any], micro_batches: int) -> float:
+    """Over the micro-batches and ranks of a step, which may have several losses each. A collective operation."""
+    import torch
+    import torch.distributed as dist
+
+    mean = torch.stack([loss.float() for loss in losses]).sum() / micro_batches
+    dist.all_reduce(mean)
+    return float(mean) / dist.get_world_size()
 
 
 def whole_parameters(model: Any) -> dict[str, Any]:
@@ -471,7 +476,7 @@ def ideal(
         micro_batches=work.gradient_accumulation_steps,
         backwards=len(objectives.of(work).losses),
     )
-    taken = plain.activations(work, shape, meter, {"sim": "meta"}.get(device, device)) if device != "cuda" else None
+    taken = plain.activations(work, shape, meter, accelerator(device)) if device != "cuda" else None
     return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")
 
 

@@ -93,7 +93,7 @@ class JobTraining:
     def __init__(self, job: Any, engines: dict[str, Any], device: str, alone: bool) -> None:
         self._job, self._engines = job, engines
         self._alone = alone  #: without the other ranks, values mean nothing
-        self._device = {"sim": "meta"}.get(device, device)
+        self._device = one_engine.accelerator(device)
         self.micro_batches = job.work.gradient_accumulation_steps * len(job.trained)
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
@@ -144,12 +144,7 @@ class JobTraining:
         """The roles' losses added up."""
         if self._alone:
             return None
-        import torch
-        import torch.distributed as dist
-
-        mean = torch.stack([loss.float() for loss in self._losses]).sum() / self._job.work.gradient_accumulation_steps
-        dist.all_reduce(mean)
-        return float(mean) / dist.get_world_size()
+        return one_engine.mean_loss(self._losses, self._job.work.gradient_accumulation_steps)
 
     def gradient_norm(self) -> float | None:
         """Of the gradients of all roles together; each is clipped by its own."""

@@ -53,15 +53,17 @@ def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: 
 def _training_arguments(world_size: int, work: Any) -> Any:
     """What of transformers.TrainingArguments the integration reads, at the values of the workload. Not the class itself:
     to be constructed it starts devices and process groups of its own."""
+    from harness.probe.workload import ADAM_BETAS, ADAM_EPSILON
+
     return types.SimpleNamespace(
         world_size=world_size,
         per_device_train_batch_size=work.micro_batch_size,
         gradient_accumulation_steps=work.gradient_accumulation_steps,
         max_grad_norm=work.gradient_clipping if work.gradient_clipping is not None else 0.0,
         learning_rate=work.learning_rate,
-        adam_beta1=0.9,
-        adam_beta2=0.95,
-        adam_epsilon=1e-8,
+        adam_beta1=ADAM_BETAS[0],
+        adam_beta2=ADAM_BETAS[1],
+        adam_epsilon=ADAM_EPSILON,
         weight_decay=work.weight_decay,
         fp16=work.dtype == "fp16",
         fp16_full_eval=False,

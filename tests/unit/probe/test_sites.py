@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from harness.probe import categories, sites
+from harness.probe import categories, explanations, sites
 from harness.probe.ledger import DEVICE, HOST, StorageLedger
 from harness.probe.wire import Explanation, Held, Moment, Stretch
 
@@ -203,7 +203,7 @@ def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
             [Stretch("forward", [[0, forward]]), Stretch("backward", [[0, backward]])],
         )
 
-    worst = sites.worst([told(0, 10, 5), told(1, 7, 9)])
+    worst = explanations.worst([told(0, 10, 5), told(1, 7, 9)])
     assert {key: moment.rank for key, moment in worst.moments.items()} == {
         "forward.device_peak_bytes": 0,
         "backward.device_peak_bytes": 1,
