@@ -113,7 +113,7 @@ def _expand(
     scenario_glob, variant_glob, device_glob = pattern
     names = fnmatch.filter(scenarios, scenario_glob)
     if not names:
-        raise _nothing_matches("scenario", scenario_glob, scenarios)
+        raise nothing_matches("scenario", scenario_glob, scenarios)
     found = []
     complaints = []
     for name in names:
@@ -128,7 +128,7 @@ def _expand(
         raise UsageError(complaints[0], hint="`python -m harness scenarios` lists scenarios with their variants")
     if not found:
         declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
-        raise _nothing_matches("variant", variant_glob, declared, where=", ".join(names))
+        raise nothing_matches("variant", variant_glob, declared, where=", ".join(names))
     return found
 
 
@@ -152,7 +152,7 @@ def _devices(scenario: Scenario, glob: str, hardware: Hardware) -> list[str]:
     if _GLOB_CHARACTERS & set(glob):
         return fnmatch.filter(scenario.devices, glob)
     if glob not in DEVICES:
-        raise _nothing_matches("device", glob, (*DEVICES, AUTO))
+        raise nothing_matches("device", glob, (*DEVICES, AUTO))
     return [glob]
 
 
@@ -178,7 +178,8 @@ def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str,
         )
 
 
-def _nothing_matches(field: str, glob: str, existing: Iterable[str], where: str = "") -> UsageError:
+def nothing_matches(field: str, glob: str, existing: Iterable[str], where: str = "") -> UsageError:
+    """The error for a name or glob that nothing has, with those that come near."""
     names = list(existing)
     near = difflib.get_close_matches(glob, names, n=3, cutoff=0.5)
     shown = near or names[:8]

@@ -6,16 +6,15 @@ from typing import Any
 
 import click
 
-from harness import fit, gpus, pipeline, places
+from harness import fit, gpus, pipeline
 from harness.cli import options
 from harness.cli.output import write_file, write_files
 from harness.cli.progress import Progress
-from harness.cli.running import running
-from harness.config import Settings
+from harness.cli.running import one_axis, running
+from harness.cli.workload import declared_scenario
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import Scenario
 from harness.report import fit_curve, fit_report
-from harness.versions import stacks
 
 _GIB = 1 << 30
 
@@ -37,15 +36,7 @@ _GIB = 1 << 30
     "--seq", metavar="LOW..HIGH", help="Find the longest sequence that fits: doublings, or values: 2048,3072."
 )
 @click.option("--micro-batch", metavar="LOW..HIGH", help="Find the largest micro-batch that fits: as --seq.")
-@click.option(
-    "--overhead",
-    "overhead_gib",
-    type=click.FloatRange(min=0),
-    default=fit.OVERHEAD_BYTES / _GIB,
-    show_default=True,
-    metavar="GIB",
-    help="Set aside on each card for the CUDA context and NCCL's buffers.",
-)
+@options.overhead_option
 @click.option("--gpus-per-node", type=click.IntRange(min=1), default=gpus.step_time.GPUS_PER_NODE, show_default=True)
 @click.option(
     "--network",
@@ -74,18 +65,16 @@ def command(scenario: str, **given: Any) -> int:
       fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg
     """
     settings = options.load_settings(results=given["results"])
-    declared = pipeline.load_scenarios(settings)
-    if scenario not in declared:
-        raise UsageError(f"no such scenario: {scenario}", where="fit", hint=f"there are: {', '.join(declared)}")
-    question = _question(scenario, declared[scenario], given)
-    fit.check(question, declared[scenario])
+    declared = declared_scenario(settings, scenario)
+    question = _question(scenario, declared, given)
+    fit.check(question, declared)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
     with (
         Progress() as progress,
         running(settings, planned.stacks, planned.baseline, installer, progress, fresh=given["fresh"]) as run,
     ):
-        found = fit.answer(question, declared[scenario], planned.stacks, run)
+        found = fit.answer(question, declared, planned.stacks, run)
     if given["svg_file"] is not None:
         write_file(given["svg_file"], fit_curve.as_svg(found).encode())
     write_files(
@@ -97,16 +86,6 @@ def command(scenario: str, **given: Any) -> int:
     if all(line.peak_bytes is None for line in found.lines):
         raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")
     return EXIT_OK
-
-
-def one_axis(settings: Settings, given: dict[str, Any], published: stacks.Published) -> pipeline.Choice:
-    """Nothing is compared, so the releases asked for are all there are: the first of them stands as the baseline."""
-    versions = options.versions_of(given)
-    primary = places.varied_package(settings)
-    first = given["baseline"]
-    if first is None and primary in versions:
-        first = stacks.resolve(primary, versions[primary], published)[0]
-    return pipeline.Choice(versions=versions, stack=given["stack"], baseline=first)
 
 
 def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> fit.Question:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from harness import config
+from harness import config, fit
 from harness.config import Settings
 from harness.errors import UsageError
 from harness.matrix import Selection
@@ -88,6 +88,19 @@ def axis_options(function: Function) -> Function:
 def fixed_of(given: dict[str, Any]) -> dict[str, str]:
     """The versions that hold in all stacks."""
     return {package: given[package] for package in AXES if given.get(package)}
+
+
+def overhead_option(function: Function) -> Function:
+    """``--overhead GIB``."""
+    return click.option(
+        "--overhead",
+        "overhead_gib",
+        type=click.FloatRange(min=0),
+        default=fit.OVERHEAD_BYTES / (1 << 30),
+        show_default=True,
+        metavar="GIB",
+        help="Set aside on each card for the CUDA context and NCCL's buffers.",
+    )(function)
 
 
 def results_option(function: Function) -> Function:

@@ -12,6 +12,7 @@ from harness import gpus, pipeline, places, recommending
 from harness.cli import options
 from harness.cli.output import note_problems, write_files
 from harness.cli.stored import most_common, series, stack_id
+from harness.cli.workload import declared_scenario
 from harness.config import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from harness.model import AXES, Stack
@@ -55,14 +56,12 @@ def command(scenario: str, **given: Any) -> int:
       recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21 --fail-on memory,crash
     """
     settings = options.load_settings(results=given["results"], fail_on=given["fail_on"])
-    declared = pipeline.load_scenarios(settings)
-    if scenario not in declared:
-        raise UsageError(f"no such scenario: {scenario}", where="recommend", hint=f"there are: {', '.join(declared)}")
-    question = _question(scenario, declared[scenario], settings, given)
+    declared = declared_scenario(settings, scenario)
+    question = _question(scenario, declared, settings, given)
     asked = _asked(settings, given)
     package = places.varied_package(settings)
     versions = [stack.versions[package] for stack in asked]
-    again = _Again(question, declared[scenario], package, given["baseline"] or settings.baseline)
+    again = _Again(question, declared, package, given["baseline"] or settings.baseline)
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
     if not known:
@@ -84,7 +83,7 @@ def command(scenario: str, **given: Any) -> int:
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks, scenario)
     note_problems(problems)
     missing = [stack.versions[package] for stack in asked if stack.id not in known]
-    advice = recommending.advise(question, declared[scenario], comparison, package, stacks, missing)
+    advice = recommending.advise(question, declared, comparison, package, stacks, missing)
     commands = again.commands(advice)
     write_files(
         advice,

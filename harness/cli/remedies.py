@@ -7,12 +7,12 @@ from typing import Any
 import click
 from packaging.version import Version
 
-from harness import fit, gpus, pipeline, places, remedies
+from harness import gpus, pipeline, places, remedies
 from harness.cli import options
-from harness.cli.fit import one_axis
 from harness.cli.output import write_files
 from harness.cli.progress import Progress
-from harness.cli.running import running
+from harness.cli.running import one_axis, running
+from harness.cli.workload import declared_scenario
 from harness.envs import hardware
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
@@ -30,15 +30,7 @@ _GIB = 1 << 30
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="World size, e.g. 64. Default: the scenario's.")
 @click.option("--variant", default="base", metavar="VARIANT", help="The unmodified case, e.g. 'sequence_length=4096'.")
 @options.stack_options
-@click.option(
-    "--overhead",
-    "overhead_gib",
-    type=click.FloatRange(min=0),
-    default=fit.OVERHEAD_BYTES / _GIB,
-    show_default=True,
-    metavar="GIB",
-    help="Set aside on the card for the CUDA context and NCCL's buffers.",
-)
+@options.overhead_option
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each case, where it is timed.")
 @click.option("--fresh", is_flag=True, help="Run everything again, whatever is stored.")
 @options.results_option
@@ -58,24 +50,22 @@ def command(scenario: str, **given: Any) -> int:
       remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
     settings = options.load_settings(results=given["results"], rounds=given["rounds"])
-    declared = pipeline.load_scenarios(settings)
-    if scenario not in declared:
-        raise UsageError(f"no such scenario: {scenario}", where="remedies", hint=f"there are: {', '.join(declared)}")
-    question = _question(scenario, declared[scenario], given)
-    remedies.check(question, declared[scenario])
+    declared = declared_scenario(settings, scenario)
+    question = _question(scenario, declared, given)
+    remedies.check(question, declared)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
     stacks = planned.stacks
     if not options.versions_of(given) and given["stack"] is None:
         package = places.varied_package(settings)
         stacks = (max(stacks, key=lambda stack: Version(stack.versions[package])),)
-    pinned = [stack for one in stacks for stack in remedies.pinned_stacks(one, declared[scenario]).values()]
+    pinned = [stack for one in stacks for stack in remedies.pinned_stacks(one, declared).values()]
     every = list({stack.id: stack for stack in (*stacks, *pinned)}.values())
     with (
         Progress() as progress,
         running(settings, every, stacks[0], installer, progress, fresh=given["fresh"]) as run,
     ):
-        answers = [remedies.answer(question, declared[scenario], stack, run) for stack in stacks]
+        answers = [remedies.answer(question, declared, stack, run) for stack in stacks]
     write_files(
         answers,
         text=remedies_report.text,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness import pipeline, places
+from harness.cli import options
 from harness.config import Settings
 from harness.envs.installer import Installer
 from harness.matrix import Matrix
 from harness.measuring import Watch, measure, only_run
 from harness.model import Cell, Result, Stack
 from harness.store import Store, newest
+from harness.versions import stacks as stack_plans
 
 Run = Callable[[Sequence[Cell]], Iterable[Result]]
 
@@ -53,3 +56,13 @@ def running(
             return newest(results).values()
 
         yield run
+
+
+def one_axis(settings: Settings, given: dict[str, Any], published: stack_plans.Published) -> pipeline.Choice:
+    """Nothing is compared, so the releases asked for are all there are: the first of them stands as the baseline."""
+    versions = options.versions_of(given)
+    primary = places.varied_package(settings)
+    first = given["baseline"]
+    if first is None and primary in versions:
+        first = stack_plans.resolve(primary, versions[primary], published)[0]
+    return pipeline.Choice(versions=versions, stack=given["stack"], baseline=first)

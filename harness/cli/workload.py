@@ -1,4 +1,4 @@
-"""Options that name exactly one workload, and the cell that they mean."""
+"""One scenario by its name, and the cell that options which name exactly one workload mean."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from harness.envs import hardware
 from harness.errors import UsageError
 from harness.matrix import Selection
 from harness.model import Cell, Stack
+from harness.probe.scenario import Scenario
 
 #: Where it runs if nobody says: the real thing at a small size, else what simulates it.
 _DEVICES = ("cpu", "sim", "cuda")
+
+
+def declared_scenario(settings: Settings, name: str) -> Scenario:
+    """Raises UsageError where there is no scenario of that name."""
+    scenarios = pipeline.load_scenarios(settings)
+    if name not in scenarios:
+        raise matrix.nothing_matches("scenario", name, scenarios)
+    return scenarios[name]
 
 
 def one_cell(settings: Settings, stack: Stack, given: dict[str, Any]) -> Cell:

@@ -24,7 +24,7 @@ from harness import containers
 from harness.containers import Containers
 from harness.errors import EnvironmentUnavailable
 from harness.launch import staging
-from harness.launch.process import Gone, Hung, Lines, how_it_ended
+from harness.launch.process import Gone, Lines, how_it_ended
 from harness.launch.worker import ServerWorker
 from harness.model import Environment
 from harness.probe.surroundings import ENVIRONMENT
@@ -176,15 +176,7 @@ class ContainerTalk:
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
         """Raises Gone, Hung."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            message = self._lines.message()
-            if message is not None:
-                return message
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise Hung
-            self._fill(left)
+        return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
         with containers_gone_are_fine():

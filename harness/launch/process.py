@@ -9,7 +9,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -66,6 +66,16 @@ class Lines:
                     return message
         return None
 
+    def wait(self, fill: Callable[[float], None], timeout_s: float) -> dict[str, Any]:
+        """The next message. ``fill`` feeds what comes within the seconds it is given. Raises Hung, and as ``fill``."""
+        deadline = time.monotonic() + timeout_s
+        while (message := self.message()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Hung
+            fill(left)
+        return message
+
 
 class Conversation:
     """A child in a session (and so a process group) of its own."""
@@ -101,16 +111,7 @@ class Conversation:
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
         """The next message. Raises Gone, Hung."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            message = self._lines.message()
-            if message is not None:
-                return message
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise Hung
-            if self._selector.select(left):
-                self._fill()
+        return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
         """Kill the whole process group without waiting. For another thread: whoever listens here hears Gone."""
@@ -147,7 +148,9 @@ class Conversation:
                 return False
             time.sleep(0.01)
 
-    def _fill(self) -> None:
+    def _fill(self, timeout_s: float) -> None:
+        if not self._selector.select(timeout_s):
+            return
         more = self._stdout.read(65536)
         if more is None:
             return
