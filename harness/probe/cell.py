@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from harness.probe import explanations
+from harness.probe import explanations, meeting
 from harness.probe import scenario as scenarios
 from harness.probe.faults import detail_of, signature_of
 from harness.probe.framework import Framework
@@ -47,16 +47,18 @@ class Gate:
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
     """Run a cell to its end and leave ``record.json`` in ``folder``, whatever happens. Returns what it holds."""
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
-    processes = framework.world_size(request.parameters, request.device)
+    processes = request.local_ranks or framework.world_size(request.parameters, request.device)
+    here = range(request.first_rank, request.first_rank + processes)
     record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
     rounds: list[Round] = []
     try:
         shape = _shape(request)
         with Ranks(
             lambda rank, channel: run(request, rank, folder, channel, shape),
-            processes,
+            here,
+            int(request.parameters["world_size"]) if request.rendezvous else processes,
             folder,
-            {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous"},
+            meeting.variables(request.rendezvous, folder),
             request.timeout_s,
             gate.beat,
         ) as ranks:
@@ -75,9 +77,9 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         record.outcome, record.stage = "failed", "harness"
         record.signature, record.log_tail = signature_of(error), detail_of(error)
     if request.explain:
-        explanations.collect(folder, processes)
+        explanations.collect(folder, here)
     counted = rounds[request.warmup_rounds :]
-    record.ranks, record.detail = _collect(folder, processes)
+    record.ranks, record.detail = _collect(folder, here)
     record.round_s = [sum(one.seconds.values()) for one in counted]
     record.clocks = [one.clocks for one in counted if one.clocks is not None]
     record.discarded_rounds = sum(one.discarded for one in counted)
@@ -115,10 +117,10 @@ def extra_info(record: RunRecord) -> dict[str, int]:
     }
 
 
-def _collect(folder: Path, processes: int) -> tuple[list[RankRecord], Detail | None]:
+def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None]:
     records: list[RankRecord] = []
     detail: Detail | None = None
-    for number in range(processes):
+    for number in here:
         path = folder / f"rank-{number}.json"
         if path.exists():
             record, its_detail = read_record(path)

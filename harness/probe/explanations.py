@@ -16,9 +16,9 @@ def file_name(rank: int) -> str:
     return f"explanation-{rank}.json"
 
 
-def collect(folder: Path, ranks: int) -> None:
+def collect(folder: Path, ranks: Iterable[int]) -> None:
     """Leaves ``explanation.json``, of the ranks that left theirs."""
-    told = [json.loads(file.read_text()) for rank in range(ranks) if (file := folder / file_name(rank)).exists()]
+    told = [json.loads(file.read_text()) for rank in ranks if (file := folder / file_name(rank)).exists()]
     if told:
         unfinished = folder / "explanation.unfinished"
         unfinished.write_text(json.dumps(dataclasses.asdict(worst(map(_read, told)))))

@@ -49,7 +49,9 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         contents = {"record": asdict(record), "detail": asdict(detail) if rank == 0 else None}
         _write(folder / f"rank-{rank}.json", contents)
         # Frameworks import lazily; what this rank had to import, the server imports once for all the cells to come.
-        channel.send({"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == 0 else []})
+        channel.send(
+            {"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == request.first_rank else []}
+        )
         _timed_rounds(measured.training, channel, _stopwatch(framework, request))
 
 

@@ -56,11 +56,13 @@ class _Rank:
 
 
 class Ranks:
-    """``world_size`` processes forked from this one. Use as a context: leaving it kills what is left of them."""
+    """Processes forked from this one: the ranks that are ``here``, of ``world_size``. Use as a context: leaving it kills
+    what is left of them."""
 
     def __init__(
         self,
         body: Body,
+        here: range,
         world_size: int,
         folder: Path,
         variables: Mapping[str, str],
@@ -73,7 +75,7 @@ class Ranks:
         self._timeout_s = timeout_s
         self._beat = beat
         self._kernel_kills = reaping.kernel_out_of_memory_kills()
-        self._ranks: list[_Rank] = [self._fork(number, world_size) for number in range(world_size)]
+        self._ranks: list[_Rank] = [self._fork(number, here, world_size) for number in here]
 
     def __enter__(self) -> Ranks:
         return self
@@ -112,7 +114,7 @@ class Ranks:
                 os.waitpid(rank.pid, 0)
                 rank.channel.close()
 
-    def _fork(self, number: int, world_size: int) -> _Rank:
+    def _fork(self, number: int, here: range, world_size: int) -> _Rank:
         ours, theirs = pair()
         log = self._folder / f"rank-{number}.log"
         sys.stdout.flush()
@@ -131,8 +133,9 @@ class Ranks:
             handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(handle, 1)
             os.dup2(handle, 2)
-            os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size), LOCAL_RANK=str(number),
-                              LOCAL_SIZE=str(world_size), LOCAL_WORLD_SIZE=str(world_size))  # fmt: skip
+            os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size),
+                              LOCAL_RANK=str(number - here.start), LOCAL_SIZE=str(len(here)),
+                              LOCAL_WORLD_SIZE=str(len(here)))  # fmt: skip
             code = _run(self._body, number, theirs)
         finally:
             os._exit(code)  # no clean-up of what belongs to the parent, and no waiting for a framework's threads
@@ -175,7 +178,7 @@ class Ranks:
         assert message is not None
         if message["at"] == "stage":
             rank.stage = message["stage"]
-            if rank.number == 0:
+            if rank is self._ranks[0]:
                 self._beat(rank.stage)
         elif message["at"] == "failed":
             raise self._first_fault(rank, message)

@@ -26,6 +26,9 @@ class CellRequest:
     rounds: int  #: timed rounds that count; 0 where nothing is timed
     timeout_s: float  #: how long the ranks may take between two signs of life
     explain: bool = False  #: also say who holds the memory, in ``explanation.json`` (see `harness.probe.sites`)
+    rendezvous: str = ""  #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty: all of them are here
+    first_rank: int = 0  #: of those that are here
+    local_ranks: int = 0  #: how many of them are here, where they span machines
 
 
 @dataclasses.dataclass(slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from harness.probe import meeting
 from harness.probe.flatten import flatten
 from harness.probe.framework import Meter
 from harness.probe.wire import Numerics
@@ -89,6 +90,8 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
     """Whether this process stands for rank 0 of a job whose other ranks are not there."""
     if device != "cuda":
         return device == "sim"
+    if meeting.spans_machines():
+        return False
     from harness.probe import cuda, nvml
 
     return cuda.stubbed(int(parameters["world_size"]), nvml.gpu_count())
@@ -339,6 +342,8 @@ class DeepSpeedTraining:
         """Through a checkpoint and back. A step in between moves everything away from what was saved."""
         import torch.distributed as dist
 
+        if meeting.spans_machines():
+            raise RuntimeError("a checkpoint needs a folder that all ranks share, and these ranks span machines")
         folder = os.path.join(os.path.dirname(os.environ["DSREGRESS_RENDEZVOUS"].removeprefix("file://")), "checkpoint")
         self._engine.save_checkpoint(folder, tag="saved")
         self._data = self._data_of(_ELSEWHERE)

@@ -17,7 +17,7 @@ Body = Callable[[int, Channel], None]
 
 
 def start(body: Body, folder: Path, world_size: int = 2, timeout_s: float = 20.0) -> Ranks:
-    return Ranks(body, world_size, folder, {}, timeout_s)
+    return Ranks(body, range(world_size), world_size, folder, {}, timeout_s)
 
 
 def dutiful(rank: int, channel: Channel) -> None:
