@@ -37,6 +37,10 @@ TERMS: dict[str, tuple[str, str]] = {
         "the gradient of the largest parameter, on its way into or past a bucket",
         "config-json: reduce_bucket_size",
     ),
+    "staging": (
+        "an offloaded gradient on its way, below stage 3: a buffer of the largest parameter on each side",
+        "arXiv:2101.06840 section 4; DeepSpeed's temp_grad_buffer_for_cpu_offload, temp_grad_buffer_for_gpu_offload",
+    ),
     "persistent": ("parameters too small to be partitioned", "config-json: stage3_param_persistence_threshold"),
     "window": (
         "whole parameters that are in use, fetched ahead, or kept to be used again soon",
@@ -184,6 +188,8 @@ def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
         device["parameters"] = sum(model.numels) * element
     if job.offload_optimizer:  # fp32 gradients beside those that arrive in the parameters' type
         host["master"], host["gradients"] = share * _FP32, share * (_FP32 + gradient)
+        if job.stage < 3:
+            device["staging"] = host["staging"] = max(model.trained) * element
     else:
         device["master"] = share * _FP32
         if job.stage == 3:

@@ -73,6 +73,12 @@ def excess(record: RankRecord, figure: str) -> int:
     return int(getattr(record.phases[phase], name)) - sum(record.ideal[figure].values())
 
 
+def test_offload_below_stage_3_with_accumulation_starts_with_no_more_than_zero_offload_needs(tmp_path: Path) -> None:
+    record = trained("gradient_accumulation_steps=4,zero_stage=2,offload_optimizer=true", tmp_path)
+    assert record.ideal["init.device_retained_bytes"]["staging"] == 2 * 2 * 512 * 64  # twice the embeddings, in bf16
+    assert excess(record, "init.device_retained_bytes") < 1024
+
+
 @pytest.mark.parametrize(
     "variant",
     [
@@ -81,6 +87,7 @@ def excess(record: RankRecord, figure: str) -> int:
         "objective=no_head,zero_stage=2",
         "lora_rank=8,zero_stage=2",
         "frozen=layers.0",
+        "zero_stage=2,round_robin_gradients=true",
         "zero_stage=1,decay_groups=true,learning_rate_decay=0.5",
     ],
 )

@@ -102,6 +102,16 @@ def test_an_offloaded_optimizer_is_on_the_host_with_its_gradients() -> None:
     assert "workspace" not in held["step.device_peak_bytes"]
 
 
+@pytest.mark.parametrize("stage", [1, 2])
+def test_below_stage_3_an_offloaded_gradient_has_a_buffer_of_the_largest_parameter_on_each_side(stage: int) -> None:
+    job = dataclasses.replace(JOB, stage=stage, offload_optimizer=True)
+    held = ideal(MODEL, job, PLAIN)
+    for phase in ("init", "backward", "step"):
+        assert held[f"{phase}.device_retained_bytes"]["staging"] == 2 * 1000
+        assert held[f"{phase}.host_retained_bytes"]["staging"] == 2 * 1000
+    assert ideal(MODEL, job, PLAIN, one_memory=True)["step.device_retained_bytes"]["staging"] == 2 * 2 * 1000
+
+
 def test_offloaded_parameters_are_on_the_host_as_well() -> None:
     held = ideal(MODEL, dataclasses.replace(JOB, offload_optimizer=True, offload_param=True), PLAIN)
     assert held["init.host_retained_bytes"]["parameters"] == 2 * 378
