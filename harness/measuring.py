@@ -176,8 +176,8 @@ class _Bench:
         return key_in(environment, cell, probe_sha256=self._executor.probe_sha256(), hardware=self._hardware)
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        """Timed workloads first, one after another; then the simulations, several stacks at a time, on the same workers
-        where these are open."""
+        """Timed workloads first, one after another, each on all its stacks; then what is exact whatever else runs, one
+        stack beside another, on the same workers where these are open."""
         runnable: dict[str, list[Cell]] = {}
         for workload, members in workloads.items():
             for cell in members:
@@ -190,21 +190,18 @@ class _Bench:
                         schedule.Finished(cell, Ended(outcome=failure, started_at=_now())),
                         self._run,
                     )
-        timed = {name: members for name, members in runnable.items() if is_timed(members[0])}
+        timed = {name: members for name, members in runnable.items() if self._settings.rounds and is_timed(members[0])}
         yield from self._run_timed(timed)
-        simulated = [cell for members in runnable.values() for cell in members if not is_timed(cell)]
-        self._close_workers(but={_worker_key(cell) for cell in simulated})
-        yield from self._run_simulated(simulated)
+        untimed = [cell for name, members in runnable.items() if name not in timed for cell in members]
+        self._close_workers(but={_worker_key(cell) for cell in untimed})
+        yield from self._run_untimed(untimed)
 
     def close(self) -> None:
         self._executor.close()
         self._close_workers()
 
     def _run_timed(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        plan = RunPlan(
-            warmup_rounds=self._settings.warmup_rounds if self._settings.rounds else 0,
-            rounds=self._settings.rounds,
-        )
+        plan = RunPlan(warmup_rounds=self._settings.warmup_rounds, rounds=self._settings.rounds)
         at_most = max(2, self._hardware.memory_bytes // _OPEN_CELL_BYTES)
         for members in workloads.values():
             for number, group in enumerate(_groups(members, at_most), start=1):
@@ -215,20 +212,19 @@ class _Bench:
                     yield from self._take(event, session)
 
     def _at_once(self, group: Sequence[Cell]) -> int:
-        """How many untimed parts go together: as many as have a core for each rank. With fewer, ranks wait for ranks that
-        do not run: two cells of two ranks took 7 s together on two cores, and 5.4 s one after the other."""
-        ranks = max(int(cell.parameters.get("world_size", 1)) for cell in group)
-        return max(1, self._hardware.cores // ranks)
+        """How many untimed parts go together: as many as have a core for each rank."""
+        return max(1, self._hardware.cores // max(map(_cores, group)))
 
-    def _run_simulated(self, cells: Sequence[Cell]) -> Iterator[Result]:
+    def _run_untimed(self, cells: Sequence[Cell]) -> Iterator[Result]:
+        """A worker is closed when its cells are done, so that a sweep over many releases does not hold them all in
+        memory."""
         by_worker: dict[tuple[str, str, str], list[Cell]] = {}
         for cell in cells:
             by_worker.setdefault(_worker_key(cell), []).append(cell)
         room = self._hardware.memory_bytes - len(self._workers) * _IDLE_SERVER_BYTES
-        jobs = [(self._worker(members[0]), members) for members in by_worker.values()]
         at_once = max(1, min(self._hardware.cores, room // _SIM_BYTES))
-        plan = RunPlan(warmup_rounds=0, rounds=0)
-        for event in schedule.one_beside_another(jobs, plan, at_once):
+        jobs = [(self._worker(members[0]), members) for members in by_worker.values()]
+        for event in schedule.one_beside_another(jobs, at_once, _cores):
             yield from self._take(event, self._run)
 
     def _take(self, event: schedule.Event, session: str) -> Iterator[Result]:
@@ -275,6 +271,12 @@ def _worker_key(cell: Cell) -> tuple[str, str, str]:
     """Cells with the same key run on one worker: importing a framework takes seconds, and is the same for ``cpu`` and
     ``sim``."""
     return cell.stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
+
+
+def _cores(cell: Cell) -> int:
+    """One for each rank. With fewer, ranks wait for ranks that do not run: two cells of two ranks took 7 s together on two
+    cores, and 5.4 s one after the other. A simulation is one process."""
+    return int(cell.parameters.get("world_size", 1)) if is_timed(cell) else 1
 
 
 @contextlib.contextmanager

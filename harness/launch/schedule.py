@@ -5,6 +5,7 @@ Workers are opened a few ahead, because importing a framework takes seconds and 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -98,8 +99,40 @@ def _untimed(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def one_beside_another(jobs: Sequence[tuple[Worker, Sequence[Cell]]], plan: RunPlan, at_once: int) -> Iterator[Event]:
-    """Each job runs its cells one after another on a worker of its own, ``at_once`` jobs at a time, and closes it.
+class Slots:
+    """So many things at once, some of which count for several. First come, first served: a large one is not kept waiting
+    by small ones that came later."""
+
+    def __init__(self, count: int) -> None:
+        self._count = self._free = count
+        self._queue: list[object] = []
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, wanted: int) -> Iterator[None]:
+        """Holds ``wanted`` slots, or all of them where there are fewer; waits for its turn."""
+        wanted, mine = min(wanted, self._count), object()
+        with self._changed:
+            self._queue.append(mine)
+            self._changed.wait_for(lambda: self._queue[0] is mine and self._free >= wanted)
+            self._queue.pop(0)
+            self._free -= wanted
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += wanted
+                self._changed.notify_all()
+
+
+def one_beside_another(
+    jobs: Sequence[tuple[Worker, Sequence[Cell]]],
+    at_once: int,
+    needs: Callable[[Cell], int] = lambda _: 1,
+) -> Iterator[Event]:
+    """Each job runs the untimed part of its cells one after another on a worker of its own, ``at_once`` jobs at a time,
+    and closes it. A cell that ``needs`` several of these places waits until they are free.
 
     The worker may be open already. One that is not is opened when its turn comes.
     """
@@ -107,6 +140,7 @@ def one_beside_another(jobs: Sequence[tuple[Worker, Sequence[Cell]]], plan: RunP
     left = iter(jobs)
     lock = threading.Lock()
     stopped = threading.Event()
+    slots = Slots(at_once)
 
     def work() -> None:
         try:
@@ -115,7 +149,7 @@ def one_beside_another(jobs: Sequence[tuple[Worker, Sequence[Cell]]], plan: RunP
                     job = next(left, None)
                 if job is None:
                     return
-                _run_job(*job, plan, events.put, stopped)
+                _run_job(*job, slots, needs, events.put, stopped)
         except BaseException as error:
             events.put(error)
         finally:
@@ -141,16 +175,21 @@ def one_beside_another(jobs: Sequence[tuple[Worker, Sequence[Cell]]], plan: RunP
 def _run_job(
     worker: Worker,
     cells: Sequence[Cell],
-    plan: RunPlan,
+    slots: Slots,
+    needs: Callable[[Cell], int],
     tell: Callable[[Event], None],
     stopped: threading.Event,
 ) -> None:
     try:
+        if cells:
+            worker.open()
+            worker.wait_until_open()  # beside the others' cells
         for cell in cells:
-            if stopped.is_set():
-                return
-            tell(Started(cell))
-            state = worker.start(cell, plan)
-            tell(Finished(cell, state if isinstance(state, Ended) else worker.stop()))
+            with slots.taken(needs(cell)):
+                if stopped.is_set():
+                    return
+                tell(Started(cell))
+                state = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0))
+                tell(Finished(cell, state if isinstance(state, Ended) else worker.stop()))
     finally:
         worker.close()

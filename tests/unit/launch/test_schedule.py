@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+
 from harness.launch import schedule
 from harness.launch.contract import Ended, RunPlan, Worker
 from harness.launch.fake import FakeExecutor, passes
@@ -68,11 +71,37 @@ def test_jobs_run_beside_one_another_each_on_its_own_worker() -> None:
     def job(version: str) -> tuple[Worker, list[Cell]]:
         return executor.worker(environment(version), "sim", "f"), [cell(version, "sim")] * 2
 
-    events = list(schedule.one_beside_another([job(v) for v in "ABCDE"], RunPlan(warmup_rounds=0, rounds=0), at_once=3))
+    events = list(schedule.one_beside_another([job(v) for v in "ABCDE"], at_once=3))
     assert sum(isinstance(event, schedule.Finished) for event in events) == 10
     for version in "ABCDE":
         own = [line for line in executor.log if line.endswith(f"{version}:sim")]
-        assert own == [f"start s/base {version}:sim"] * 2 + [f"close {version}:sim"]
+        assert own == [f"open {version}:sim", *[f"start s/base {version}:sim"] * 2, f"close {version}:sim"]
+
+
+def test_what_needs_several_places_waits_for_them_and_is_not_overtaken() -> None:
+    slots = schedule.Slots(2)
+    order: list[str] = []
+
+    def take(name: str, wanted: int) -> None:
+        with slots.taken(wanted):
+            order.append(name)
+
+    with ThreadPoolExecutor() as pool, slots.taken(1):
+        large = pool.submit(take, "large", 2)
+        while not slots._queue:
+            time.sleep(0.001)
+        small = pool.submit(take, "small", 1)
+        assert wait([small], timeout=0.05).not_done, "there is a free place, but whose turn it is waits for two"
+    wait([large, small])
+    assert order == ["large", "small"]
+
+
+def test_what_needs_more_places_than_there_are_takes_them_all() -> None:
+    slots = schedule.Slots(2)
+    with slots.taken(4):
+        pass
+    with slots.taken(2):
+        pass
 
 
 def test_a_fault_in_a_job_reaches_who_asked() -> None:
@@ -82,7 +111,7 @@ def test_a_fault_in_a_job_reaches_who_asked() -> None:
     executor = FakeExecutor(broken)
     jobs = [(executor.worker(environment("A"), "sim", "f"), [cell("A", "sim")])]
     try:
-        list(schedule.one_beside_another(jobs, RunPlan(warmup_rounds=0, rounds=0), at_once=2))
+        list(schedule.one_beside_another(jobs, at_once=2))
     except RuntimeError as error:
         assert str(error) == "a fault of ours"
     else:
