@@ -25,6 +25,7 @@ COVERAGE: Variants = (
     {"persistence_threshold": "auto"},
     {"max_live_parameters": 0, "max_reuse_distance": 0, "prefetch_bucket_size": 0},
     {"overlap_comm": True, "zero_stage": 2},
+    {"zero_stage": 2, "round_robin_gradients": True},
     {"overlap_comm": False},
     # dtypes
     *one_by_one(dtype=("fp32",)),
