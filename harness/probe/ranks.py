@@ -74,6 +74,7 @@ class Ranks:
         self._variables = dict(variables)
         self._timeout_s = timeout_s
         self._beat = beat
+        self._tries = _TRIES if len(here) == world_size else 1
         self._kernel_kills = reaping.kernel_out_of_memory_kills()
         self._ranks: list[_Rank] = [self._fork(number, here, world_size) for number in here]
 
@@ -91,8 +92,9 @@ class Ranks:
 
     def round(self) -> Round:
         """One timed round on all ranks. One in which a GPU was throttled is thrown away and run again, up to
-        ``_TRIES`` times in all; the last is kept, and says of itself what it is. Raises CellEnded."""
-        for discarded in range(_TRIES):  # noqa: B007 (how many went before the one that is kept)
+        ``_TRIES`` times in all; the last is kept, and says of itself what it is. Ranks that span machines keep every
+        round: whoever tried again would be alone. Raises CellEnded."""
+        for discarded in range(self._tries):  # noqa: B007 (how many went before the one that is kept)
             self._tell({"do": "round"})
             told = self._gather("round")
             slowest = max(told, key=lambda reply: sum(reply["seconds"].values()))
