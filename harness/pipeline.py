@@ -17,7 +17,7 @@ from harness import compare, explaining, matrix
 from harness.config import Settings, installer_environment
 from harness.envs import hardware
 from harness.envs.installer import Installer
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.measuring import Watch, measure, only_run
 from harness.model import (
     Environment,
@@ -100,12 +100,16 @@ def regress(
         comparison = compare_results(results, planned.stacks.baseline.id, settings, store)
         if choice.explain is False:
             return comparison
-        return explaining.attach(
-            comparison,
-            lambda: explaining_place(settings, place, environments),
-            all_cells=choice.explain is True,
-            told=watch.note,
-        )
+        try:
+            return explaining.attach(
+                comparison,
+                lambda: explaining_place(settings, place, environments),
+                all_cells=choice.explain is True,
+                told=watch.note,
+            )
+        except HarnessError as error:  # what was measured is worth a report without it
+            watch.note(f"who holds the memory is left out: {error}")
+            return comparison
 
 
 def explaining_place(settings: Settings, place: Place, environments: Sequence[Environment]) -> explaining.Place:

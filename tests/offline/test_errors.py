@@ -185,11 +185,26 @@ def test_a_read_only_results_folder_is_found_before_anything_is_measured(project
     )
 
 
+def bytes_taken_by_results(project: Project) -> int:
+    """On a file system with pages of 4 KiB. They are removed."""
+    taken = sum(-(-file.stat().st_size // 4096) * 4096 for file in project.results.rglob("*") if file.is_file())
+    shutil.rmtree(project.results)
+    return taken
+
+
+def test_a_disk_with_room_for_the_results_only_leaves_the_explanations_out_of_the_report(project: Project) -> None:
+    project.regress("--no-explain")
+    said = mounted(project, f"size={bytes_taken_by_results(project)}", "regress")
+    assert said.code == 1
+    assert said.out.startswith("Worse: 1 finding on 1 stack (1.1.0)\n")
+    (note,) = [line for line in said.err.splitlines() if "left out" in line]
+    assert note.startswith(f"who holds the memory is left out: {project.results}/details/explained-")
+    assert note.endswith(".json.gz: cannot be written: No space left on device; choose another folder with --results")
+
+
 def test_a_disk_that_fills_up_keeps_what_was_stored_whole(project: Project) -> None:
     project.regress("--no-explain")
-    needed = sum(-(-file.stat().st_size // 4096) * 4096 for file in project.results.rglob("*") if file.is_file())
-    shutil.rmtree(project.results)
-    said = mounted(project, f"size={needed - 4096}", "regress", "--no-explain")
+    said = mounted(project, f"size={bytes_taken_by_results(project) - 4096}", "regress", "--no-explain")
     assert (said.code, said.out) == (3, "")
     last = said.err.splitlines()[-1]
     assert last.startswith(f"dsregress: error: {project.results}/")
