@@ -31,7 +31,7 @@ from harness.places import Build, Place, open_place
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.probe.wire import Detail
-from harness.store import Explanations, Store, explained_in, map_workloads
+from harness.store import Bulk, Explanations, Store, explained_in, map_workloads
 from harness.versions import locking, stacks
 
 
@@ -191,14 +191,18 @@ def compare_stored(
         return next((detail for store in stores if (detail := store.detail(result)) is not None), None)
 
     work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
-    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario))
+    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, kept=_taken))
     comparison = compare.combine(parts, baseline, settings.thresholds, detail_of)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
     return explaining.attach_stored(comparison, explained_in(explained)) if explained else comparison
 
 
-def _judge_packed(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
-    return compare.pack(compare.judge(results, baseline, thresholds))
+def _taken(result: Result, bulk: Bulk) -> compare.Taken:
+    return compare.measured_by(result, compare.decode_brief(bulk.record)), bulk.installed
+
+
+def _judge_packed(taken: Iterable[compare.Taken], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
+    return compare.pack(compare.judge_taken(taken, baseline, thresholds))
 
 
 def new_installer(settings: Settings) -> Installer:

@@ -1,9 +1,10 @@
 """Results in, findings out. Pure; see ``docs/how-comparison-works.md``."""
 
+from harness.compare.brief import decode_brief
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
 from harness.compare.exits import FAIL_ON, exit_code
-from harness.compare.judged import Judged, judge, pack, unpack
-from harness.compare.measured import Measured
+from harness.compare.judged import Judged, judge, judge_taken, pack, unpack
+from harness.compare.measured import Measured, Taken, measured_by
 from harness.compare.verdicts import combine, compare
 from harness.thresholds import Thresholds
 
@@ -17,11 +18,15 @@ __all__ = [
     "NotCompared",
     "Span",
     "StepTime",
+    "Taken",
     "Thresholds",
     "combine",
     "compare",
+    "decode_brief",
     "exit_code",
     "judge",
+    "judge_taken",
+    "measured_by",
     "pack",
     "unpack",
 ]

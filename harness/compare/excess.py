@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.probe.wire import PHASES, RunRecord
+from harness.compare.brief import Brief
+from harness.probe.wire import PHASES
 
 METRIC = "device_excess_bytes"
 
@@ -31,10 +32,12 @@ class Excess(msgspec.Struct, frozen=True):
         return self.held - self.ideal
 
 
-def excesses(record: RunRecord) -> tuple[Excess, ...]:
+def excesses(record: Brief) -> tuple[Excess, ...]:
     """By phase, the worst rank's. Empty where the probe could not tell an ideal."""
     found: dict[str, Excess] = {}
     for rank in record.ranks:
+        if not rank.ideal:
+            continue
         for phase in JUDGED:
             terms = rank.ideal.get(f"{phase}.device_retained_bytes")
             if not terms or phase not in rank.phases:

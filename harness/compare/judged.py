@@ -7,15 +7,14 @@ the limits, the order) is left to `harness.compare.verdicts`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, overload
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.compare import changed, exact, groups, ideal_memory, oracles, outcomes, timing
+from harness.compare import changed, exact, groups, ideal_memory, oracles, outcomes, packing, timing
 from harness.compare.changed import Change
 from harness.compare.comparison import Group, NotCompared
-from harness.compare.measured import Measured
+from harness.compare.measured import Measured, Taken, measured
 from harness.compare.metrics import Exact
 from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
@@ -23,8 +22,6 @@ from harness.compare.timing import Timed
 from harness.compare.wording import outcome_text
 from harness.model import Finding, Outcome, Passed, Result, Stack
 from harness.thresholds import Thresholds
-
-_T = TypeVar("_T")
 
 #: Differences below the thresholds are listed up to this many, and counted beyond.
 MOST_SMALL = 5_000
@@ -50,27 +47,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> how its cell ended, of those that did not pass
 
 
-class Packed(Sequence[_T]):
-    """Values that are decoded when they are asked for: of most, nobody asks."""
-
-    def __init__(self, raw: Sequence[msgspec.Raw], decode: Callable[[msgspec.Raw], _T]) -> None:
-        self._raw = raw
-        self._decode = decode
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-    @overload
-    def __getitem__(self, at: int) -> _T: ...
-    @overload
-    def __getitem__(self, at: slice) -> Packed[_T]: ...
-    def __getitem__(self, at: int | slice) -> _T | Packed[_T]:
-        return self._decode(self._raw[at]) if isinstance(at, int) else Packed(self._raw[at], self._decode)
-
-
 def judge(results: Iterable[Result], baseline: str, thresholds: Thresholds) -> Judged:
     """Judges the results of whole workloads. Of several results of one cell the newest counts."""
-    index = Index(results, baseline)
+    return judge_taken(((measured(result), result.installed) for result in results), baseline, thresholds)
+
+
+def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -> Judged:
+    """As `judge`, of what is kept of the results."""
+    index = Index(taken, baseline)
     pairs = index.pairs()
     findings: list[Finding] = []
     small: list[Finding] = []
@@ -128,18 +112,18 @@ def judge(results: Iterable[Result], baseline: str, thresholds: Thresholds) -> J
 
 def pack(judged: Judged) -> bytes:
     """For another process."""
-    return _encode((judged.cells, judged.small, msgspec.structs.replace(judged, cells=(), small=())))
+    apart = msgspec.structs.replace(judged, cells=(), small=())
+    return _encode((packing.pack(judged.cells), judged.small, apart))
 
 
 def unpack(data: bytes) -> Judged:
     """The reverse of `pack`; cells and small findings are decoded one by one, when they are asked for."""
     cells, small, judged = _decode(data)
-    return msgspec.structs.replace(judged, cells=Packed(cells, _measured), small=Packed(small, _finding))
+    return msgspec.structs.replace(judged, cells=packing.unpack(cells), small=packing.Packed(small, _finding))
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[list[msgspec.Raw], list[msgspec.Raw], Judged]).decode
-_measured = msgspec.msgpack.Decoder(Measured).decode
+_decode = msgspec.msgpack.Decoder(tuple[msgspec.Raw, list[msgspec.Raw], Judged]).decode
 _finding = msgspec.msgpack.Decoder(Finding).decode
 
 

@@ -7,15 +7,17 @@ do is then one comparison of bytes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
 from harness.compare import excess
+from harness.compare.brief import Brief, brief
 from harness.compare.excess import Excess
 from harness.compare.metrics import Exact, exact_values, init_s, worst_values
 from harness.compare.metrics import median as median_of
 from harness.model import Result
-from harness.probe.wire import NO_NUMBER, Numerics, RunRecord
+from harness.probe.wire import NO_NUMBER, Numerics
 
 _NOTHING: dict[str, str] = {}
 _encode = msgspec.msgpack.Encoder().encode
@@ -61,12 +63,20 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         return {**values, "import_s": self.import_s, **dict(self.errors)}
 
 
+#: What is kept of a result, and what was installed, which is kept once for each stack.
+Taken = tuple[Measured, dict[str, str]]
+
+
 def measured(result: Result) -> Measured:
     """What a comparison keeps of a result."""
     slim = msgspec.structs.replace(result, record=None, installed=_NOTHING)
-    record = result.record
+    return measured_by(slim, brief(result.record) if result.record is not None else None)
+
+
+def measured_by(result: Result, record: Brief | None) -> Measured:
+    """What a comparison keeps of a result that comes without its record, and of that."""
     if record is None:
-        return Measured(result=slim)
+        return Measured(result=result)
     errors: dict[str, float] = {}
     suspects, digest = [], ""
     for rank in record.ranks:
@@ -74,13 +84,14 @@ def measured(result: Result) -> Measured:
         if numbers is None:
             continue
         digest = digest or numbers.parameter_digest
-        for name, distance in distances(numbers):
+        measured = distances(numbers)
+        for name, distance in measured:
             size = distance if distance < NO_NUMBER else math.inf
             errors[name] = max(size, errors.get(name, 0.0))
-        if suspicious(numbers):
+        if suspicious(numbers, measured):
             suspects.append((rank.rank, numbers))
     return Measured(
-        result=slim,
+        result=result,
         packed=_encode(exact_values(record)),
         recorded=True,
         world_size=record.world_size,
@@ -95,7 +106,7 @@ def measured(result: Result) -> Measured:
     )
 
 
-def state_bytes(record: RunRecord) -> int:
+def state_bytes(record: Brief) -> int:
     """What the optimizer keeps on the device of the first rank, by the ideal: a step reads and writes it once."""
     ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if record.ranks else {}
     return ideal.get("master", 0) + ideal.get("optimizer", 0)
@@ -111,8 +122,9 @@ def distances(numbers: Numerics) -> list[tuple[str, float]]:
     return [(name, distance) for name, distance in measured if distance is not None]
 
 
-def suspicious(numbers: Numerics) -> bool:
-    """Whether the oracle has to look closer."""
-    if not all(distance <= 1 for _, distance in distances(numbers)):
-        return True
-    return not all(loss is not None and math.isfinite(loss) for loss in numbers.losses)
+def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool:
+    """Whether the oracle has to look closer. ``measured`` are its `distances`."""
+    for _, distance in measured:
+        if not distance <= 1:
+            return True
+    return any(loss is None or not math.isfinite(loss) for loss in numbers.losses)

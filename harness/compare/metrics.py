@@ -8,11 +8,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from harness.compare.brief import Brief, brief
 from harness.probe.wire import RunRecord
 from harness.thresholds import Thresholds
 
@@ -140,9 +142,11 @@ _PLAIN_FIELDS = tuple(m.name for m in PHASE_METRICS if not m.name.startswith("co
 _COLUMNS = (*_PLAIN_FIELDS, "collectives")
 _PLACE = {name: at for at, name in enumerate(_COLUMNS)}
 _COLLECTIVES = _PLACE["collectives"]
-_read_columns = attrgetter(*_COLUMNS)
+_read_plain = attrgetter(*_PLAIN_FIELDS)
+#: ``kind -> [count, bytes]``, from its JSON
+_kinds = lru_cache(maxsize=4_096)(msgspec.json.Decoder(dict[str, tuple[int, int]]).decode)
 
-#: (rank, phase, values in the order of ``_COLUMNS``)
+#: (rank, phase, values in the order of ``_COLUMNS``; collectives as JSON)
 Exact = list[tuple[int, str, tuple[Any, ...]]]
 
 
@@ -155,11 +159,19 @@ class Reading(msgspec.Struct, frozen=True):
     by_rank: tuple[tuple[int, float], ...]
 
 
-def exact_values(record: RunRecord) -> Exact:
-    """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
-    return [
-        (rank.rank, phase, _read_columns(reading)) for rank in record.ranks for phase, reading in rank.phases.items()
-    ]
+def exact_values(record: Brief | RunRecord) -> Exact:
+    """All exact values of a run. Where they are equal, so are the measurements, without reading each.
+
+    Raises msgspec.DecodeError where collectives are no collectives.
+    """
+    found = brief(record) if isinstance(record, RunRecord) else record
+    values: Exact = []
+    for rank in found.ranks:
+        for phase, reading in rank.phases.items():
+            collectives = bytes(reading.collectives)
+            _kinds(collectives)
+            values.append((rank.rank, phase, (*_read_plain(reading), collectives)))
+    return values
 
 
 def differing(mine: Exact, base: Exact) -> list[tuple[str, str]]:
@@ -207,8 +219,7 @@ def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[i
     """``kind -> [count, bytes]`` of one rank."""
     for other, at, columns in exact:
         if other == rank and at == phase:
-            kinds: dict[str, list[int]] = columns[_COLLECTIVES]
-            return kinds
+            return {kind: list(pair) for kind, pair in _kinds(columns[_COLLECTIVES]).items()}
     return {}
 
 
@@ -217,7 +228,7 @@ def median(round_s: Sequence[float]) -> float:
     return statistics.median(round_s)
 
 
-def init_s(record: RunRecord) -> float | None:
+def init_s(record: Brief) -> float | None:
     """Of the slowest rank."""
     return max((rank.init_s for rank in record.ranks), default=None)
 
@@ -225,9 +236,9 @@ def init_s(record: RunRecord) -> float | None:
 def _value(columns: Sequence[Any], metric: str) -> float | None:
     value: float | None
     if metric == "collective_count":
-        value = sum(pair[0] for pair in columns[_COLLECTIVES].values())
+        value = sum(pair[0] for pair in _kinds(columns[_COLLECTIVES]).values())
     elif metric == "collective_bytes":
-        value = sum(pair[1] for pair in columns[_COLLECTIVES].values())
+        value = sum(pair[1] for pair in _kinds(columns[_COLLECTIVES]).values())
     else:
         value = columns[_PLACE[metric]]
     return value

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.comparison import NotCompared
-from harness.compare.measured import Measured, measured
+from harness.compare.measured import Measured, Taken
 from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
 
 
@@ -50,29 +50,29 @@ def finding(stack: str, workload: str, **fields: Any) -> Finding:
 class Index:
     """Results by workload and stack: the newest of each cell counts."""
 
-    def __init__(self, results: Iterable[Result], baseline: str) -> None:
+    def __init__(self, results: Iterable[Taken], baseline: str) -> None:
         self.baseline = baseline
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
         self._baseline_runs: dict[str, list[Measured]] = {}
         self._newest: dict[str, dict[str, Measured]] = {}
-        ids: dict[Any, str] = {}
-        for result in results:
-            taken = measured(result)
+        ids: dict[int, tuple[str, Stack]] = {}  # results of one stack share it; the stack is kept so that its id stays
+        for taken, installed in results:
+            result = taken.result
             cell = result.cell
-            pins = (cell.stack.python, *cell.stack.versions.items())
-            stack = ids.get(pins)
-            if stack is None:
-                stack = ids[pins] = cell.stack.id
-                self.stacks.setdefault(stack, cell.stack)
+            stack, _ = ids.get(id(cell.stack)) or ids.setdefault(id(cell.stack), (cell.stack.id, cell.stack))
+            if stack not in self.stacks:
+                self.stacks[stack] = cell.stack
+            if installed and stack not in self.installed:
+                self.installed[stack] = installed
             workload = cell.workload
-            by_stack = self._newest.setdefault(workload, {})
+            by_stack = self._newest.get(workload)
+            if by_stack is None:
+                by_stack = self._newest[workload] = {}
             known = by_stack.get(stack)
             if known is not None:
                 self.superseded += 1
-            if result.installed:
-                self.installed.setdefault(stack, result.installed)
             if known is None or result.started_at > known.result.started_at:
                 by_stack[stack] = taken
             if stack == baseline:

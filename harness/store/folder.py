@@ -23,7 +23,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -47,6 +47,10 @@ _BENCHMARK = ".benchmark.json"
 _MOST_FILES_BYTES = 1 << 15
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
+
+#: What is kept of a stored result, which comes without its bulk, and of that. May raise msgspec.DecodeError.
+Kept = Callable[[Result, schema.Bulk], _K]
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +146,7 @@ class Store:
 
     def _read(self, files: Iterable[str]) -> Loaded:
         with collector_paused():
-            results, problems = _read_files(tuple, files)
+            results, problems = _read_files(tuple, files, schema.whole)
         return Loaded(results=results, problems=tuple(f"{self.shown(file)}: {why}" for file, why in problems))
 
     def detail(self, result: Result) -> Detail | None:
@@ -166,24 +170,45 @@ class Store:
             raise _cannot(error, file) from None
 
 
+@overload
 def map_workloads(
     stores: Iterable[Store],
     function: Callable[[Iterator[Result]], _T],
     problem: Callable[[str], None],
     stacks: Sequence[str] | None = None,
     scenario: str | None = None,
+) -> Iterator[_T]: ...
+@overload
+def map_workloads(
+    stores: Iterable[Store],
+    function: Callable[[Iterator[_K]], _T],
+    problem: Callable[[str], None],
+    stacks: Sequence[str] | None = None,
+    scenario: str | None = None,
+    *,
+    kept: Kept[_K],
+) -> Iterator[_T]: ...
+def map_workloads(
+    stores: Iterable[Store],
+    function: Callable[[Iterator[Any]], _T],
+    problem: Callable[[str], None],
+    stacks: Sequence[str] | None = None,
+    scenario: str | None = None,
+    *,
+    kept: Kept[Any] = schema.whole,
 ) -> Iterator[_T]:
     """``function`` of the results of some workloads (of one scenario) at a time, all those of one workload together.
 
     Workloads come in the order in which the stores hold them, and so do the results of each. Where there are many,
     several processes read and apply the function, so it must be picklable, and what it returns must be so and small.
+    ``kept`` says what of each result the function gets, which need not be all.
     """
     stores = list(stores)
     together: dict[str, list[str]] = defaultdict(list)
     for store in stores:
         for file in store.files(stacks, scenario):
             together[_named_workload(file)].append(file)
-    work = functools.partial(_read_files, function, well_named=True)
+    work = functools.partial(_read_files, function, kept=kept, well_named=True)
     for value, problems in bulk.in_order(work, together.values()):
         for file, why in problems:
             owner = next(store for store in stores if file.startswith(store.folder + os.sep))
@@ -206,23 +231,28 @@ _Read = tuple[_T, list[tuple[str, str]]]
 
 
 def _read_files(
-    function: Callable[[Iterator[Result]], _T], files: Iterable[str], *, well_named: bool = False
+    function: Callable[[Iterator[_K]], _T], files: Iterable[str], kept: Kept[_K], *, well_named: bool = False
 ) -> _Read[_T]:
-    """``function`` of the results in these files, in order. What cannot be read becomes a problem, never an error, and
-    so does, where files must be ``well_named``, one with a result of another workload than its name says."""
+    """``function`` of what is kept of the results in these files, in order. What cannot be read becomes a problem,
+    never an error, and so does, where files must be ``well_named``, one with a result of another workload than its
+    name says."""
     problems: list[tuple[str, str]] = []
 
-    def results() -> Iterator[Result]:
+    def results() -> Iterator[_K]:
         for file in files:
             try:
-                result = schema.decode(_read(file))
+                result, bulk = schema.take(_read(file))
                 if well_named and not _is_named(file, result.cell):
                     raise schema.NotAResult(f"named wrongly, it holds {result.cell.workload}")
-                yield result
+                one = kept(result, bulk)
             except schema.NotAResult as error:
                 problems.append((file, str(error)))
+            except msgspec.DecodeError as error:
+                problems.append((file, f"damaged: its record: {error}"))
             except OSError as error:
                 problems.append((file, error.strerror or "cannot be read"))
+            else:
+                yield one
 
     return function(results()), problems
 

@@ -14,34 +14,53 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from harness.model import Cell, Environment, Hardware, Outcome, Result
+from harness.model import Cell, Environment, Hardware, Outcome, Result, Stack
 from harness.probe.wire import Detail, RunRecord
+
+_T = TypeVar("_T")
 
 SCHEMA = 1
 
 _GIB = 1 << 30
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_memo: dict[bytes, Any] = {}
+_NULL, _NO_DETAIL = msgspec.Raw(b"null"), msgspec.Raw(b"{}")
 
 
 class NotAResult(Exception):
     """Why a file is not one that this version can read, in a few words."""
 
 
+class Bulk(msgspec.Struct, frozen=True, gc=False):
+    """The parts of a stored result that are large, and that not every reader needs."""
+
+    installed: dict[str, str]
+    record: msgspec.Raw  #: the JSON of the `harness.probe.wire.RunRecord`, not looked into; ``null`` for none
+
+
 class _Head(msgspec.Struct):
     schema: int
+
+
+class _Cell1(msgspec.Struct, kw_only=True, gc=False):
+    stack: msgspec.Raw
+    scenario: str
+    scenario_version: int
+    variant: str
+    device: str
+    framework: str
+    parameters: msgspec.Raw
 
 
 class _Result1(msgspec.Struct, kw_only=True, gc=False):
     """Schema 1 with the parts that thousands of results share left raw, to be decoded once and shared."""
 
     schema: int
-    cell: Cell
+    cell: _Cell1
     lock_sha256: str
     code_sha256: str
     probe_sha256: str
@@ -51,15 +70,14 @@ class _Result1(msgspec.Struct, kw_only=True, gc=False):
     started_at: str
     duration_s: float
     outcome: Outcome
-    record: RunRecord | None = None
-    detail_sha256: dict[str, str] = {}
+    record: msgspec.Raw = _NULL
+    detail_sha256: msgspec.Raw = _NO_DETAIL
     image: str = ""
 
 
 _head = msgspec.json.Decoder(_Head)
 _result_1 = msgspec.json.Decoder(_Result1)
-_hardware = msgspec.json.Decoder(Hardware)
-_installed = msgspec.json.Decoder(dict[str, str])
+_record = msgspec.json.Decoder(RunRecord | None)
 _detail = msgspec.json.Decoder(Detail)
 
 
@@ -70,6 +88,21 @@ def encode(result: Result) -> bytes:
 
 def decode(data: bytes) -> Result:
     """The result in ``data``. Raises NotAResult."""
+    result, bulk = take(data)
+    return whole(result, bulk)
+
+
+def whole(result: Result, bulk: Bulk) -> Result:
+    """What `take` took apart. Raises NotAResult."""
+    try:
+        record = _record.decode(bulk.record)
+    except msgspec.DecodeError as error:
+        raise NotAResult(f"damaged: its record: {error}") from None
+    return msgspec.structs.replace(result, installed=bulk.installed, record=record)
+
+
+def take(data: bytes) -> tuple[Result, Bulk]:
+    """The result in ``data`` without its bulk, and that apart. Raises NotAResult."""
     try:
         if data.startswith(b'{"schema":1,'):  # what nearly every file starts with
             return _load_1(data)
@@ -160,33 +193,56 @@ def key_of(result: Result) -> str:
     )
 
 
-def _load_1(data: bytes) -> Result:
+def _load_1(data: bytes) -> tuple[Result, Bulk]:
     raw = _result_1.decode(data)
-    return Result(
+    cell = raw.cell
+    result = Result(
         schema=raw.schema,
-        cell=raw.cell,
+        cell=Cell(
+            stack=_stacks(cell.stack),
+            scenario=cell.scenario,
+            scenario_version=cell.scenario_version,
+            variant=cell.variant,
+            device=cell.device,
+            framework=cell.framework,
+            parameters=_parameters(cell.parameters),
+        ),
         lock_sha256=raw.lock_sha256,
         code_sha256=raw.code_sha256,
         probe_sha256=raw.probe_sha256,
-        installed=_shared(_installed, raw.installed),
-        hardware=_shared(_hardware, raw.hardware),
+        installed=_NOTHING,
+        hardware=_hardware(raw.hardware),
         session=raw.session,
         started_at=raw.started_at,
         duration_s=raw.duration_s,
         outcome=raw.outcome,
-        record=raw.record,
-        detail_sha256=raw.detail_sha256,
+        detail_sha256=_names(raw.detail_sha256),
         image=raw.image,
     )
+    return result, Bulk(_names(raw.installed), raw.record)
 
 
-def _shared(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw) -> Any:
-    """The decoded value, one object for equal bytes: a stack's hundreds of results repeat what is installed in it."""
-    key = bytes(raw)
-    value = _memo.get(key)
-    if value is None:
-        value = _memo[key] = decoder.decode(key)
-    return value
+_NOTHING: dict[str, str] = {}
 
 
-_LOADERS: dict[int, Callable[[bytes], Result]] = {1: _load_1}
+def _shared(kind: type[_T]) -> Callable[[msgspec.Raw], _T]:
+    """Decodes to one object for equal bytes: hundreds of results repeat their stack, and what is installed in it."""
+    decode = msgspec.json.Decoder(kind).decode
+    known: dict[bytes, _T] = {}
+
+    def shared(raw: msgspec.Raw) -> _T:
+        key = bytes(raw)
+        value = known.get(key)
+        if value is None:
+            value = known[key] = decode(key)
+        return value
+
+    return shared
+
+
+_stacks = _shared(Stack)
+_hardware = _shared(Hardware)
+_names = _shared(dict[str, str])
+_parameters = _shared(dict[str, Any])
+
+_LOADERS: dict[int, Callable[[bytes], tuple[Result, Bulk]]] = {1: _load_1}

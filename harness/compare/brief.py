@@ -1,0 +1,79 @@
+"""A run's record as far as a comparison reads it.
+
+Of 100,000 results decoding is the larger part of the work, and most of a record is not compared: durations of phases,
+logs, clocks. What is not named here is skipped, and what is, is decoded into values that cost little.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.probe.wire import Numerics, PhaseReading, RunRecord
+
+
+class Reading(msgspec.Struct, gc=False):
+    """As `harness.probe.wire.PhaseReading`."""
+
+    device_peak_bytes: int = 0
+    device_retained_bytes: int = 0
+    host_peak_bytes: int = 0
+    host_retained_bytes: int = 0
+    reserved_peak_bytes: int | None = None
+    smallest_card_bytes: int | None = None
+    host_calls: int = 0
+    op_launches: int = 0
+    flops: int = 0
+    collectives: msgspec.Raw = msgspec.Raw(b"{}")  #: JSON: mostly the same in both runs, and then nobody looks into it
+
+
+class Rank(msgspec.Struct, gc=False):
+    """As `harness.probe.wire.RankRecord`."""
+
+    rank: int
+    phases: dict[str, Reading] = {}
+    init_s: float = 0.0
+    numerics: Numerics | None = None
+    ideal: dict[str, dict[str, int]] = {}
+
+
+class Brief(msgspec.Struct, gc=False):
+    """As `harness.probe.wire.RunRecord`."""
+
+    import_s: float = 0.0
+    world_size: int = 0
+    ranks: list[Rank] = []
+    round_s: list[float] = []
+
+
+_decode = msgspec.json.Decoder(Brief | None)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def decode_brief(record: msgspec.Raw) -> Brief | None:
+    """Of a record's JSON; None for ``null``. Raises msgspec.DecodeError for what is no record."""
+    found: Brief | None = _decode.decode(record)
+    return found
+
+
+def brief(record: RunRecord) -> Brief:
+    """Of a record at hand."""
+    return Brief(
+        import_s=record.import_s,
+        world_size=record.world_size,
+        ranks=[
+            Rank(
+                rank=rank.rank,
+                phases={phase: _reading(reading) for phase, reading in rank.phases.items()},
+                init_s=rank.init_s,
+                numerics=rank.numerics,
+                ideal=rank.ideal,
+            )
+            for rank in record.ranks
+        ],
+        round_s=record.round_s,
+    )
+
+
+def _reading(reading: PhaseReading) -> Reading:
+    plain = {name: getattr(reading, name) for name in Reading.__struct_fields__ if name != "collectives"}
+    return Reading(**plain, collectives=msgspec.Raw(_encode(reading.collectives)))
