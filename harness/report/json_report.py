@@ -15,6 +15,7 @@ import msgspec
 
 from harness.compare import Comparison, StepTime
 from harness.compare.measured import Measured
+from harness.compare.metrics import collectives_by_kind
 from harness.compare.outcomes import signature, stage
 from harness.errors import ResultsError
 from harness.model import OutOfMemory, Skipped
@@ -127,10 +128,11 @@ def _collectives(cell: Measured) -> dict[str, dict[str, dict[str, int]]]:
     """phase -> kind -> count and bytes, of the first rank."""
     exact = cell.exact()
     first = exact[0][0] if exact else 0
+    found = {phase: collectives_by_kind(exact, phase, first) for rank, phase, _ in exact if rank == first}
     return {
-        phase: {kind: {"count": pair[0], "bytes": pair[1]} for kind, pair in columns[-1].items()}
-        for rank, phase, columns in exact
-        if rank == first and columns[-1]
+        phase: {kind: {"count": pair[0], "bytes": pair[1]} for kind, pair in kinds.items()}
+        for phase, kinds in found.items()
+        if kinds
     }
 
 
