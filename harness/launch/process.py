@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -100,6 +101,7 @@ class Conversation:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._stdout, selectors.EVENT_READ)
         self._lines = Lines()
+        self._ending = threading.Lock()
         self._how = ""
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -121,18 +123,19 @@ class Conversation:
     def kill(self, grace_s: float = 0.0) -> str:
         """Kill the whole process group, at once or when it has not ended after ``grace_s``, and say how it ended.
 
-        May be called twice.
+        May be called twice, and by two threads at once: who runs a cell, and who ends the whole run.
         """
-        if self._process.returncode is None:
-            with contextlib.suppress(OSError):
-                self._stdin.close()
-            by_itself = self._ends_within(grace_s)
-            self.interrupt()  # before it is reaped: until then nobody else can get its number
-            code = self._process.wait()
-            self._how = how_it_ended(code) if by_itself else "was killed by the harness"
-            self._selector.close()
-            self._stdout.close()
-        return self._how
+        with self._ending:
+            if self._process.returncode is None:
+                with contextlib.suppress(OSError):
+                    self._stdin.close()
+                by_itself = self._ends_within(grace_s)
+                self.interrupt()  # before it is reaped: until then nobody else can get its number
+                code = self._process.wait()
+                self._how = how_it_ended(code) if by_itself else "was killed by the harness"
+                self._selector.close()
+                self._stdout.close()
+            return self._how
 
     def close(self) -> None:
         """Let it end by itself, else kill it; its whole group is gone afterwards."""

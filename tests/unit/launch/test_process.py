@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,19 @@ def test_killing_takes_the_whole_group(tmp_path: Path) -> None:
     while is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(child)
+
+
+def test_two_threads_may_end_it_at_once(tmp_path: Path) -> None:
+    talk = start(tmp_path, "import time; time.sleep(60)")
+    together = threading.Barrier(4)
+
+    def end() -> str:
+        together.wait()
+        return talk.kill(0.05)
+
+    with ThreadPoolExecutor(4) as threads:
+        ends = [threads.submit(end) for _ in range(4)]
+    assert [end.result() for end in ends] == ["was killed by the harness"] * 4
 
 
 def test_what_it_prints_on_stderr_is_in_its_log(tmp_path: Path) -> None:
