@@ -52,6 +52,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def decode_brief(record: msgspec.Raw) -> Brief | None:
     """Of a record's JSON; None for ``null``. Raises msgspec.DecodeError for what is no record."""
     found: Brief | None = _decode.decode(record)
+    if found is not None:
+        for rank in found.ranks:
+            rank.ideal = rank.ideal or found.ranks[0].ideal  # written once, where all have the same
     return found
 
 

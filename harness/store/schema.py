@@ -3,7 +3,8 @@
 History of the schema
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
-                (see `harness.store.details`). Optional, and absent from older files: ``image``.
+                (see `harness.store.details`). Optional, and absent from older files: ``image``. A rank with an empty
+                ``ideal`` has the first rank's; older files repeat it.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -83,6 +84,11 @@ _detail = msgspec.json.Decoder(Detail)
 
 def encode(result: Result) -> bytes:
     """The whole file."""
+    record = result.record
+    if record is not None and len(record.ranks) > 1:
+        first, *others = record.ranks
+        once = [dataclasses.replace(rank, ideal={}) if rank.ideal == first.ideal else rank for rank in others]
+        result = msgspec.structs.replace(result, record=dataclasses.replace(record, ranks=[first, *once]))
     return _encoder.encode(result) + b"\n"
 
 
@@ -98,6 +104,8 @@ def whole(result: Result, bulk: Bulk) -> Result:
         record = _record.decode(bulk.record)
     except msgspec.DecodeError as error:
         raise NotAResult(f"damaged: its record: {error}") from None
+    for rank in record.ranks if record is not None else ():
+        rank.ideal = rank.ideal or record.ranks[0].ideal
     return msgspec.structs.replace(result, installed=bulk.installed, record=record)
 
 
