@@ -3,7 +3,8 @@
 Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
 an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
 
-Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: ask no index).
+Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: ask no index),
+``RAY_ADDRESS`` (Ray's own).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.clusters import Ray
 from harness.containers import Containers
 from harness.errors import UsageError
 from harness.thresholds import Thresholds
@@ -60,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
     thresholds: Thresholds = Thresholds()
     docker: Containers = Containers()
+    ray: Ray = Ray()
 
 
 def load(
@@ -85,6 +88,9 @@ def load(
             values[name] = variable
     if offline := variables.get("DSREGRESS_OFFLINE", ""):
         values["offline"] = offline.lower() not in ("0", "false", "no")
+    ray = values.get("ray", defaults.ray)
+    if not ray.address and (address := variables.get("RAY_ADDRESS")):  # Ray's own
+        values["ray"] = msgspec.structs.replace(ray, address=address)
     for name, value in (overrides or {}).items():
         if value is not None:
             values[name] = _convert("command line", name, value, defaults)
@@ -184,6 +190,17 @@ def child_environment(
     """Environment of a measured process: the allow-listed variables of ours, and ``extra``."""
     variables = os.environ if environ is None else environ
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
+
+
+def keep_ray_quiet() -> None:
+    """Ray reports to its makers which of its libraries are used, unless it is told not to; from here nothing is told."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+
+def folder_on_node(configured: str, *, environ: Mapping[str, str] | None = None) -> Path:
+    """On a node of a cluster: where environments and scratch files go."""
+    variables = os.environ if environ is None else environ
+    return Path(variables.get("DSREGRESS_ENVIRONMENTS") or configured).expanduser().absolute()
 
 
 def installer_environment(

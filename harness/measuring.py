@@ -11,7 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +20,8 @@ import msgspec
 
 from harness.config import Settings
 from harness.errors import EnvironmentUnavailable
-from harness.launch import schedule
-from harness.launch.contract import Ended, Executor, RunPlan, Worker
+from harness.launch import lanes, schedule
+from harness.launch.contract import Cluster, Ended, Executor, Machine, RunPlan, Worker
 from harness.matrix import Matrix
 from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
@@ -191,8 +191,11 @@ class _Bench:
                         self._run,
                     )
         timed = {name: members for name, members in runnable.items() if self._settings.rounds and is_timed(members[0])}
-        yield from self._run_timed(timed)
         untimed = [cell for name, members in runnable.items() if name not in timed for cell in members]
+        if isinstance(self._executor, Cluster):
+            yield from self._run_on_cluster(self._executor, list(timed.values()), untimed)
+            return
+        yield from self._run_timed(timed)
         self._close_workers(but={_worker_key(cell) for cell in untimed})
         yield from self._run_untimed(untimed)
 
@@ -201,19 +204,38 @@ class _Bench:
         self._close_workers()
 
     def _run_timed(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        plan = RunPlan(warmup_rounds=self._settings.warmup_rounds, rounds=self._settings.rounds)
-        at_most = max(2, self._hardware.memory_bytes // _OPEN_CELL_BYTES)
         for members in workloads.values():
-            for number, group in enumerate(_groups(members, at_most), start=1):
-                workers = [self._worker(cell) for cell in group]
-                schedule.open_all(workers, max(1, self._hardware.cores))
-                session = self._run if number == 1 else f"{self._run}.{number}"
-                for event in schedule.side_by_side(list(zip(group, workers, strict=True)), plan, self._at_once(group)):
-                    yield from self._take(event, session)
+            for event, session in self._sessions(members, self._worker, self._hardware):
+                yield from self._take(event, session)
 
-    def _at_once(self, group: Sequence[Cell]) -> int:
-        """How many untimed parts go together: as many as have a core for each rank."""
-        return max(1, self._hardware.cores // max(map(_cores, group)))
+    def _sessions(
+        self, members: Sequence[Cell], worker: Callable[[Cell], Worker], hardware: Hardware
+    ) -> Iterator[tuple[schedule.Event, str]]:
+        """A workload on a machine that nothing else uses: its events, each with the name of its session."""
+        plan = RunPlan(warmup_rounds=self._settings.warmup_rounds, rounds=self._settings.rounds)
+        at_most = max(2, hardware.memory_bytes // _OPEN_CELL_BYTES)
+        for number, group in enumerate(_groups(members, at_most), start=1):
+            workers = [worker(cell) for cell in group]
+            schedule.open_all(workers, max(1, hardware.cores))
+            session = self._run if number == 1 else f"{self._run}.{number}"
+            # Untimed parts go together as far as each rank has a core.
+            at_once = max(1, hardware.cores // max(map(_cores, group)))
+            for event in schedule.side_by_side(list(zip(group, workers, strict=True)), plan, at_once):
+                yield event, session
+
+    def _run_on_cluster(
+        self, cluster: Cluster, timed: Sequence[Sequence[Cell]], untimed: Sequence[Cell]
+    ) -> Iterator[Result]:
+        def on(machine: Machine, cell: Cell) -> Worker:
+            return machine.worker(self._environments[cell.stack.id], cell.device, cell.framework)
+
+        def anywhere(cell: Cell) -> Worker:
+            return self._executor.worker(self._environments[cell.stack.id], cell.device, cell.framework)
+
+        for event, session in lanes.timed(cluster, timed, self._sessions, on, _worker_key):
+            yield from self._take(event, session)
+        for event in lanes.untimed(cluster, untimed, anywhere, _worker_key):
+            yield from self._take(event, self._run)
 
     def _run_untimed(self, cells: Sequence[Cell]) -> Iterator[Result]:
         """A worker is closed when its cells are done, so that a sweep over many releases does not hold them all in
@@ -235,7 +257,7 @@ class _Bench:
 
     def _keep(self, event: schedule.Finished, session: str) -> Result:
         cell, ended = event.cell, event.ended
-        environment = self._environments[cell.stack.id]
+        environment = ended.environment or self._environments[cell.stack.id]
         result = Result(
             schema=SCHEMA,
             cell=cell,

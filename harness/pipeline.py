@@ -15,7 +15,6 @@ import msgspec
 
 from harness import compare, explaining, matrix
 from harness.config import Settings, installer_environment
-from harness.envs import hardware
 from harness.envs.installer import Installer
 from harness.errors import HarnessError, UsageError
 from harness.measuring import Watch, measure, only_run
@@ -27,7 +26,7 @@ from harness.model import (
     Result,
     Stack,
 )
-from harness.places import Build, Place, open_place
+from harness.places import Build, Place, open_place, planned_hardware
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.probe.wire import Detail
@@ -59,7 +58,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
     """Stacks and cells of a call. Asks an index only for a release that is not known. Raises UsageError."""
     planned = plan_stacks(settings, choice, installer)
-    here = hardware.detect()
+    here = planned_hardware(settings, installer)
     cells = matrix.build(
         planned.stacks,
         load_scenarios(settings),

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.config import Settings, child_environment
+from harness.config import Settings, child_environment, folder_on_node, installer_environment, keep_ray_quiet
 from harness.envs import hardware, venv
 from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
 from harness.errors import UsageError
+from harness.launch import staging
 from harness.launch.contract import Executor
 from harness.launch.docker import DockerExecutor
 from harness.launch.local import LocalExecutor
+from harness.launch.ray import RayExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
 
 #: Told, from any thread, the index of a stack and ``started``, ``waiting`` (another run builds it) or ``done``.
@@ -54,6 +56,13 @@ def open_place(settings: Settings, installer: Installer) -> Place:
     return _PLACES[settings.executor](settings, installer)
 
 
+def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
+    """What cells will run on, as far as planning must know: asks a cluster that the settings name, starts nothing."""
+    if settings.executor == "ray" and settings.ray.address:
+        return open_place(settings, installer).hardware()
+    return hardware.detect()
+
+
 def varied_package(settings: Settings) -> str:
     """The package under test: the one that the configured stack gives a list of versions for."""
     return next((name for name, spec in settings.stack.items() if not isinstance(spec, str)), AXES[-1])
@@ -74,7 +83,7 @@ def _local(settings: Settings, installer: Installer) -> Place:
 
     executor = LocalExecutor(
         folder=settings.environments,
-        scenarios=settings.scenarios,
+        files=staging.probe_files(Path(settings.scenarios)),
         variables=child_environment(),
         timeout_s=settings.timeout_s,
     )
@@ -105,4 +114,43 @@ def _docker(settings: Settings, installer: Installer) -> Place:
     return Place(executor=executor, build=build, hardware=builder.hardware)
 
 
-_PLACES: dict[str, Callable[[Settings, Installer], Place]] = {"local": _local, "docker": _docker}
+@dataclass(frozen=True, kw_only=True)
+class _Node:
+    """See `harness.launch.ray_node.NodeSide`."""
+
+    configured: str  #: folder
+    framework: str
+    offline: bool
+
+    def folder(self) -> Path:
+        return folder_on_node(self.configured)
+
+    def variables(self) -> dict[str, str]:
+        return child_environment()
+
+    def hardware(self) -> Hardware:
+        return hardware.detect()
+
+    def build(self, locked: LockedStack) -> Environment:
+        return venv.build(
+            locked,
+            folder=self.folder(),
+            installer=Installer(environment=installer_environment(), offline=self.offline),
+            gpu=hardware.has_gpu(),
+            framework=self.framework,
+        )
+
+
+def _ray(settings: Settings, installer: Installer) -> Place:
+    """Virtual environments and processes on the nodes of a Ray cluster."""
+    keep_ray_quiet()
+    executor = RayExecutor(
+        settings=settings.ray,
+        files=staging.probe_files(Path(settings.scenarios)),
+        side=_Node(configured=settings.ray.folder, framework=varied_package(settings), offline=settings.offline),
+        timeout_s=settings.timeout_s,
+    )
+    return Place(executor=executor, build=executor.build, hardware=executor.hardware)
+
+
+_PLACES: dict[str, Callable[[Settings, Installer], Place]] = {"local": _local, "docker": _docker, "ray": _ray}

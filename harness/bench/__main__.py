@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from harness import pipeline, places
-from harness.bench import environments, overhead, simulation, stored
+from harness.bench import environments, overhead, simulation, stored, sweep
 from harness.bench.figures import Figure, Machine, lines, write
 from harness.cli.progress import Silent
 from harness.config import Settings, installer_environment, load
@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 from harness.model import LockedStack, Stack
 from harness.versions import locking
 
-SECTIONS = ("results", "sim", "overhead", "environments")
+SECTIONS = ("results", "sim", "overhead", "environments", "sweep")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sim": bench.sim,
         "overhead": bench.overhead,
         "environments": bench.environments,
+        "sweep": sweep.run,
     }
     try:
         for name in dict.fromkeys(options.sections or SECTIONS):

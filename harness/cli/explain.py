@@ -35,7 +35,7 @@ from harness.store import Store, newest
     "Default: the device's at the peak and the end of each phase, and the host's where it is used.",
 )
 @click.option("--fresh", is_flag=True, help="Find out again, whatever is stored.")
-@click.option("--executor", metavar="local|docker", help="Where cells run: in environments here, or in containers.")
+@options.executor_options
 @options.results_option
 @click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
 @click.option("--svg", "svg_file", metavar="FILE", help="Draw the live bytes through the step (- for stdout).")
@@ -57,7 +57,9 @@ def command(wanted: str, **given: Any) -> int:
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run of the cell gave no explanation.
     """
-    settings = options.load_settings(results=given["results"], executor=given["executor"])
+    settings = options.load_settings(
+        results=given["results"], executor=given["executor"], ray_address=given["ray_address"]
+    )
     store = Store(settings.results)
     installer = pipeline.new_installer(settings)
     cell = _cell(wanted, settings, store, installer)

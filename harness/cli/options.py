@@ -103,6 +103,20 @@ def overhead_option(function: Function) -> Function:
     )(function)
 
 
+def executor_options(function: Function) -> Function:
+    """``--executor``, ``--ray-address``."""
+    function = click.option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="With ray: the cluster's head, or ray://HOST:10001 from outside. Default: RAY_ADDRESS, else the one here.",
+    )(function)
+    return click.option(
+        "--executor",
+        metavar="local|docker|ray",
+        help="Where cells run: in environments here, in containers, or on the nodes of a Ray cluster.",
+    )(function)
+
+
 def results_option(function: Function) -> Function:
     """``--results``."""
     return click.option("--results", metavar="DIR", help="Folder of the results.")(function)
@@ -150,8 +164,10 @@ def load_settings(**overrides: Any) -> Settings:
     fail_on = overrides.pop("fail_on", None)
     if fail_on is not None:
         overrides["fail_on"] = [] if fail_on == "none" else [word.strip() for word in fail_on.split(",")]
-    base = overrides.pop("image_base", None)
+    base, address = overrides.pop("image_base", None), overrides.pop("ray_address", None)
     settings = config.load(overrides)
+    if address is not None:
+        settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=address))
     if base is not None:
         settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=base))
     return settings

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.compare.wording import outcome_text
-from harness.launch.schedule import Event, Finished, Round, Started
+from harness.launch.schedule import Again, Event, Finished, Round, Started
 from harness.measuring import guessed_s
 from harness.model import Cell, Environment, Passed, Stack
 
@@ -106,6 +106,9 @@ class Progress:
             self._running[cell.id] = (cell, "untimed part", time.monotonic())
         elif isinstance(event, Round):
             self._running[cell.id] = (cell, f"round {event.number}", self._running[cell.id][2])
+        elif isinstance(event, Again):
+            self._running.pop(cell.id, None)
+            self.note(f"{_name(cell)}: its machine was lost, it runs again elsewhere ({event.why})")
         elif isinstance(event, Finished):
             self._running.pop(cell.id, None)
             self._done += 1

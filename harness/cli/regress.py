@@ -29,7 +29,7 @@ from harness.store import Store
     "to simulate.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
-@click.option("--executor", metavar="local|docker", help="Where cells run: in environments here, or in containers.")
+@options.executor_options
 @click.option("--image-base", metavar="IMAGE", help="With docker: base of the stacks' images, e.g. python:3.11-slim.")
 @options.results_option
 @options.report_options
@@ -48,6 +48,7 @@ def command(**given: Any) -> int:
       regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
       regress --explain                               also for what takes longer: the simulated 70B
+      regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
       regress --json out.json --fail-on memory,crash  for CI: exit code 1 for these alone
     """
     settings = options.load_settings(
@@ -55,6 +56,7 @@ def command(**given: Any) -> int:
         timeout_s=given["timeout_s"],
         results=given["results"],
         executor=given["executor"],
+        ray_address=given["ray_address"],
         image_base=given["image_base"],
         fail_on=given["fail_on"],
     )

@@ -8,12 +8,16 @@ process does may raise here: it becomes an `Ended` with its outcome.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from harness.model import Cell, Environment, Hardware, Outcome
 from harness.probe.wire import Detail, Explanation, RunRecord
+
+
+class Lost(Exception):
+    """The machine that ran a cell is no more, or has become unfit for it: the cell must run elsewhere."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +43,15 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str = ""  #: UTC, ISO 8601
     duration_s: float = 0.0  #: spent on this cell, without its waiting for others
     hardware: Hardware | None = None  #: where it ran, when that is another machine than the place's own
+    environment: Environment | None = None  #: in which it ran, when it was built on another machine
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """The ranks of one cell that run on one machine, where they span several."""
+
+    rendezvous: str  #: ``tcp://ADDRESS:PORT`` on the machine of rank 0
+    first_rank: int
+    local_ranks: int
 
 
 class Worker(Protocol):
@@ -79,3 +92,44 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Close every worker, from any thread."""
+
+
+class Machine(Protocol):
+    """A machine, or several that the ranks of a cell span, which is used by nothing else until it is closed. Whatever is
+    asked of it, or of its workers, may raise Lost."""
+
+    @property
+    def hardware(self) -> Hardware:
+        """Of the machine, or of each of them."""
+        ...
+
+    def fits(self, cell: Cell) -> bool:
+        """Whether the cell can run on it."""
+        ...
+
+    def worker(self, environment: Environment, device: str, framework: str) -> Worker:
+        """As `Executor.worker`, on this machine."""
+        ...
+
+    def close(self) -> None:
+        """Give it back, after its workers were closed. May be called twice."""
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """What an executor is besides, that has more than one machine. Its workers may raise Lost."""
+
+    def workers_at_once(self) -> int:
+        """How many workers have room beside each other on all machines together."""
+        ...
+
+    def machines_at_once(self, cell: Cell) -> int:
+        """How many machines (or groups of them) can be held at once for cells like this one."""
+        ...
+
+    def hold(self, cell: Cell) -> Machine:
+        """A machine for the timed sessions of cells like this one. Returns when there is one.
+
+        Raises EnvironmentUnavailable where no machine is large enough, or none is left.
+        """
+        ...

@@ -5,10 +5,11 @@ For tests of whoever schedules (what runs next to what, what is reused, what an 
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable
 
 from harness.launch.contract import Ended, RunPlan, Waiting
-from harness.model import Cell, Environment, Passed
+from harness.model import Cell, Environment, Hardware, Passed
 from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
 
 #: What a cell does: the end that it comes to.
@@ -44,6 +45,47 @@ class FakeExecutor:
     def close(self) -> None:
         self.closed = True
         self.log.append("close executor")
+
+
+class FakeCluster(FakeExecutor):
+    """See `harness.launch.contract.Cluster`: so many machines. Workers on one that is held have ``@NUMBER`` in the log.
+    A behaviour that raises Lost is a machine that is lost."""
+
+    def __init__(self, behaviour: Behaviour = passes, machines: int = 2) -> None:
+        super().__init__(behaviour)
+        self.machines = machines
+        self.free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in range(machines):
+            self.free.put(number)
+
+    def workers_at_once(self) -> int:
+        return self.machines
+
+    def machines_at_once(self, cell: Cell) -> int:
+        return self.machines
+
+    def hold(self, cell: Cell) -> FakeMachine:
+        return FakeMachine(self, self.free.get())
+
+
+class FakeMachine:
+    """See `harness.launch.contract.Machine`."""
+
+    hardware = Hardware(cpu="pretended", cores=2, memory_bytes=8 << 30)
+
+    def __init__(self, cluster: FakeCluster, number: int) -> None:
+        self._cluster = cluster
+        self._number = number
+
+    def fits(self, cell: Cell) -> bool:
+        return True
+
+    def worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
+        name = f"{environment.stack.label or environment.stack.id}:{device}@{self._number}"
+        return FakeWorker(self._cluster, name)
+
+    def close(self) -> None:
+        self._cluster.free.put(self._number)
 
 
 class FakeWorker:

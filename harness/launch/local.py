@@ -19,15 +19,24 @@ from harness.probe.surroundings import ENVIRONMENT
 class LocalExecutor:
     """See `harness.launch.contract.Executor`.
 
-    ``folder`` is where copies of the probe, logs and the runs' own files go; ``variables`` is the allow-listed
-    environment of the measured processes. Raises EnvironmentUnavailable, UsageError when the probe cannot be staged.
+    ``folder`` is where copies of the probe and caches go, ``runs`` (default: a folder in it) where logs and the runs' own
+    files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
+    allow-listed environment of the measured processes. Raises EnvironmentUnavailable when the probe cannot be staged.
     """
 
-    def __init__(self, *, folder: str, scenarios: str, variables: Mapping[str, str], timeout_s: float) -> None:
-        files = staging.probe_files(Path(scenarios))
+    def __init__(
+        self,
+        *,
+        folder: str,
+        files: Mapping[str, bytes],
+        variables: Mapping[str, str],
+        timeout_s: float,
+        runs: Path | None = None,
+    ) -> None:
         self._probe_sha256 = staging.measuring_sha256(files)
         self._probe = staging.stage(files, Path(folder) / "probe")
         self._folder = Path(folder)
+        self._runs = runs or self._folder / "runs"
         self._variables = dict(variables)
         self._timeout_s = timeout_s
         self._workers: list[ServerWorker] = []
@@ -49,7 +58,7 @@ class LocalExecutor:
         def converse(home: Path, log: Path) -> Conversation:
             return Conversation([*command, "--log", str(log)], variables, str(home), str(log))
 
-        worker = ServerWorker(converse, self._folder / "runs", self._probe / "scenarios", self._timeout_s)
+        worker = ServerWorker(converse, self._runs, self._probe / "scenarios", self._timeout_s)
         self._workers.append(worker)
         return worker
 

@@ -5,11 +5,13 @@ Workers are opened a few ahead, because importing a framework takes seconds and 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
 
 import msgspec
 
@@ -37,7 +39,16 @@ class Finished(msgspec.Struct, frozen=True):
     ended: Ended
 
 
-Event = Started | Round | Finished
+class Again(msgspec.Struct, frozen=True):
+    """A cell that had begun begins again, on another machine."""
+
+    cell: Cell
+    why: str
+
+
+Event = Started | Round | Finished | Again
+
+T = TypeVar("T")
 
 
 def open_all(workers: Sequence[Worker], at_once: int) -> None:
@@ -136,60 +147,73 @@ def one_beside_another(
 
     The worker may be open already. One that is not is opened when its turn comes.
     """
-    events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
-    left = iter(jobs)
-    lock = threading.Lock()
-    stopped = threading.Event()
+    left = collections.deque(jobs)
     slots = Slots(at_once)
 
-    def work() -> None:
-        try:
-            while not stopped.is_set():
-                with lock:
-                    job = next(left, None)
-                if job is None:
-                    return
-                _run_job(*job, slots, needs, events.put, stopped)
-        except BaseException as error:
-            events.put(error)
-        finally:
-            events.put(None)
+    def lane() -> Generator[Event, None, None]:
+        while left:
+            try:
+                worker, cells = left.popleft()
+            except IndexError:  # another lane was faster
+                return
+            yield from _job(worker, cells, slots, needs)
 
-    threads = [threading.Thread(target=work, name=f"job-{n}", daemon=True) for n in range(min(at_once, len(jobs)))]
-    for thread in threads:
-        thread.start()
-    running = len(threads)
-    try:
-        while running:
-            event = events.get()
-            if event is None:
-                running -= 1
-            elif isinstance(event, BaseException):
-                raise event
-            else:
-                yield event
-    finally:
-        stopped.set()
+    yield from merged([lane() for _ in range(min(at_once, len(jobs)))])
 
 
-def _run_job(
-    worker: Worker,
-    cells: Sequence[Cell],
-    slots: Slots,
-    needs: Callable[[Cell], int],
-    tell: Callable[[Event], None],
-    stopped: threading.Event,
-) -> None:
+def _job(
+    worker: Worker, cells: Sequence[Cell], slots: Slots, needs: Callable[[Cell], int]
+) -> Generator[Event, None, None]:
     try:
         if cells:
             worker.open()
             worker.wait_until_open()  # beside the others' cells
         for cell in cells:
             with slots.taken(needs(cell)):
-                if stopped.is_set():
-                    return
-                tell(Started(cell))
-                state = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0))
-                tell(Finished(cell, state if isinstance(state, Ended) else worker.stop()))
+                yield Started(cell)
+                yield Finished(cell, untimed(worker, cell))
     finally:
         worker.close()
+
+
+def untimed(worker: Worker, cell: Cell) -> Ended:
+    """The untimed part of a cell, and no other."""
+    state = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0))
+    return state if isinstance(state, Ended) else worker.stop()
+
+
+def merged(lanes: Sequence[Generator[T, None, None]]) -> Iterator[T]:
+    """What the lanes yield, as it comes. Each is walked by a thread of its own; it is closed at its next step when nobody
+    listens any more, and the first error of any is raised here."""
+    told: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+    stopped = threading.Event()
+
+    def walk(lane: Generator[T, None, None]) -> None:
+        try:
+            with contextlib.closing(lane):
+                for one in lane:
+                    if stopped.is_set():
+                        return
+                    told.put((one,))
+        except BaseException as error:
+            told.put(error)
+        finally:
+            told.put(None)
+
+    threads = [
+        threading.Thread(target=walk, args=(lane,), name=f"lane-{n}", daemon=True) for n, lane in enumerate(lanes)
+    ]
+    for thread in threads:
+        thread.start()
+    running = len(threads)
+    try:
+        while running:
+            one = told.get()
+            if one is None:
+                running -= 1
+            elif isinstance(one, BaseException):
+                raise one
+            else:
+                yield one[0]
+    finally:
+        stopped.set()

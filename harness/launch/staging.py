@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import EnvironmentUnavailable, UsageError
@@ -29,7 +30,7 @@ def probe_files(scenarios: Path) -> dict[str, bytes]:
     return {name: sources[name].read_bytes() for name in sorted(sources)}
 
 
-def measuring_sha256(files: dict[str, bytes]) -> str:
+def measuring_sha256(files: Mapping[str, bytes]) -> str:
     """One hash of what decides how a cell is measured: the probe and the models' shapes. A scenario's own file is not in
     it: what it declares is in the cell, and a new scenario must not make all other results old."""
     return content_sha256(
@@ -41,7 +42,7 @@ def measuring_sha256(files: dict[str, bytes]) -> str:
     )
 
 
-def content_sha256(files: dict[str, bytes]) -> str:
+def content_sha256(files: Mapping[str, bytes]) -> str:
     """One hash over names and contents."""
     total = hashlib.sha256()
     for name, content in files.items():
@@ -49,7 +50,7 @@ def content_sha256(files: dict[str, bytes]) -> str:
     return total.hexdigest()
 
 
-def stage(files: dict[str, bytes], parent: Path) -> Path:
+def stage(files: Mapping[str, bytes], parent: Path) -> Path:
     """The folder with these files below ``parent``, made unless it is there. Raises EnvironmentUnavailable."""
     folder = parent / content_sha256(files)[:12]
     try:

@@ -18,9 +18,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from harness.errors import EnvironmentUnavailable
 from harness.launch import reading
-from harness.launch.contract import Ended, RunPlan, Waiting
+from harness.launch.contract import Ended, RunPlan, Share, Waiting
 from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, Outcome, OutOfMemory, TimedOut
 from harness.probe.wire import CellRequest
@@ -115,7 +117,8 @@ class ServerWorker:
             self._unusable = TimedOut(stage="import", limit_s=self._timeout_s)
             self.close()
 
-    def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+    def start(self, cell: Cell, plan: RunPlan, share: Share | None = None) -> Waiting | Ended:
+        """With a ``share``, only those of its ranks; others run on other machines."""
         self.wait_until_open()
         self._run = run = _Run(_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
@@ -131,6 +134,7 @@ class ServerWorker:
             rounds=plan.rounds,
             timeout_s=self._timeout_s,
             explain=plan.explain,
+            **({} if share is None else msgspec.structs.asdict(share)),
         )
         (run.folder / "request.json").write_text(json.dumps(asdict(request)))
         return self._advance({"do": "start", "folder": str(run.folder)})

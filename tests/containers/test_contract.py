@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import configure as configure_on_nodes
+from tests.cluster.conftest import ray_cluster as ray_cluster
 from tests.containers.conftest import LIMIT_S, Engine, configure
 from tests.offline.conftest import NOT_INSTALLING
 from tests.offline.project import GOOD, VERSION, Project, cell
@@ -19,47 +24,55 @@ ALL = (*VERSIONS, VERSION["hanging"], NOT_INSTALLING)
 _OF_THE_RUN = re.compile(r"(^|\.)(step_time_s|init_s|import_s|seconds|host_calls)$")
 
 
+Reported = Callable[[str], Any]
+
+
 @pytest.fixture(scope="module")
-def reports(shared: Project, docker_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Executor -> what `regress` reported on the same cells."""
-    found = {}
-    for executor in ("local", "docker"):
-        project = Project(
-            folder=tmp_path_factory.mktemp(executor),
-            variables={**shared.variables, "DOCKER_HOST": docker_engine.address},
-            work=shared.work,
-            limit_s=LIMIT_S,
-        )
-        configure(project, docker_engine, *ALL, executor=executor, rounds=2, timeout_s=4)
-        found[executor] = project.regress()
-    return found
+def reported(request: pytest.FixtureRequest, shared: Project, tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """Executor -> what `regress` reported on the same cells there. Where that cannot be had, the test is skipped."""
+
+    @functools.cache
+    def of(executor: str) -> Any:
+        folder = tmp_path_factory.mktemp(executor)
+        project = Project(folder=folder, variables=shared.variables, work=shared.work, limit_s=LIMIT_S)
+        values: dict[str, Any] = {"rounds": 2, "timeout_s": 4}
+        if executor == "docker":
+            engine: Engine = request.getfixturevalue("docker_engine")
+            project = dataclasses.replace(project, variables={**shared.variables, "DOCKER_HOST": engine.address})
+            configure(project, engine, *ALL, **values)
+        elif executor == "ray":
+            configure_on_nodes(project, request.getfixturevalue("ray_cluster"), *ALL, **values)
+        else:
+            project.configure(*ALL, executor=executor, **values)
+        return project.regress()
+
+    return of
 
 
-@pytest.mark.parametrize("executor", ["docker"])
-def test_every_executor_comes_to_the_same_ends(reports: dict[str, Any], executor: str) -> None:
-    ends = {
-        name: [(c["id"], c["outcome"], c["stage"], c["signature"]) for c in report.json["cells"]]
-        for name, report in reports.items()
-    }
-    assert ends[executor] == ends["local"]
-    assert {one for _, one, _, _ in ends[executor]} == {"passed", "failed", "out_of_memory", "timed_out"}
-    assert reports[executor].code == reports["local"].code == 1
+@pytest.mark.parametrize("executor", ["docker", "ray"])
+def test_every_executor_comes_to_the_same_ends(reported: Reported, executor: str) -> None:
+    def ends(report: Any) -> list[tuple[str, ...]]:
+        return [(c["id"], c["outcome"], c["stage"], c["signature"]) for c in report.json["cells"]]
+
+    assert ends(reported(executor)) == ends(reported("local"))
+    assert {one for _, one, _, _ in ends(reported(executor))} == {"passed", "failed", "out_of_memory", "timed_out"}
+    assert reported(executor).code == reported("local").code == 1
 
 
-@pytest.mark.parametrize("executor", ["docker"])
-def test_every_executor_measures_the_same_bytes(reports: dict[str, Any], executor: str) -> None:
+@pytest.mark.parametrize("executor", ["docker", "ray"])
+def test_every_executor_measures_the_same_bytes(reported: Reported, executor: str) -> None:
     def exact(report: Any) -> dict[str, Any]:
         return {
             c["id"]: {name: value for name, value in c["metrics"].items() if not _OF_THE_RUN.search(name)}
             for c in report.json["cells"]
         }
 
-    assert exact(reports[executor]) == exact(reports["local"])
-    assert exact(reports[executor])[cell(GOOD)]["backward.device_peak_bytes"] == 32_000
+    assert exact(reported(executor)) == exact(reported("local"))
+    assert exact(reported(executor))[cell(GOOD)]["backward.device_peak_bytes"] == 32_000
 
 
-@pytest.mark.parametrize("executor", ["docker"])
-def test_every_executor_finds_the_same_faults(reports: dict[str, Any], executor: str) -> None:
+@pytest.mark.parametrize("executor", ["docker", "ray"])
+def test_every_executor_finds_the_same_faults(reported: Reported, executor: str) -> None:
     def found(report: Any) -> list[tuple[str, ...]]:
         named = (
             (f["stack"], f["metric"], f["phase"], f["kind"], f["message"])
@@ -68,12 +81,12 @@ def test_every_executor_finds_the_same_faults(reports: dict[str, Any], executor:
         )
         return sorted(named)
 
-    assert found(reports[executor]) == found(reports["local"])
-    assert len(found(reports[executor])) >= len(ALL) - 1
+    assert found(reported(executor)) == found(reported("local"))
+    assert len(found(reported(executor))) >= len(ALL) - 1
 
 
-def test_the_same_code_is_measured_and_only_a_container_s_result_names_an_image(reports: dict[str, Any]) -> None:
-    here, there = ({c["id"]: c for c in reports[name].json["cells"]} for name in ("local", "docker"))
+def test_the_same_code_is_measured_and_only_a_container_s_result_names_an_image(reported: Reported) -> None:
+    here, there = ({c["id"]: c for c in reported(name).json["cells"]} for name in ("local", "docker"))
     for name in (cell(GOOD), cell(VERSION["hungry"])):
         assert here[name]["code_sha256"] == there[name]["code_sha256"] != ""
         assert here[name]["lock_sha256"] == there[name]["lock_sha256"]

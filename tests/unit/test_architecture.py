@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HARNESS = ROOT / "harness"
 
-VALUES = {"model", "errors", "thresholds", "collecting", "containers"}
+VALUES = {"model", "errors", "thresholds", "collecting", "containers", "clusters"}
 STATIONS = {
     "config",
     "versions",

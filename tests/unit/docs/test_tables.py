@@ -58,7 +58,7 @@ def test_the_keys_of_pyproject_are_the_settings_with_their_defaults() -> None:
     for number, row in enumerate(keys):  # `rounds` is one of each
         owner = settings if number < len(fields) else settings.thresholds
         value = msgspec.to_builtins(getattr(owner, row["key"]))
-        if row["key"] not in ("python", "stack", "stacks", "thresholds", "docker"):  # the machine's, and tables
+        if row["key"] not in ("python", "stack", "stacks", "thresholds", "docker", "ray"):  # the machine's, and tables
             shown = json.loads(row["default"])
             assert shown == (list(value) if isinstance(value, tuple) else value), row["key"]
 
@@ -67,6 +67,11 @@ def test_the_settings_of_containers_are_those_of_the_code() -> None:
     rows = markdown.table(DOCS / "configuration.md", "setting")
     told = {row["setting"]: json.loads(row["default"]) for row in rows}
     assert told == msgspec.to_builtins(Settings().docker)
+
+
+def test_the_settings_of_clusters_are_those_of_the_code() -> None:
+    rows = markdown.table(DOCS / "configuration.md", "of ray")
+    assert {row["of ray"]: json.loads(row["default"]) for row in rows} == msgspec.to_builtins(Settings().ray)
 
 
 def test_environment_variables_are_those_that_the_code_reads() -> None:

@@ -1,0 +1,169 @@
+"""What runs on a node of a Ray cluster: an actor that is the host of one probe server there.
+
+It stands for this process on its node: builds the environment unless it is there, starts the server in it, and passes on
+what the server says. It dies with the job that started it, and the server with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from harness.errors import EnvironmentUnavailable
+from harness.launch.contract import Ended, RunPlan, Share, Waiting
+from harness.launch.local import LocalExecutor
+from harness.launch.worker import ServerWorker
+from harness.model import Cell, Environment, Hardware, LockedStack
+
+
+class NodeSide(Protocol):
+    """What is to be known of a node, and done on it. Travels there; each of its methods is called there."""
+
+    def folder(self) -> Path:
+        """Where environments and scratch files go."""
+        ...
+
+    def variables(self) -> dict[str, str]:
+        """The allow-listed environment of measured processes."""
+        ...
+
+    def hardware(self) -> Hardware: ...
+
+    def build(self, locked: LockedStack) -> Environment:
+        """The stack's environment: as it stands when it is whole, else built now. Raises EnvironmentUnavailable."""
+        ...
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """A server's surroundings."""
+
+    environment: Environment
+    hardware: Hardware
+
+
+class NodeWorker:
+    """As `harness.launch.contract.Worker`, on its node. `interrupt` may be called beside any other."""
+
+    def __init__(
+        self,
+        side: NodeSide,
+        files: Mapping[str, bytes],
+        locked: LockedStack,
+        device: str,
+        framework: str,
+        timeout_s: float,
+    ) -> None:
+        self._side = side
+        self._files = files
+        self._locked = locked
+        self._device, self._framework = device, framework
+        self._timeout_s = timeout_s
+        self._runs: _Runs | None = None
+        self._worker: ServerWorker | None = None
+        self._failed: Ended | None = None
+
+    def open(self) -> Opened:
+        """Build and import; returns when the framework is imported, or when it is clear that it never will be. Raises
+        EnvironmentUnavailable."""
+        environment = self._side.build(self._locked)
+        if environment.failure is not None:
+            self._failed = Ended(outcome=environment.failure)
+        elif self._worker is None:
+            folder = self._side.folder()
+            self._runs = _Runs(folder / "runs")
+            executor = LocalExecutor(
+                folder=str(folder),
+                files=self._files,
+                variables=self._side.variables(),
+                timeout_s=self._timeout_s,
+                runs=self._runs.folder,
+            )
+            self._worker = executor.worker(environment, self._device, self._framework)
+        if self._worker is not None:
+            self._worker.wait_until_open()
+        return Opened(environment=environment, hardware=self._side.hardware())
+
+    def rendezvous(self) -> str:
+        """Where the other ranks can meet a rank 0 that runs here. Another program may take the port before it does."""
+        import ray
+
+        address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+        with socket.socket() as found:
+            found.bind((address, 0))
+            return f"tcp://{address}:{found.getsockname()[1]}"
+
+    def start(self, cell: Cell, plan: RunPlan, share: Share | None) -> Waiting | Ended:
+        if self._failed is not None:
+            return self._failed
+        assert self._worker is not None, "has not been opened"
+        return self._worker.start(cell, plan, share)
+
+    def round(self) -> Waiting | Ended:
+        assert self._worker is not None
+        return self._worker.round()
+
+    def stop(self) -> Ended:
+        assert self._worker is not None
+        return self._worker.stop()
+
+    def interrupt(self) -> None:
+        """Kill all that runs."""
+        if self._worker is not None:
+            self._worker.interrupt()
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+        if self._runs is not None:
+            self._runs.close()
+
+
+class _Runs:
+    """A folder for the runs of one actor, which it holds while it lives. Making one removes those that nobody holds."""
+
+    def __init__(self, parent: Path) -> None:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            self.folder = Path(tempfile.mkdtemp(dir=parent, prefix="node-"))
+            self._handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+        except OSError as error:
+            raise EnvironmentUnavailable(
+                f"no folder for the runs can be made: {error.strerror}",
+                where=str(parent),
+                hint="set [tool.dsregress.ray] folder to one that can be written on every node",
+            ) from None
+        for other in parent.glob("node-*"):
+            if other != self.folder:
+                _remove_unless_held(other)
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.close(self._handle)
+
+
+def _remove_unless_held(folder: Path) -> None:
+    """A race with one that has been made and is not held yet is lost by chance of microseconds; it then fails, and its
+    cell runs again."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Tests on a real Ray cluster: several nodes on this machine, each with an address of its own."""

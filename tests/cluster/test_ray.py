@@ -1,0 +1,171 @@
+"""Cells on the nodes of a real Ray cluster."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import LIMIT_S, Nodes, configure, running
+from tests.offline.project import GOOD, VERSION, Project, stored, without_times
+
+SEVERAL = tuple(VERSION[behaviour] for behaviour in ("good", "hungry", "wrong", "crashing", "busy", "new-default"))
+TWO_WORKLOADS = ["fit/base/cpu", "fit/gradient_accumulation_steps=3/cpu"]
+
+
+def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
+    """Returns when the condition holds."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def servers(project: Project) -> list[str]:
+    """What runs in the nodes' environments: servers, and the cells and ranks that are forked from them."""
+    return [command for command in project.processes() if "harness.probe.server" in command]
+
+
+def built(cluster: Nodes) -> dict[str, float]:
+    """Every whole environment on the nodes -> when it was made."""
+    markers = cluster.folder.glob("node-*/envs/*/dsregress.json")
+    return {file.parent.relative_to(cluster.folder).as_posix(): file.stat().st_mtime for file in markers}
+
+
+def test_environments_are_built_once_on_each_node_that_needs_them_and_kept(
+    project: Project, ray_cluster: Nodes
+) -> None:
+    configure(project, ray_cluster, *SEVERAL[:3], rounds=2, select=TWO_WORKLOADS)
+    first = project.regress("--no-explain")
+    assert {c["outcome"] for c in first.json["cells"]} == {"passed"}
+    after = built(ray_cluster)
+    assert {Path(place).parts[0] for place in after} == {"node-0", "node-1"}
+    second = project.regress("--no-explain", "--fresh")
+    assert {place: built(ray_cluster)[place] for place in after} == after
+    assert without_times(second.json) == without_times(first.json)
+
+
+def test_a_timed_session_holds_all_of_its_node(project: Project, ray_cluster: Nodes) -> None:
+    configure(project, ray_cluster, GOOD, VERSION["hungry"], rounds=40, select=TWO_WORKLOADS[:1])
+    process = project.start("regress", "--no-explain")
+    assert process.stderr is not None
+    try:
+        while "cells to run" not in process.stderr.readline():
+            pass  # environments are built where there is room
+        seen: list[dict[str, float]] = []
+        while process.poll() is None:
+            seen.append(ray_cluster.used())
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.communicate()
+    states = [(state, len([*run])) for state, run in itertools.groupby(tuple(sorted(used.values())) for used in seen)]
+    # Ray tries nodes for moments before it settles on one.
+    assert max(states, key=lambda one: one[1])[0] == (0.0, 2.0), "one workload holds one node"
+    assert {cpus for state, _ in states for cpus in state} == {0.0, 2.0}, "a node is held whole"
+
+
+def test_a_node_is_lost_and_every_result_arrives_once(shared: Project, tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", shared) as cluster:
+        project = Project(folder=tmp_path, variables=shared.variables, work=cluster.folder, limit_s=LIMIT_S)
+        configure(project, cluster, *SEVERAL, rounds=30, select=TWO_WORKLOADS)
+        report = tmp_path / "report.json"
+        process = project.start("regress", "--no-explain", "--json", str(report))
+        assert process.stderr is not None
+        said = ""
+        while "failed in backward" not in said:  # a cell has ended: sessions are on
+            said += process.stderr.readline()
+        cluster.kill(0)
+        said += process.communicate(timeout=LIMIT_S)[1]
+        assert process.returncode == 1, said
+        assert "its machine was lost, it runs again elsewhere" in said
+        cells = [result["cell"] for result in stored(project)]
+        arrived = Counter((cell["stack"]["versions"]["tinyframe"], cell["variant"]) for cell in cells)
+        assert len(arrived) == len(SEVERAL) * 2
+        assert set(arrived.values()) == {1}
+        assert all(len(r["record"]["round_s"]) == 30 for r in stored(project) if r["outcome"]["type"] == "passed")
+    assert project.processes() == []
+
+
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_nothing_behind_and_keeps_what_was_measured(
+    project: Project, ray_cluster: Nodes, signalled: signal.Signals
+) -> None:
+    configure(project, ray_cluster, VERSION["crashing"], VERSION["hanging"], timeout_s=600)
+    process = project.start("regress", "--no-explain")
+    until(lambda: stored(project))
+    until(lambda: servers(project))
+    os.kill(process.pid, signalled)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[signalled]
+    until(lambda: not servers(project))
+    until(lambda: set(ray_cluster.used().values()) == {0.0})
+    assert [result["outcome"]["type"] for result in stored(project)] == ["failed"]
+
+
+def test_ranks_of_one_cell_span_nodes(project: Project, ray_cluster: Nodes) -> None:
+    configure(project, ray_cluster, GOOD, rounds=3)
+    together = project.regress("--no-explain")
+    configure(project, ray_cluster, GOOD, rounds=3, ray="ranks_per_node = 1")
+    apart = project.regress("--no-explain", "--fresh")
+    assert without_times(apart.json) == without_times(together.json)
+    (record,) = [result["record"] for result in stored(project) if "-2" in result["session"] or True][:1]
+    assert [rank["rank"] for rank in record["ranks"]] == [0, 1]
+    assert len(apart.cell(GOOD)["rounds_s"]) == 3
+
+
+def test_a_fault_on_one_of_several_nodes_is_the_cell_s_end(project: Project, ray_cluster: Nodes) -> None:
+    configure(project, ray_cluster, GOOD, VERSION["out-of-memory"], ray="ranks_per_node = 1")
+    found = project.regress("--no-explain").cell(VERSION["out-of-memory"])
+    assert (found["outcome"], found["stage"]) == ("out_of_memory", "backward")
+
+
+# --- what a person is told --------------------------------------------------------------------------------------------
+
+
+def test_where_ray_is_not_installed_it_says_how_to(project: Project, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "ray.py").write_text("raise ImportError(\"No module named 'ray'\")\n")
+    said = project.run("regress", PYTHONPATH=f"{hidden}:{project.variables['PYTHONPATH']}")
+    assert said.code == 3
+    assert said.err.splitlines()[-1] == (
+        "dsregress: error: --executor ray: Ray is not installed: No module named 'ray'; pip install 'dsregress[ray]'"
+    )
+
+
+def test_where_no_cluster_answers_it_says_so(project: Project) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    said = project.run("regress", "--ray-address", address)
+    assert said.code == 3
+    assert said.err.splitlines()[-1] == (
+        f"dsregress: error: ray {address}: no Ray answers: Connection refused; "
+        "start the head (ray start --head --port=6379), and check --ray-address"
+    )
+
+
+def test_what_is_no_address_is_said_to_be_none(project: Project) -> None:
+    said = project.run("regress", "--ray-address", "head")
+    assert said.code == 2
+    assert said.err.splitlines()[-1] == (
+        "dsregress: error: --ray-address: not an address: 'head'; write HOST:PORT, or ray://HOST:PORT"
+    )
+
+
+def test_where_no_node_has_what_a_cell_needs_it_says_what(project: Project, ray_cluster: Nodes) -> None:
+    configure(project, ray_cluster, GOOD, rounds=2, ray="wait_s = 1\n[tool.dsregress.ray.resources]\ncpu = {A100 = 1}")
+    said = project.run("regress")
+    assert said.code == 3
+    assert said.err.splitlines()[-1] == (
+        f"dsregress: error: ray {ray_cluster.address}: the cluster has not a node with 2 CPU and 1 A100; "
+        "start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is"
+    )
