@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from harness.compare.wording import quantity
 from harness.probe.wire import Explanation, Held, Moment
 
 #: The metrics that can be explained, in the order in which a phase's are told.
@@ -107,16 +108,17 @@ def evidence(mine: Explanation, theirs: Explanation | None, key: str, most: int 
     lines = [f"{when(key)}: {sentence(one)}" for one in more[:most]]
     if len(more) > most:
         rest = sum(one.more_bytes for one in more[most:])
-        lines.append(f"{when(key)}: {rest:,} B more at {len(more) - most} other places")
+        lines.append(f"{when(key)}: {quantity(rest, 'bytes')} more at {len(more) - most} other places")
     return tuple(lines)
 
 
 def sentence(one: SiteDifference) -> str:
-    """``131,072 B more gathered parameters at deepspeed/...:1234 in wait, for model.layers.*, called by ...``"""
-    more = "" if one.other_nbytes == 0 else f" ({one.nbytes:,} B instead of {one.other_nbytes:,} B)"
+    """``128 KiB more gathered parameters at deepspeed/...:1234 in wait, for model.layers.*, called by ...``"""
+    mine, other, size = (quantity(n, "bytes") for n in (one.nbytes, one.other_nbytes, one.more_bytes))
+    more = "" if one.other_nbytes == 0 else f" ({mine} instead of {other})"
     modules = f", for {', '.join(shorter(one.modules))}" if one.modules else ""
     caller = f", called by {one.via[-1]}" if one.via else ""
-    return f"{one.more_bytes:,} B more {one.category} at {one.site}{modules}{caller}{more}"
+    return f"{size} more {one.category} at {one.site}{modules}{caller}{more}"
 
 
 def shorter(modules: Iterable[str], most: int = 3) -> list[str]:

@@ -153,6 +153,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  #: what changed upstream with the change that was sought: ``+12 -3 FILE``
     sites: tuple[str, ...] = ()  #: who holds the extra bytes, one line each
+    patch: tuple[str, ...] = ()  #: of commits the changed lines themselves, where they are few
 
     @property
     def found(self) -> Change | None:

@@ -6,6 +6,7 @@ question costs nothing.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -96,23 +97,20 @@ def attach(
     and the others' findings name it. Unless ``all_cells``, not what takes long to simulate (`UNASKED_S`). ``place`` is
     called only where there is something to explain.
     """
-    chosen = {
-        workload: pair
-        for workload, pair in _cells(_chosen(comparison)).items()
-        if all_cells or _cheap(comparison, workload)
-    }
-    if not chosen:
-        return comparison
-    here = place()
-    wanted = [cell for pair in chosen.values() for cell in pair if cell.stack.id in here.environments]
-    at_once = max(1, min(2, here.hardware.cores))
-    explained = explain(wanted, here, at_once=at_once, told=told)
+    chosen = _cells(_chosen(comparison))
+    asked = [pair for workload, pair in chosen.items() if all_cells or _cheap(comparison, workload)]
+    explained: dict[str, Explained] = {}
+    if asked:
+        here = place()
+        wanted = [cell for pair in asked for cell in pair if cell.stack.id in here.environments]
+        at_once = max(1, min(2, here.hardware.cores))
+        explained = explain(wanted, here, at_once=at_once, told=told)
     return _with_evidence(comparison, chosen, {id: found.explanation for id, found in explained.items()})
 
 
 def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanation | None]) -> Comparison:
-    """The same from what is stored, without running anything: what nobody explained yet stays as it is. ``explained`` is
-    what `harness.store.explained_in` gives."""
+    """The same from what is stored, without running anything: what nobody explained yet stays as it is, but for a long
+    simulation, which says how to ask. ``explained`` is what `harness.store.explained_in` gives."""
     chosen = _chosen(comparison)
     told = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
     return _with_evidence(comparison, _cells(chosen), told)
@@ -122,6 +120,8 @@ def _with_evidence(
     comparison: Comparison, chosen: Mapping[str, tuple[Cell, Cell]], explained: Mapping[str, Explanation | None]
 ) -> Comparison:
     """Findings that are one object stay one object: groups are made of them."""
+    if not chosen:
+        return comparison
     made: dict[int, Finding] = {}
 
     def with_evidence(found: Finding) -> Finding:
@@ -129,6 +129,8 @@ def _with_evidence(
         if pair is None or not is_explainable(found):
             return found
         mine, theirs = (explained.get(cell.id) for cell in pair)
+        if mine is None and not _cheap(comparison, found.workload):  # by design, and so a person is told how to ask
+            return msgspec.structs.replace(found, evidence=(*found.evidence, _how_to_ask(comparison, pair)))
         if mine is None or not mine.moments:
             return found
         more = attribution.evidence(mine, theirs, attribution.moment_of(found.metric, found.phase))
@@ -146,6 +148,15 @@ def _with_evidence(
         groups=tuple(Group(once(group.headline), tuple(map(once, group.related))) for group in comparison.groups),
         findings=tuple(map(once, comparison.findings)),
     )
+
+
+def _how_to_ask(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
+    """``who holds it: python -m harness explain 0.16.0/SCENARIO/VARIANT/sim --against 0.15.0``"""
+    names = [comparison.names[cell.stack.id] for cell in pair]
+    if any(name != cell.stack.versions.get("deepspeed") for name, cell in zip(names, pair, strict=True)):
+        names = [cell.stack.id for cell in pair]
+    command = ["python", "-m", "harness", "explain", f"{names[0]}/{pair[0].workload}", "--against", names[1]]
+    return f"who holds it: {shlex.join(command)}"
 
 
 def is_explainable(found: Finding) -> bool:

@@ -193,7 +193,7 @@ def compare_stored(
     parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, kept=_taken))
     comparison = compare.combine(parts, baseline, settings.thresholds, detail_of)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
-    return explaining.attach_stored(comparison, explained_in(explained)) if explained else comparison
+    return explaining.attach_stored(comparison, explained_in(explained))
 
 
 def _taken(result: Result, bulk: Bulk) -> compare.Taken:

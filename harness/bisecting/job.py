@@ -21,6 +21,9 @@ from harness.envs.repository import Repository
 from harness.errors import EnvironmentUnavailable, HarnessError, NothingMeasured, UsageError
 from harness.model import Answer
 
+#: Lines of a commit's change that are shown; a longer one says less than its files do.
+_MOST_PATCH_LINES = 40
+
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
@@ -149,17 +152,29 @@ def _explained(
             if search.to is Answer.BAD
             else _sites(after, before, question, bench)
         )
-        if search.kind == "commits" and repository is not None:
-            old, new = repository.commit(before.name), repository.commit(after.name)
-            files = repository.changed_files(old, new) if old and new else ()
-        else:
-            old_environment, new_environment = bench.build([before, after])
-            files = changed_files(old_environment, new_environment, search.package)
+        files, patch = _changed(before, after, search, bench, repository, " ".join(sites))
     except HarnessError as error:
         return msgspec.structs.replace(course, notes=(*course.notes, f"what changed is not known: {error}"))
-    named = " ".join(sites)
-    files = tuple(sorted(files, key=lambda line: line.rpartition(" ")[2] not in named))
-    return msgspec.structs.replace(course, sites=sites, files=files)
+    return msgspec.structs.replace(course, sites=sites, files=files, patch=patch)
+
+
+def _changed(
+    before: Version, after: Version, search: Search, bench: Bench, repository: Repository | None, named: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What changed upstream, by file, and of commits the lines, where they are few. Files that are ``named`` come first."""
+    if search.kind == "releases" or repository is None:
+        old_environment, new_environment = bench.build([before, after])
+        return _named_first(changed_files(old_environment, new_environment, search.package), named), ()
+    old, new = repository.commit(before.name), repository.commit(after.name)
+    if old is None or new is None:
+        return (), ()
+    files = _named_first(repository.changed_files(old, new), named)
+    patch = repository.patch(old, new, [line.split(" ", 2)[2] for line in files if not line.startswith("binary ")])
+    return files, patch if len(patch) <= _MOST_PATCH_LINES else ()
+
+
+def _named_first(files: Sequence[str], named: str) -> tuple[str, ...]:
+    return tuple(sorted(files, key=lambda line: line.rpartition(" ")[2] not in named))
 
 
 def _sites(good: Version, bad: Version, question: Question, bench: Bench) -> tuple[str, ...]:

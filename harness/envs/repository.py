@@ -123,6 +123,16 @@ class Repository:
             found.append((-size, f"+{added} -{removed} {file}" if is_text else f"binary {file}"))
         return tuple(text for _, text in sorted(found, key=lambda pair: pair[0]))
 
+    def patch(self, old: Commit, new: Commit, files: Sequence[str]) -> tuple[str, ...]:
+        """The lines of these files that a change touches, each file under its name, as ``git diff`` shows them."""
+        found: list[str] = []
+        for file in files:
+            text = self._ask("diff", "--no-renames", "--no-color", "--no-ext-diff", old.sha, new.sha, "--", file) or ""
+            _, at, hunks = text.partition("\n@@ ")
+            if at:  # binary files have none
+                found += [file, *f"@@ {hunks}".splitlines()]
+        return tuple(found)
+
     def head(self) -> Commit:
         """What is checked out. Raises UsageError."""
         found = self.commit("HEAD")

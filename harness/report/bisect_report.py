@@ -95,7 +95,17 @@ def _course(course: Course) -> list[str]:
                 [f"Changed upstream, {_span(course)}", *shown, *([f"  and {more} more files"] if more > 0 else [])]
             )
         )
+    if course.patch:
+        lines = ["The change itself", *(f"  {_indented(line)}".rstrip() for line in course.patch)]
+        blocks.append("\n".join(lines).rstrip())
     return blocks
+
+
+def _indented(line: str) -> str:
+    """A line of a patch made plain, with its mark and its indentation."""
+    mark, code = line[:1], line[1:].expandtabs(4)
+    body = code.lstrip(" ")
+    return f"{mark if mark.isprintable() else ' '}{' ' * (len(code) - len(body))}{plain(body)}"
 
 
 def _span(course: Course) -> str:

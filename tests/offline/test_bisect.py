@@ -306,6 +306,17 @@ def test_the_commit_that_ended_it(project: Project, repository: Repository) -> N
         "tinyframe <Let go of what was gathered> is the first good commit: device memory held after it ends, backward"
     )
     assert "2026-01-09 Let go of what was gathered" in said.out
+    assert said.out.split("\n\n")[4] == (
+        "The change itself\n"
+        "  CHANGES\n"
+        "  @@ -1 +1 @@\n"
+        "  -7: Name the hook\n"
+        "  +8: Let go of what was gathered\n"
+        "  tinyframe/_release.py\n"
+        "  @@ -1 +1 @@\n"
+        '  -BEHAVIOUR = "hungry"\n'
+        '  +BEHAVIOUR = "good"'
+    )
     _, found = bisect(project, "--bad", "v1.1.0", "--good", newest, "--fixed", "--repository", str(repository.folder))
     assert found["courses"][0]["runs"] == 0
 

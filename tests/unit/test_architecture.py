@@ -35,9 +35,11 @@ JOINTS = {"pipeline", "measuring", "places", "bisecting", "explaining"}
 ENTRIES = {"cli", "__main__", "update_pins", "bench"}
 
 #: Stations that stand on others by their nature: a report reports a comparison, a fit, remedies or a recommendation, a
-#: fit is about cards, remedies are judged as fits are, and a release is recommended by what a comparison found.
+#: fit is about cards, remedies are judged as fits are, a release is recommended by what a comparison found, and who holds
+#: a finding's bytes is worded as the finding is.
 MAY_IMPORT = {
     "report": {"compare", "attribution", "fit", "gpus", "bisection", "remedies", "recommending"},
+    "attribution": {"compare"},
     "fit": {"gpus"},
     "remedies": {"fit", "gpus"},
     "recommending": {"compare", "fit", "gpus"},

@@ -80,7 +80,8 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
     total = ""
     if moment is not None and other is not None:
         changed = [one for one in attribution.difference(moment, other) if one.more_bytes]
-        total = f"{moment.nbytes:,} B instead of {other.nbytes:,} B ({moment.nbytes - other.nbytes:+,} B)"
+        sizes = [short_quantity(one.nbytes, "bytes") for one in (moment, other)]
+        total = f"{sizes[0]} instead of {sizes[1]} ({moment.nbytes - other.nbytes:+,} B)"
     rest = changed[_MOST_PLACES:]
     lines = attribution.evidence(mine, theirs, key)
     return Holders(

@@ -144,6 +144,12 @@ def test_the_commits_between_two_releases_come_oldest_first(repository: Reposito
     assert [commit.subject for commit in between] == list(history.HISTORY)[:7]
     assert repository.newest_tag(between[3]) == "1.0.0"
     assert repository.changed_files(between[0], between[1]) == ("+1 -1 CHANGES",)
+    assert repository.patch(between[0], between[1], ["CHANGES"]) == (
+        "CHANGES",
+        "@@ -1 +1 @@",
+        "-0: Release 1.0.0",
+        "+1: Split the engine from its memory",
+    )
     with pytest.raises(UsageError, match="is not newer than"):
         repository.between(new, old)
 

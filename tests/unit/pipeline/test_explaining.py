@@ -74,15 +74,15 @@ def evidence(judged: compare.Comparison, version: str) -> list[str]:
         for one in judged.findings
         if one.stack.endswith(version) and one.metric == "device_retained_bytes" and one.phase == "backward"
     ]
-    return [line for line in found.evidence if "gathered" in line or "not known" in line]
+    return [line for line in found.evidence if "gathered" in line or "not known" in line or "explain" in line]
 
 
 def test_the_first_of_the_releases_that_hold_most_is_explained_and_the_others_name_it(tmp_path: Path) -> None:
     judged = comparison("0.16.0", "0.16.4")
     desk = Desk(tmp_path, judged)
     told = explaining.attach(judged, desk, all_cells=False)
-    line = f"held after backward: {MORE:,} B more gathered parameters at {SITE}, for model.layers.*"
-    line += f" ({100 + MORE:,} B instead of 100 B)"
+    line = f"held after backward: 64.0 MiB more gathered parameters at {SITE}, for model.layers.*"
+    line += " (64.0 MiB instead of 100 B)"
     assert evidence(told, "0.16.0") == [line]
     assert evidence(told, "0.16.4") == [f"in 0.16.0, {line}"]
     assert desk.started == ["0.15.0:cpu", "0.16.0:cpu"]
@@ -97,11 +97,15 @@ def test_what_is_stored_is_not_run_again(tmp_path: Path) -> None:
     assert again.started == [] and len(evidence(told, "0.16.4")) == 1
 
 
-def test_a_long_simulation_is_explained_only_when_asked_for(tmp_path: Path) -> None:
+def test_a_long_simulation_is_explained_only_when_asked_for_and_says_how_to_ask(tmp_path: Path) -> None:
     judged = comparison("0.16.4", device="sim", duration_s=30.0)
     desk = Desk(tmp_path, judged)
-    assert explaining.attach(judged, desk, all_cells=False) is judged
+    how = f"who holds it: python -m harness explain 0.16.4/{judged.groups[0].headline.workload} --against 0.15.0"
+    told = explaining.attach(judged, desk, all_cells=False)
     assert desk.asked == 0
+    assert how in told.groups[0].headline.evidence
+    later = explaining.attach_stored(judged, lambda result: None)
+    assert how in later.groups[0].headline.evidence
     assert len(evidence(explaining.attach(judged, desk, all_cells=True), "0.16.4")) == 1
 
 

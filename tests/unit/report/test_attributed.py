@@ -83,15 +83,15 @@ def test_the_picture_needs_nothing_that_the_policy_of_the_page_forbids(tmp_path:
 
 def test_the_places_that_hold_more_are_a_table_and_no_evidence_beside_it(tmp_path: Path) -> None:
     text = re.sub(r"<wbr>|<small>", "", page(tmp_path, explained=explained_as_measured))
-    assert "held after backward: 4,196,352 B instead of 1,050,624 B (+3,145,728 B)" in text
+    assert "held after backward: 4.00 MiB instead of 1.00 MiB (+3,145,728 B)" in text
     assert "+3,145,728 B 3.00 MiB" in text and SITE in text and CALLER in text and "model.layers.*" in text
     assert "stage3.py:547" not in text  # it holds the same in both
 
 
 def test_what_the_finding_says_already_of_the_places_is_not_said_twice(tmp_path: Path) -> None:
     line = (
-        f"held after backward: 3,145,728 B more gathered parameters at {SITE}, for model.layers.*, called by {CALLER} "
-        "(4,194,304 B instead of 1,048,576 B)"
+        f"held after backward: 3.00 MiB more gathered parameters at {SITE}, for model.layers.*, called by {CALLER} "
+        "(4.00 MiB instead of 1.00 MiB)"
     )
     seen = comparison()
     groups = [
