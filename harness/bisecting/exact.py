@@ -9,8 +9,9 @@ from harness.bisecting.bench import Bench
 from harness.bisecting.search import Said, Search, same, swapped
 from harness.compare import questions
 from harness.compare.questions import Question, Reading
+from harness.compare.wording import outcome_text
 from harness.errors import NothingMeasured
-from harness.model import Answer, Result
+from harness.model import Answer, Passed, Result
 from harness.store.reuse import reusable
 
 
@@ -95,6 +96,13 @@ class ExactAsker:
     def _choose(self) -> None:
         """The worst that differs between the ends or, where they agree, between the good one and any other."""
         search = self._search
+        good = self._results[search.good].outcome
+        if not isinstance(good, Passed):  # nothing is worse or better than a run that says nothing
+            raise NothingMeasured(
+                f"{search.versions[search.good].name} does not say: {outcome_text(good)}",
+                where="bisect",
+                hint="take another end, or ask for the outcome (--metric outcome)",
+            )
         places = [search.bad, *(at for at in self._results if search.hunt and at not in (search.good, search.bad))]
         for at in places:
             comparison = self._compared(search.good, at)

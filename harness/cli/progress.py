@@ -88,7 +88,7 @@ class Progress:
         took = time.monotonic() - self._building.pop(name, time.monotonic())
         if environment.failure is not None:
             self.note(f"environment {name}: {outcome_text(environment.failure)}")
-        elif took > 1:
+        elif took > 1 and took >= environment.build_s:  # else it was there, and a busy machine was slow to see it
             self.note(f"environment {name}: built in {took:.0f} s")
 
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:

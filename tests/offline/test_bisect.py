@@ -256,6 +256,16 @@ def test_ends_that_do_not_differ_are_a_wrong_call_once_that_is_measured(project:
     assert (again.code, again.out, again.err.splitlines()) == (2, "", [line])
 
 
+def test_a_good_end_that_fails_says_nothing_of_the_bad_one(project: Project) -> None:
+    said = project.run("bisect", "--scenario", "fit", "--good", CRASHING, "--bad", "1.4.0")
+    assert (said.code, said.out) == (4, "")
+    assert re.fullmatch(
+        r"dsregress: error: bisect: 1\.3\.0 does not say: failed in backward: .*; take another end, or ask for the outcome "
+        r"\(--metric outcome\)",
+        said.err.splitlines()[-1],
+    )
+
+
 def test_swapped_ends_are_told_from_what_is_stored_before_anything_is_run(project: Project) -> None:
     project.configure(HUNGRY, "2.0.0")
     project.regress()

@@ -102,7 +102,8 @@ def _replace(folder: Path, tree: Path) -> None:
     for path in folder.iterdir():
         if path.name != ".git":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    shutil.copytree(tree, folder, symlinks=True, dirs_exist_ok=True)
+    # With new times: git would take a file of the same size and the time that the distribution gives it for the old one.
+    shutil.copytree(tree, folder, symlinks=True, dirs_exist_ok=True, copy_function=shutil.copy)
 
 
 def _commit(folder: Path, subject: str, at: str) -> None:
