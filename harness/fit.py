@@ -193,11 +193,10 @@ def cell(
 
 
 def judge(question: Question, card: Card, result: Result, value: int | None = None, variant: str | None = None) -> Line:
-    """One simulated cell on one card. A generation engine beside the job (``gpu_memory_utilization``, vLLM's word for
-    its share of what the card has) is not simulated: what it keeps is taken off the card."""
+    """One simulated cell on one card."""
     parameters = result.cell.parameters
     ranks = int(parameters["world_size"])
-    taken = round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
+    taken = taken_bytes(card, parameters)
     available = card.usable_bytes - question.overhead_bytes - taken
     record = result.record
     phases: Mapping[str, PhaseReading] = {}
@@ -238,6 +237,12 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         ),
         dtype_note=card.without(dtype),
     )
+
+
+def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
+    """What a generation engine beside the job keeps of the card (``gpu_memory_utilization``, vLLM's word for its share of
+    what the card has). The engine is not simulated: this is taken off."""
+    return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
 
 
 def fails_in(allocated: Mapping[str, float], counted: Mapping[str, float], available_bytes: int) -> str:

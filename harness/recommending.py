@@ -196,7 +196,8 @@ class _Evidence:
         if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
             return None
         allocated, counted = peaks(cell)
-        available = card.usable_bytes - self._question.overhead_bytes
+        taken = fit.taken_bytes(card, cell.result.cell.parameters)
+        available = card.usable_bytes - self._question.overhead_bytes - taken
         peak = int(max(counted.values(), default=0))
         return Room(
             peak_bytes=peak, headroom_bytes=available - peak, fails_in=fit.fails_in(allocated, counted, available)

@@ -70,6 +70,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float | None  #: median of the timed rounds; None in ``sim``
     least_step_s: float | None  #: a model: see `harness.gpus.step_time`; None where it says nothing
     available_bytes: int | None  #: on the card; None without one
+    taken_bytes: int  #: of the card by what runs beside the job
     fails_in: str  #: the first phase that the card has no room for
     dtype_note: str  #: what the card says to the case's dtype; empty where it computes in it
 
@@ -196,7 +197,7 @@ class Greedy:
 
     def __init__(self, base: Case, alone: Sequence[Case]) -> None:
         self._base = base
-        self._helping = sorted((case for case in alone if _saves(base, case)), key=lambda case: case.peak_bytes or 0)
+        self._helping = sorted((case for case in alone if _saves(base, case)), key=shortage_bytes)
         self.best = self._helping[0] if self._helping else base  #: so far
         self.tried: list[Case] = []
 
@@ -224,12 +225,25 @@ def saved_bytes(base: Case, case: Case) -> int | None:
     return base.peak_bytes - case.peak_bytes
 
 
+def gained_bytes(base: Case, case: Case) -> int | None:
+    """By which the card has more room: the peak is lower, or more of the card is left to the job. None where one has no
+    peak."""
+    if base.peak_bytes is None or case.peak_bytes is None:
+        return None
+    return shortage_bytes(base) - shortage_bytes(case)
+
+
+def shortage_bytes(case: Case) -> int:
+    """What is wanting on the card; below 0 where something is to spare. Without a card, the peak."""
+    return (case.peak_bytes or 0) - (case.available_bytes or 0)
+
+
 def _saves(before: Case, case: Case, of: Case | None = None) -> bool:
-    """Whether a case lowers the peak by what matters. One that runs where the other does not, helps."""
+    """Whether a case makes room by what matters. One that runs where the other does not, helps."""
     if case.peak_bytes is None:
         return False
-    saved = saved_bytes(before, case)
-    return saved is None or saved >= MATTERS * ((of or before).peak_bytes or 0) > 0
+    gained = gained_bytes(before, case)
+    return gained is None or gained >= MATTERS * ((of or before).peak_bytes or 0) > 0
 
 
 def _applicable(question: Question, scenario: Scenario) -> tuple[dict[str, Mapping[str, Any]], list[NotTried]]:
@@ -308,6 +322,7 @@ def judge(question: Question, result: Result, names: tuple[str, ...], changes: M
         step_s=median(record.round_s) if record is not None and record.round_s else None,
         least_step_s=line.least_step_s if line and simulated else None,
         available_bytes=line.available_bytes if line else None,
+        taken_bytes=line.taken_bytes if line else 0,
         fails_in=line.fails_in if line else "",
         dtype_note=question.card.without(dtype) if question.card else "",
     )

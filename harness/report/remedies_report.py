@@ -10,7 +10,7 @@ import msgspec
 from harness.compare.wording import outcome_text, plural, quantity, share
 from harness.model import Failed, Passed
 from harness.probe.wire import PHASES
-from harness.remedies import MATTERS, Answer, Case, saved_bytes
+from harness.remedies import MATTERS, Answer, Case, gained_bytes, saved_bytes, shortage_bytes
 from harness.report.plain import aligned, markdown, plain
 
 #: Of ``--json``. History: 1 first.
@@ -40,19 +40,21 @@ def does(base: Case, case: Case) -> str:
     """What a remedy does to the peak, in words."""
     if not isinstance(case.outcome, Passed):
         return outcome_text(case.outcome)
-    saved = saved_bytes(base, case)
-    if saved is None:
+    saved, gained = saved_bytes(base, case), gained_bytes(base, case)
+    if saved is None or gained is None:
         return "runs, where the unmodified case does not" if case.peak_bytes is not None else "no measurement"
     before, after = (
         case.phases["backward"].device_retained_bytes if "backward" in case.phases else 0 for case in (base, case)
     )
-    if saved == 0 and before != after:
+    if gained == 0 and before != after:
         return f"leaves the peak, holds {'less' if after < before else 'more'} after backward"
-    if saved == 0:
+    if gained == 0:
         return "changes nothing"
-    if abs(saved) < MATTERS * (base.peak_bytes or 0):
+    if abs(gained) < MATTERS * (base.peak_bytes or 0):
         return "changes hardly anything"
-    return "helps" if saved > 0 else "makes it worse"
+    more = gained - saved  # of the card
+    left = f": leaves the job {_bytes(abs(more))} {'more' if more > 0 else 'less'}" if more else ""
+    return ("helps" if gained > 0 else "makes it worse") + left
 
 
 def _text(answer: Answer) -> str:
@@ -161,8 +163,10 @@ def _row(answer: Answer, case: Case) -> list[str]:
         "-" if case is base or saved is None else _bytes(saved),
         effect,
         _bytes(case.host_peak_bytes or 0),
-        quantity(case.flops, "operations") if case is base else _against(case.flops, base.flops),
-        _bytes(case.communicated_bytes) if case is base else _against(case.communicated_bytes, base.communicated_bytes),
+        quantity(case.flops, "operations") if case is base else _against(case.flops, base.flops, "operations"),
+        _bytes(case.communicated_bytes)
+        if case is base
+        else _against(case.communicated_bytes, base.communicated_bytes, "bytes"),
         _time(answer, case),
     ]
     if _judged(answer):
@@ -172,12 +176,13 @@ def _row(answer: Answer, case: Case) -> list[str]:
     return row
 
 
-def _against(value: int, base: int) -> str:
+def _against(value: int, base: int, unit: str) -> str:
+    """Against the unmodified case, or by itself where that has no figure: it did not run."""
     if value == base:
         return "same"
     if base and abs(value - base) < _TOLD * base:
         return f"within {_TOLD * 100:g} %"
-    return share(value, base) if base else f"+{value:,}"
+    return share(value, base) if base else quantity(value, unit)
 
 
 def _time(answer: Answer, case: Case) -> str:
@@ -229,7 +234,7 @@ def _conclusions(answer: Answer) -> list[str]:
     ):
         found = [case for case in answer.alone if does(base, case).startswith(words)]
         if found:
-            ordered = sorted(found, key=lambda case: case.peak_bytes or 0, reverse=about == "makes it worse")
+            ordered = sorted(found, key=shortage_bytes, reverse=about == "makes it worse")
             lines.append(f"{about}: {'; '.join(_told(base, case) for case in ordered)}")
     if base.peak_bytes is None:
         lines.append(f"the unmodified case did not run to its end: {outcome_text(base.outcome)}")
@@ -261,6 +266,9 @@ def _notes(answer: Answer) -> list[str]:
     elif counted:
         by = ", by a model of it" if answer.question.device == "sim" else ""
         notes.append(f"Peaks are what PyTorch's caching allocator needs{by}; bytes by phase are what is allocated.")
+    if answer.base.taken_bytes and answer.question.card is not None:
+        kept = f"{_bytes(answer.base.taken_bytes)} of the {answer.question.card.name}"
+        notes.append(f"The generation engine beside the unmodified job keeps {kept}: not simulated, taken off.")
     notes.append("FLOPs and communicated bytes are of one rank's step, against the unmodified case.")
     if answer.question.device == "sim":
         notes.append(

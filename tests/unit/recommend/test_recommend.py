@@ -136,6 +136,20 @@ def test_a_release_that_does_not_fit_the_card_is_not_taken() -> None:
     assert rooms["0.15.0"] == "backward"
 
 
+def test_what_a_generation_engine_keeps_of_the_card_is_not_there() -> None:
+    def sharing(share: float) -> Result:
+        found = result("0.15.0", 40)
+        parameters = {**found.cell.parameters, "gpu_memory_utilization": share}
+        return msgspec.structs.replace(found, cell=msgspec.structs.replace(found.cell, parameters=parameters))
+
+    fitting = advice([sharing(0.25)]).pick
+    assert fitting is not None and fitting.room is not None
+    assert fitting.room.headroom_bytes == gpus.card("A800-80G").usable_bytes * 3 // 4 - int(41.5 * GIB)
+    found = advice([sharing(0.5)])
+    assert found.pick is None
+    assert "out of memory in backward: needs 40.0 GiB" in recommend_report.text(found, [])
+
+
 def test_without_a_card_nothing_is_said_of_fitting() -> None:
     found = advice(HISTORY, card=None)
     assert found.pick is not None and found.pick.room is None

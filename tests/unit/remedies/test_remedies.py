@@ -167,7 +167,10 @@ def test_a_case_that_runs_where_the_unmodified_one_does_not_helps() -> None:
     found = ask(Lab(needy))
     helping = [case.name for case in found.alone if "runs, where" in remedies_report.does(found.base, case)]
     assert helping == ["offload"]
-    assert "failed in init: no memory" in remedies_report.text([found])
+    text = remedies_report.text([found])
+    assert "failed in init: no memory" in text
+    (offloaded,) = [line for line in text.splitlines() if line.startswith("offload  ") and "runs, where" in line]
+    assert "937 Tflop  32.0 GiB" in offloaded  # and not against what the unmodified case did not do
 
 
 def test_ranks_change_every_case() -> None:
@@ -180,6 +183,27 @@ def test_ranks_change_every_case() -> None:
 def test_bf16_on_a_card_without_its_units_is_said() -> None:
     text = remedies_report.text([ask(card=gpus.card("V100-32G"))])
     assert "OUT OF MEMORY IN BACKWARD, no bf16 units on this card" in text
+
+
+def test_what_leaves_the_job_more_of_the_card_helps_though_the_peak_stays() -> None:
+    """As a smaller share of vLLM's does."""
+    sharing = Scenario(
+        version=1,
+        summary="",
+        framework="f",
+        parameters={**PARAMETERS, "checkpointing": "reentrant", "gpu_memory_utilization": 0.5},
+        devices={"sim": {}},
+        remedies={"a smaller share": {"gpu_memory_utilization": 0.25}, "short": {"sequence_length": 1024}},
+    )
+    found = ask(scenario=sharing)
+    assert (found.base.fits, found.base.fails_in) == (False, "backward")
+    share, short = found.alone
+    assert remedies_report.does(found.base, share) == "helps: leaves the job 19.8 GiB more"
+    assert (share.peak_bytes, share.fits, short.fits) == (found.base.peak_bytes, True, False)
+    assert found.best is not None and found.best.remedies == ("a smaller share", "short")
+    text = remedies_report.text([found])
+    assert "helps: a smaller share; short (-2.00 GiB)" in text
+    assert "The generation engine beside the unmodified job keeps 39.6 GiB of the A800-80G: not simulated" in text
 
 
 def test_the_same_as_markdown_and_json() -> None:
