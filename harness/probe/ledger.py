@@ -19,6 +19,10 @@ DEVICE, HOST, NOWHERE = 0, 1, 2
 #: What happened to memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
 Event = tuple[int, int, int, int]
 
+#: A storage that was copied from one memory to the other for no other reason than to be there: (id of the copy, id of the
+#: original; 0 for an empty one). Where host and device are one memory, nothing is copied: the one *is* the other.
+Move = tuple[int, int]
+
 #: In the place of a storage's id, with no bytes: the program gave back what its allocator had cached.
 CACHE_EMPTIED = -1
 
@@ -58,6 +62,7 @@ class StorageLedger:
         self.entries: dict[int, Entry] = {}
         self.phase = 0
         self.trace: list[Event] | None = [] if trace else None
+        self.moves: list[Move] = []  #: in order; kept with the trace
         self.observer: Observer | None = None
         self._serial = 0
         self._freed: collections.deque[Any] = collections.deque()
@@ -92,6 +97,13 @@ class StorageLedger:
     def resized(self, storage: Any, memory: int) -> None:
         """Books the new size of a storage that was resized in place."""
         self.add(storage, memory)
+
+    def moved(self, copy: Any, original: Any) -> None:
+        """Notes that a storage, booked by now, was copied to the other memory and not changed on the way."""
+        if self.trace is not None:
+            made, source = self.entries.get(copy._cdata), self.entries.get(original._cdata)
+            if made is None or made.memory != NOWHERE:
+                self.moves.append((made.serial if made else 0, source.serial if source else 0))
 
     def workspace(self, nbytes: int, memory: int = DEVICE) -> None:
         """Books memory that a kernel takes and gives back while it runs: it can only be seen in the peak."""

@@ -224,19 +224,3 @@ def test_scenarios_run_with_pytest_alone_in_an_environment(python_of: Callable[[
     )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
     assert "1 passed" in ran.stdout
-
-
-@pytest.mark.parametrize("version", [FAULTY])
-def test_the_probe_s_own_tests_pass_in_an_environment(python_of: Callable[[str], str], version: str) -> None:
-    """tests/probe needs torch and DeepSpeed: simulation against real tensors, to the byte."""
-    ran = subprocess.run(
-        [python_of(version), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/probe"],
-        cwd=REPOSITORY,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
-    assert " passed" in ran.stdout

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
+import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -16,11 +19,16 @@ from typing import Any
 
 from harness.probe import scenario
 from harness.probe.framework import Meter
-from harness.probe.ledger import NOWHERE, Event
+from harness.probe.ledger import StorageLedger
 from harness.probe.phases import walk
+
+from . import one_memory
 
 ROOT = Path(__file__).parents[2]
 STEPS = 2
+
+#: What is left of a gradient by a reduction over ranks.
+_SMALL_GRADIENTS = 0.01
 
 #: As the scenarios' `cpu` mode: a window of live parameters that is small against the model.
 SMALL = {
@@ -35,12 +43,25 @@ def preload() -> None:
     from harness.probe.frameworks import deepspeed as adapter
 
     adapter.preload("sim")
+    logging.disable(logging.WARNING)  # each engine prints a hundred lines
 
 
 def train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
-    """Every phase of ``STEPS`` steps and what it measured: ``{"init": {...}, "0.0.forward": {...}, ...}``, with the
-    peak over both memories together as ``peak_bytes`` and the bytes of the model's buffers as init's ``buffers``."""
-    return _forked(lambda: _train(parameters, device))
+    """Every phase of ``STEPS`` steps and what it measured: ``{"init": {...}, "0.0.forward": {...}, ...}``, with
+    ``peak_bytes`` and ``held_bytes`` as they were if device and host were one memory, and ``moves``, the copies from one
+    memory to the other that would then not be made."""
+    answer = _forked(lambda: _train(parameters, device))
+    assert "failed" not in answer, answer["traceback"]
+    return answer["done"]
+
+
+def attempt(parameters: dict[str, Any], device: str) -> dict[str, Any]:
+    """As `train`, for a job that may fail: then ``{"failed": the error's type}``."""
+    answer = _forked(lambda: _train(parameters, device))
+    if "failed" in answer:
+        sys.stderr.write(answer["traceback"])  # pytest shows it where a test fails
+        return {"failed": answer["failed"]}
+    return answer["done"]
 
 
 def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
@@ -49,15 +70,16 @@ def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
     adapter.fill = lambda model: None  # the weights' values do not matter here
     shape = scenario.load_shapes(ROOT / "scenarios")[parameters["model"]]
     readings: dict[str, Any] = {}
-    names: list[str] = []
-    with _surroundings(parameters, device) as meter, meter:
+    with tempfile.TemporaryDirectory() as folder, _surroundings(parameters, device, folder) as meter, meter:
+        ledger: StorageLedger = meter.ledger  # type: ignore[attr-defined]
 
         @contextlib.contextmanager
         def phase(name: str) -> Iterator[None]:
             meter.begin()
+            moves = len(ledger.moves)
             yield
-            readings[name] = asdict(meter.end())
-            names.append(name)
+            moves = len(ledger.moves) - moves
+            readings[name] = {**asdict(meter.end()), "moves": moves}
 
         training = adapter.start(parameters, device, shape, lambda: phase("init"))
         for step in range(STEPS):
@@ -68,16 +90,16 @@ def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
                 return phase(f"{step}.{counts[name]}.{name}")
 
             walk(training, numbered)
-        readings["init"]["buffers"] = sum(b.nbytes for b in training._engine.module.buffers())
-        trace: list[Event] = meter.ledger.trace  # type: ignore[attr-defined]
-    peaks = _peaks(trace, len(names))
-    for number, name in enumerate(names, start=1):
-        readings[name]["peak_bytes"] = peaks[number]
+        assert ledger.trace is not None
+        figures = one_memory.figures(ledger.trace, ledger.moves, len(readings))
+    for reading, (peak, held) in zip(readings.values(), figures, strict=True):
+        reading.update(peak_bytes=peak, held_bytes=held)
     return readings
 
 
 @contextlib.contextmanager
-def _surroundings(parameters: dict[str, Any], device: str) -> Iterator[Meter]:
+def _surroundings(parameters: dict[str, Any], device: str, folder: str) -> Iterator[Meter]:
+    os.environ["DSREGRESS_RENDEZVOUS"] = f"file://{folder}/rendezvous"  # a checkpoint is put beside it
     if device == "sim":
         from harness.probe.sim import Simulation
 
@@ -85,46 +107,61 @@ def _surroundings(parameters: dict[str, Any], device: str) -> Iterator[Meter]:
             yield simulation.meter
         return
     from harness.probe.frameworks import deepspeed as adapter
+
+    with adapter._alone(parameters["world_size"]):  # as one GPU stands for many
+        yield _healthy_meter()
+
+
+def _healthy_meter() -> Meter:
+    """A meter of real tensors in a job whose other ranks have what this one has, and whose gradients are small. That is
+    what `sim` takes a healthy job to be. Without it the outputs of collectives would be what the allocator left there,
+    also an overflow, which skips the step; and large gradients are clipped, by operators that some releases launch for
+    large ones only."""
+    import torch
+
+    from harness.probe import operators
     from harness.probe.meter import TorchMeter
 
-    os.environ["DSREGRESS_RENDEZVOUS"] = "env://"
-    with adapter._alone(parameters["world_size"]):  # as one GPU stands for many
-        yield TorchMeter("cpu", trace=True)
+    class HealthyMeter(TorchMeter):
+        def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            answer = super()._collective(func, what, args, kwargs)
+            outputs: list[torch.Tensor] = list(operators.tensors_in(args[0]))
+            inputs: list[torch.Tensor] = list(operators.tensors_in(args[1])) if len(args) > 1 else []
+            if what.kind == "all_gather":
+                for number, output in enumerate(outputs):
+                    share = inputs[number * len(inputs) // len(outputs)].clone()  # it may be a part of the output
+                    output.view(-1, share.numel()).copy_(share.view(1, -1))
+            elif what.kind == "reduce_scatter":
+                for number, output in enumerate(outputs):
+                    whole = inputs[number * len(inputs) // len(outputs)].clone()
+                    output.view(-1).copy_(whole.view(-1)[: output.numel()]).mul_(_SMALL_GRADIENTS)
+            elif what.kind == "all_reduce" and outputs[0].is_floating_point():
+                for output in outputs:
+                    output.mul_(_SMALL_GRADIENTS)
+            return answer
 
-
-def _peaks(trace: list[Event], phases: int) -> list[int]:
-    """Peak of both memories together by the phase's number; 0 is what was before the first."""
-    live, at = 0, 0
-    peaks = [0] * (phases + 1)
-    for _, nbytes, memory, phase in trace:
-        for entered in range(at + 1, phase + 1):
-            peaks[entered] = live
-        at = phase
-        if memory != NOWHERE:
-            live += nbytes
-            peaks[phase] = max(peaks[phase], live)
-    for entered in range(at + 1, phases + 1):
-        peaks[entered] = live
-    return peaks
+    return HealthyMeter("cpu", trace=True)
 
 
 def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """In a process of its own, as frameworks keep state in their modules."""
+    """In a process of its own, as frameworks keep state in their modules: ``{"done": ...}``, or ``{"failed": the error's
+    type, "traceback": ...}``."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
         os.close(read)
         try:
-            answer = {"done": work()}
-        except BaseException:
-            answer = {"failed": traceback.format_exc()}
-        with os.fdopen(write, "w") as pipe:
-            json.dump(answer, pipe)
-        os._exit(0)
+            try:
+                answer = {"done": work()}
+            except BaseException as error:
+                answer = {"failed": type(error).__name__, "traceback": traceback.format_exc()}
+            with os.fdopen(write, "w") as pipe:
+                json.dump(answer, pipe)
+        finally:
+            os._exit(0)  # whatever happens: there is one pytest only
     os.close(write)
     with os.fdopen(read) as pipe:
         text = pipe.read()
     os.waitpid(process, 0)
-    answer = json.loads(text)
-    assert "failed" not in answer, answer["failed"]
-    return answer["done"]
+    answer: dict[str, Any] = json.loads(text)
+    return answer

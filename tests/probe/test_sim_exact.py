@@ -1,5 +1,9 @@
 """`sim` against real CPU tensors in the same one-of-N process group, to the byte.
 
+`sim` has two memories and a CPU has one. So what `sim` holds is read as if it were one memory (`one_memory`): a copy from
+host to device or back, made to be there and for nothing else, counts as its original. Such copies are listed one by one,
+and there is no other difference: no tolerance anywhere.
+
 Runs inside a measured environment: ``PYTHON -m pytest tests/probe`` with the repository on PYTHONPATH.
 """
 
@@ -13,10 +17,19 @@ pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
+from harness.probe import scenario
+
 from . import one_of_many
 
 MODELS = ("llama-tiny", "qwen2-tiny")
-FIGURES = ("op_launches", "flops", "collectives")
+FIGURES = ("peak_bytes", "held_bytes", "flops", "collectives")
+
+VARIANTS = [
+    pytest.param(declared.resolve(variant, "cpu"), id=f"{name}-{variant}")
+    for name in ("llama_zero3_backward", "qwen_zero3_backward")
+    for declared in [scenario.load(one_of_many.ROOT / "scenarios" / f"{name}.py")]
+    for variant in declared.variant_ids
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,83 +37,60 @@ def _imported_once() -> None:
     one_of_many.preload()
 
 
-def both(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    parameters = {**one_of_many.SMALL, **changes}
-    real, simulated = one_of_many.train(parameters, "cpu"), one_of_many.train(parameters, "sim")
+def assert_equal(real: dict[str, Any], simulated: dict[str, Any]) -> None:
     assert list(real) == list(simulated)
-    return real, simulated
-
-
-def held(reading: dict[str, Any]) -> int:
-    return int(reading["device_retained_bytes"]) + int(reading["host_retained_bytes"])
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"gradient_checkpointing": "none"},
-        {"gradient_checkpointing": "reentrant"},
-        {"gradient_checkpointing": "non_reentrant"},
-        {"gradient_checkpointing": "non_reentrant", "gradient_accumulation_steps": 4},
-        {"gradient_checkpointing": "non_reentrant", "dtype": "fp32"},
-        {"attention": "eager"},
-        {"decay_groups": True},
-        {"world_size": 1},
-        {"world_size": 64},
-    ],
-    ids=lambda changes: ",".join(f"{name}={value}" for name, value in changes.items()),
-)
-def test_zero3_holds_the_same_bytes_as_real_tensors_in_every_phase(model: str, changes: dict[str, Any]) -> None:
-    real, simulated = both(model=model, **changes)
     for phase, expected in real.items():
-        assert held(simulated[phase]) == held(expected), phase
-        assert simulated[phase]["peak_bytes"] == expected["peak_bytes"], phase
-        if phase != "init":
-            assert {f: simulated[phase][f] for f in FIGURES} == {f: expected[f] for f in FIGURES}, phase
+        reading = simulated[phase]
+        assert {f: reading[f] for f in FIGURES} == {f: expected[f] for f in FIGURES}, phase
+        assert reading["op_launches"] == expected["op_launches"] + reading["moves"], phase
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(
-    ("changes", "gradient_checkpointing"),
-    [
-        ({"zero_stage": 2}, "none"),
-        ({"zero_stage": 2}, "reentrant"),
-        ({"zero_stage": 2}, "non_reentrant"),
-        ({"zero_stage": 1}, "none"),
-        ({"zero_stage": 1}, "non_reentrant"),
-        ({"zero_stage": 0}, "non_reentrant"),
-        ({"zero_init": False}, "non_reentrant"),
-    ],
-    ids=str,
+@pytest.mark.parametrize("parameters", VARIANTS)
+def test_every_variant_is_equal_to_real_tensors_in_every_phase(parameters: dict[str, Any]) -> None:
+    """Also where a release fails, as some do with adapters, and 0.15.0 with a checkpoint that a new torch does not trust:
+    for the same reason."""
+    real, simulated = one_of_many.attempt(parameters, "cpu"), one_of_many.attempt(parameters, "sim")
+    if parameters["compile_backend"] != "none":
+        assert simulated == {"failed": "SimulationError"}
+    elif "failed" in real:
+        assert (parameters["lora_rank"] or parameters["checkpoint"]) and simulated == real
+    else:
+        assert_equal(real, simulated)
+
+
+#: For both models, and for one of them: changes of `one_of_many.SMALL`.
+_BOTH: tuple[dict[str, Any], ...] = (
+    {"zero_stage": 1},
+    {"zero_stage": 2},
+    {"zero_stage": 3},
+    {"zero_stage": 3, "gradient_accumulation_steps": 4},
+    {"zero_stage": 3, "zero_init": False},
+    {"zero_stage": 3, "offload_optimizer": True, "offload_param": True},
 )
-def test_a_model_built_on_the_host_holds_the_same_bytes_once_it_has_moved(
-    model: str, changes: dict[str, Any], gradient_checkpointing: str
-) -> None:
-    """While it moves, a copy is in flight that does not exist where host and device are one; and what a module keeps of
-    a buffer beside the buffer itself (rotary embeddings do) stays behind."""
-    real, simulated = both(model=model, gradient_checkpointing=gradient_checkpointing, **changes)
-    left_behind = held(simulated["init"]) - held(real["init"])
-    assert left_behind in (0, simulated["init"]["buffers"])
-    for phase, expected in real.items():
-        assert held(simulated[phase]) == held(expected) + left_behind, phase
-        if phase != "init":
-            assert simulated[phase]["peak_bytes"] == expected["peak_bytes"] + left_behind, phase
-            assert {f: simulated[phase][f] for f in FIGURES} == {f: expected[f] for f in FIGURES}, phase
+_ONE: tuple[dict[str, Any], ...] = (
+    {"zero_stage": 2, "gradient_checkpointing": "reentrant", "offload_optimizer": True},
+    {"attention": "eager"},
+    {"dtype": "fp16"},
+    {"world_size": 1},
+    {"world_size": 64},
+    {"world_size": 64, "zero_stage": 2},
+)
+WAYS = [*({"model": model, **way} for model in MODELS for way in _BOTH), *({"model": MODELS[0], **way} for way in _ONE)]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=scenario.variant_id)
+def test_the_ways_of_training_are_equal_to_real_tensors_in_every_phase(way: dict[str, Any]) -> None:
+    parameters = {**one_of_many.SMALL, "gradient_checkpointing": "non_reentrant", **way}
+    assert_equal(one_of_many.train(parameters, "cpu"), one_of_many.train(parameters, "sim"))
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("changes", [{}, {"offload_param": True}], ids=["optimizer", "optimizer,param"])
-def test_offload_holds_the_same_bytes_but_on_the_host(model: str, changes: dict[str, Any]) -> None:
-    real, simulated = both(model=model, offload_optimizer=True, gradient_checkpointing="non_reentrant", **changes)
-    for phase, expected in real.items():
-        assert held(simulated[phase]) == held(expected), phase
-        if phase != "init":
-            assert simulated[phase]["collectives"] == expected["collectives"], phase
-    step = simulated["1.0.step"]
+def test_what_is_offloaded_lives_on_the_host(model: str, changes: dict[str, Any]) -> None:
+    parameters = {**one_of_many.SMALL, "model": model, "gradient_checkpointing": "non_reentrant"}
+    step = one_of_many.train({**parameters, "offload_optimizer": True, **changes}, "sim")["1.0.step"]
     assert step["host_retained_bytes"] > step["device_retained_bytes"]
-    without = one_of_many.train({**one_of_many.SMALL, "model": model, "gradient_checkpointing": "non_reentrant"}, "sim")
-    assert without["1.0.step"]["host_retained_bytes"] < 1024
+    assert one_of_many.train(parameters, "sim")["1.0.step"]["host_retained_bytes"] < 1024
 
 
 def test_the_same_cell_gives_the_same_figures_every_time() -> None:

@@ -46,8 +46,8 @@ def scalar(tensor: torch.Tensor) -> Any:
     frame = caller()
     if not _keeps_books(frame):
         raise SimulationError(
-            f"needs the value of a tensor ({_describe(tensor)}) at {place(frame)}; sim knows shapes only: "
-            "take a variant that does not decide by data, or run the cell on cpu or cuda"
+            f"a decision by data ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At "
+            f"{place(frame)}"
         )
     if tensor.dtype == torch.bool:
         return getattr(tensor, "_dsregress_outcome", False)
@@ -59,7 +59,9 @@ def equal() -> bool:
     """The answer to ``torch.equal``: ranks agree."""
     frame = caller()
     if not _keeps_books(frame):
-        raise SimulationError(f"compares the values of tensors at {place(frame)}; sim knows shapes only: run it on cpu")
+        raise SimulationError(
+            f"tensors compared by value; sim has shapes only: run the cell on cpu or cuda. At {place(frame)}"
+        )
     return True
 
 
@@ -67,7 +69,7 @@ def _integer(tensor: torch.Tensor, frame: FrameType | None) -> int:
     if tensor.dtype == torch.uint8:  # how flags travel through a collective
         return 0
     raise SimulationError(
-        f"needs an integer from a tensor ({_describe(tensor)}) at {place(frame)}, likely a size; sim knows shapes only"
+        f"a size in a tensor ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At {place(frame)}"
     )
 
 

@@ -31,10 +31,15 @@ def caller() -> FrameType | None:
 
 
 def place(frame: FrameType | None) -> str:
-    """``transformers/models/x.py:123 in forward``: the last three parts of the path, the line, the function."""
+    """``transformers/models/llama/modeling_llama.py:123 in forward``: as it is imported, so without the folders of this
+    machine."""
     if frame is None:
         return "an unknown place"
-    path = "/".join(frame.f_code.co_filename.replace(os.sep, "/").split("/")[-3:])
+    file = frame.f_code.co_filename
+    root = max(
+        (folder for folder in map(os.path.abspath, sys.path) if file.startswith(folder + os.sep)), key=len, default=""
+    )
+    path = (os.path.relpath(file, root) if root else os.path.basename(file)).replace(os.sep, "/")
     return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 

@@ -12,7 +12,8 @@ is a hundred thousand operators, half of them views:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -66,6 +67,14 @@ class SimulationMode(TorchMeter):
         reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
         reading.smallest_card_bytes = self.reserving.needed_bytes
         return reading
+
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Operators in here are a question of the simulation's own, and no work. Nothing that they make may be kept."""
+        launches, moves = self.op_launches, len(self.ledger.moves)
+        yield
+        self.op_launches = launches
+        del self.ledger.moves[moves:]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -138,8 +147,7 @@ class SimulationMode(TorchMeter):
             out = func(*args, **kwargs)
         except NotImplementedError as error:
             raise SimulationError(
-                f"operator {func} has no meta kernel in torch {torch.__version__}, called at {place(caller())}: its "
-                "result depends on data, or nobody gave it a shape rule; run the cell on cpu or cuda"
+                f"{func} has no meta kernel, so no shape: run the cell on cpu or cuda. At {place(caller())}"
             ) from error
         if "device" in kwargs and isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
@@ -181,36 +189,24 @@ class SimulationMode(TorchMeter):
                 self.ledger.add(out.untyped_storage(), self._meant(kwargs))
             self.count(what, args, kwargs, out)
             return out
-        stand_ins: dict[int, torch.Tensor] = {}
-
-        def shape_of(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                return stand_ins.setdefault(id(value), host.stand_in(value))
-            if isinstance(value, (list, tuple)):
-                return type(value)(shape_of(item) for item in value)
-            return value
-
-        inputs = {name: shape_of(value) for name, value in kwargs.items()}
+        stand_ins = {id(t): host.stand_in(t) for t in tensors}
+        inputs = {name: _each_tensor(value, lambda t: stand_ins[id(t)]) for name, value in kwargs.items()}
         if device is not None:
             inputs["device"] = _META
-        out = func(*shape_of(args), **inputs)
+        out = func(*_each_tensor(args, lambda t: stand_ins[id(t)]), **inputs)
         self.op_launches += what.launches
-        originals = {id(stand_in): t for t in tensors for stand_in in (stand_ins[id(t)],)}
+        originals = {id(stand_ins[id(t)]): t for t in tensors}
 
-        def on_host(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                if id(value) in originals:
-                    self._become_ghost(originals[id(value)])
-                    return originals[id(value)]
-                if device is not None and device.type == "meta":
-                    self.ledger.add(value.untyped_storage(), self._meant(kwargs))
-                    return value
-                return self._as_ghost(value)
-            if isinstance(value, (list, tuple)):
-                return type(value)(on_host(item) for item in value)
-            return value
+        def on_host(value: torch.Tensor) -> torch.Tensor:
+            if id(value) in originals:
+                self._become_ghost(originals[id(value)])
+                return originals[id(value)]
+            if device is not None and device.type == "meta":
+                self.ledger.add(value.untyped_storage(), self._meant(kwargs))
+                return value
+            return self._as_ghost(value)
 
-        return on_host(out)
+        return _each_tensor(out, on_host)
 
     def _answer_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         what = operators.traits(func)
@@ -264,13 +260,15 @@ class SimulationMode(TorchMeter):
         if device.type == "meta":
             out = func(*args, **kwargs)
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
-            return out
-        if source.is_meta or self._is_ghost(source):
+        elif source.is_meta or self._is_ghost(source):
             shape = source if source.is_meta else host.stand_in(source)
-            return self._as_ghost(func(shape, **{**kwargs, "device": _META, "pin_memory": None}))
-        out = func(*args, **kwargs)
-        self.ledger.add(out.untyped_storage(), HOST)
-        return out
+            out = self._as_ghost(func(shape, **{**kwargs, "device": _META, "pin_memory": None}))
+        else:
+            out = func(*args, **kwargs)
+            self.ledger.add(out.untyped_storage(), HOST)
+        if out.device != source.device and out.dtype == source.dtype:
+            self.ledger.moved(out.untyped_storage(), source.untyped_storage())
+        return out  # type: ignore[no-any-return]
 
     def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return False
@@ -311,6 +309,16 @@ class SimulationMode(TorchMeter):
         entry = self.ledger.entries.get(storage._cdata)
         if entry is not None:
             entry.ghost = True
+
+
+def _each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same nest of lists and tuples with other tensors. (A function that calls itself from within another would be a
+    cycle that holds the tensors until garbage is collected, and the books would say so.)"""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_each_tensor(item, change) for item in value)
+    return value
 
 
 def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

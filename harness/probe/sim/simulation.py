@@ -59,7 +59,7 @@ class Simulation:
             stack.enter_context(process_group(self.rank, self.world_size))
             stack.enter_context(_attention(self.kernels))
             stack.enter_context(_autocast())
-            stack.enter_context(_moved_parameters())
+            stack.enter_context(_moved_parameters(self.mode))
             if "deepspeed" in sys.modules:
                 from harness.probe.sim import deepspeed_release
 
@@ -194,13 +194,16 @@ def _autocast() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _moved_parameters() -> Iterator[None]:
+def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
     """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold. torch takes meta
     for another kind of tensor and would give the module new ones, so a move is made beneath the object here."""
     original = torch.nn.Module._apply
 
     def moves(parameter: Any, fn: Any) -> bool:
-        return parameter is not None and not parameter.is_meta and bool(fn(parameter.data.view(-1)[:0]).is_meta)
+        if parameter is None or parameter.is_meta:
+            return False
+        with mode.uncounted():
+            return bool(fn(parameter.data.view(-1)[:0]).is_meta)
 
     def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
         for parameter in self._parameters.values():
