@@ -5,6 +5,7 @@ See ``docs/glossary.md`` for the words. Imports nothing of the harness but the p
 
 from __future__ import annotations
 
+import functools
 from enum import Enum
 from typing import Any
 
@@ -16,14 +17,14 @@ from harness.probe.wire import RunRecord
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
 
 
-class Stack(msgspec.Struct, frozen=True, kw_only=True):
+class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict is for what is made of it once
     """One set of pinned versions."""
 
     python: str  #: "3.11"
     versions: dict[str, str]  #: of the axes, and of any other framework under test
     label: str = ""  #: what a person calls it (a named stack, or the varied version); never used for identity
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name."""
         ordered = [a for a in AXES if a in self.versions] + sorted(set(self.versions) - set(AXES))

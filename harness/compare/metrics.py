@@ -142,6 +142,7 @@ _PLAIN_FIELDS = tuple(m.name for m in PHASE_METRICS if not m.name.startswith("co
 _COLUMNS = (*_PLAIN_FIELDS, "collectives")
 _PLACE = {name: at for at, name in enumerate(_COLUMNS)}
 _COLLECTIVES = _PLACE["collectives"]
+_METRIC_NAMES = (*_PLAIN_FIELDS, "collective_count", "collective_bytes")
 _read_plain = attrgetter(*_PLAIN_FIELDS)
 #: ``kind -> [count, bytes]``, from its JSON
 _kinds = lru_cache(maxsize=4_096)(msgspec.json.Decoder(dict[str, tuple[int, int]]).decode)
@@ -208,10 +209,11 @@ def worst_values(exact: Exact) -> dict[tuple[str, str], float]:
     """``(phase, metric) -> value`` of the worst rank, for every per-phase metric that was measured."""
     worst: dict[tuple[str, str], float] = {}
     for _, phase, columns in exact:
-        for metric in PHASE_METRICS:
-            value = _value(columns, metric.name)
-            if value is not None and value > worst.get((phase, metric.name), -1):
-                worst[phase, metric.name] = value
+        kinds = _kinds(columns[_COLLECTIVES]).values()
+        values = (*columns[:_COLLECTIVES], sum(pair[0] for pair in kinds), sum(pair[1] for pair in kinds))
+        for name, value in zip(_METRIC_NAMES, values, strict=True):
+            if value is not None and value > worst.get((phase, name), -1):
+                worst[phase, name] = value
     return worst
 
 

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from typing import Any
+from xml.etree import ElementTree
 
 import leather
 from leather import theme
@@ -51,10 +52,28 @@ class _Scale(Scale):  # type: ignore[misc]  # leather has no types
 
 
 class _Line(Line):  # type: ignore[misc]
-    """Without a legend: the page has one, as text."""
+    """Without a legend: the page has one, as text. One path, whatever its gaps: a site has thousands of them."""
+
+    def __init__(self, color: str, width: float, dashes: str | None) -> None:
+        super().__init__(color, width, dashes)
+        self._color = color
 
     def legend_to_svg(self, *_: Any) -> list[Any]:
         return []
+
+    def to_svg(self, width: float, height: float, x_scale: Scale, y_scale: Scale, series: Any, palette: Any) -> Any:
+        drawn, pen = [], "M"
+        for x, y in zip(series.values(0), series.values(1), strict=True):
+            if y is None:
+                pen = "M"
+                continue
+            drawn.append(f"{pen} {x_scale.project(x, 0, width)} {y_scale.project(y, height, 0)}")
+            pen = "L"
+        group = ElementTree.Element("g", {"class": "series lines"})
+        path = self._new_path(self._color)
+        path.set("d", " ".join(drawn))
+        group.append(path)
+        return group
 
 
 @functools.lru_cache(maxsize=2048)
@@ -75,8 +94,9 @@ def line_chart(
     stride = math.ceil(len(labels) / max(2, min(_MOST_LABELS, 110 // max(map(len, labels)))))
     chart.add_x_axis(list(range(0, len(labels), stride)), lambda at, *_: labels[int(at)])
     chart.add_y_axis(list(ticks), lambda value, *_: _label(value, unit))
-    for mark in marks:
-        _add_line(chart, [(mark - 0.5, ticks[0]), (mark - 0.5, ticks[-1])], "mark", 1.5, "4 3")
+    if marks:
+        upright = [(mark - 0.5, y) for mark in marks for y in (ticks[0], ticks[-1], None)]
+        _add_line(chart, upright, "mark", 1.5, "4 3")
     for values, style, dashes in zip(series, STYLES, _DASHES, strict=False):
         points = [
             (at, value if value is not None and math.isfinite(value) else None) for at, value in enumerate(values)

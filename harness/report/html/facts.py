@@ -89,11 +89,17 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
     cells = comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
     flat: dict[str, dict[str, float]] = {}
-    worst: dict[bytes, dict[str, float]] = {}
+    told: dict[str, dict[str, float | str]] = {}
+    worst: dict[bytes, tuple[dict[str, float], dict[str, float | str]]] = {}
     for stack, cell in cells.items():
+        if not cell.recorded:
+            flat[stack], told[stack] = {}, {}
+            continue
         if cell.packed not in worst:
-            worst[cell.packed] = cell.worst()
-        flat[stack] = {**worst[cell.packed], **cell.noisy()} if cell.recorded else {}
+            exact = cell.worst()
+            worst[cell.packed] = exact, _judged(exact)
+        (exact, judged), noisy = worst[cell.packed], cell.noisy()
+        flat[stack], told[stack] = {**exact, **noisy}, {**judged, **_judged(noisy)}
     order = list(comparison.names)  # ids, in version order; made from a stack they take a while
     series, changes = _series(workload, order, flat, ratios, thresholds)
     moved = sorted((s for s in series if s.changes), key=lambda s: (not s.exact, -_largest(s)))
@@ -110,10 +116,8 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
         cards=_cards(order, cells) if first.device == "sim" else (),
         changes=tuple(changes),
         data={
-            stack: msgspec.json.encode(
-                {"outcome": outcome_text(cells[stack].result.outcome), "metrics": _judged(values)}
-            )
-            for stack, values in flat.items()
+            stack: msgspec.json.encode({"outcome": outcome_text(cells[stack].result.outcome), "metrics": metrics})
+            for stack, metrics in told.items()
         },
     )
 
@@ -165,11 +169,14 @@ def _series(
     thresholds: Thresholds,
 ) -> tuple[list[Series], list[Change]]:
     lines: list[tuple[Metric, str, str, tuple[float | None, ...]]] = []
+    nothing: Mapping[str, float] = {}
+    columns = [flat.get(stack, nothing) for stack in order]
     for phase in PHASES:
         for metric in PHASE_METRICS:
             key = f"{phase}.{metric.name}"
-            values = tuple(flat.get(stack, {}).get(key) for stack in order)
-            lines.append((metric, f"{phase}: {metric.title}", metric.unit, values))
+            values = tuple([column.get(key) for column in columns])
+            if any(values):
+                lines.append((metric, f"{phase}: {metric.title}", metric.unit, values))
     lines.append((BY_NAME["step_time_s"], _STEP_TIME, "ratio", tuple(ratios.get(stack) for stack in order)))
     found: list[Series] = []
     changes: list[Change] = []

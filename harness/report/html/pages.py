@@ -41,6 +41,7 @@ class Pages:
         self.folder = folder
         self.digests: dict[str, str] = {}
         self.written = 0
+        self._folders: set[Path] = set()
         self._frame = frame
         self._before = _read_manifest(folder / MANIFEST)
         self._frame_digest = _digest(msgspec.msgpack.encode(frame), sources_digest().encode())
@@ -60,7 +61,9 @@ class Pages:
             styles=charts.STYLES,
             reading=reading,
             spot=spot_cell,
+            spots=spot_cells,
             cells=number_cells,
+            release_rows=functools.partial(release_rows, frame),
             breakable=breakable,
         )
 
@@ -105,7 +108,9 @@ class Pages:
 
     def _write(self, path: str, chunks: Iterable[bytes], digest: str) -> None:
         file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.parent not in self._folders:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(file.parent)
         _replace(file, chunks)
         self.written += 1
 
@@ -144,6 +149,39 @@ def spot_cell(one: Spot | None, root: str) -> Markup:
     return _SPOT.format(kind=one.kind, page=root + one.page, title=title, sign=sign, word=word, small=small)
 
 
+def spot_cells(spots: Sequence[Spot | None], root: str) -> Markup:
+    """A row of the matrix."""
+    return Markup("\n".join([spot_cell(one, root) for one in spots]))
+
+
+def release_rows(frame: Frame, rows: Sequence[Mapping[str, Any]], root: str) -> Markup:
+    """The releases of a workload: by hand too, as there are as many of them as results."""
+    lines = []
+    for row in rows:
+        release = frame.releases[row["at"]]
+        time = f'<td class="n">{_text(row["time"])}{_small(row["time_verdict"])}</td>'
+        lines.append(
+            f"<tr>{_release_heading(release.name, root + release.page)}{spot_cell(row['spot'], root)}"
+            f"{number_cells(row['peaks'])}{time}<td>{_text(row['outcome'])}</td></tr>\n"
+        )
+    return Markup("".join(lines))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _release_heading(name: str, page: str) -> str:
+    return f'<th scope="row"><a href="{_text(page)}">{_text(name)}</a></th>'
+
+
+@functools.lru_cache(maxsize=1_000)
+def _small(text: str) -> str:
+    return f" <small>{_text(text)}</small>" if text else ""
+
+
+@functools.lru_cache(maxsize=10_000)
+def _text(text: str) -> str:
+    return str(escape(plain(text)))
+
+
 _NOT_RUN = Markup(
     '<td class="k-none" data-kind="none"><span class="sr">not run</span><span aria-hidden="true">·</span></td>'
 )
@@ -155,7 +193,7 @@ _SPOT = Markup(
 
 def number_cells(texts: Sequence[str]) -> Markup:
     """Cells of a table of figures."""
-    return Markup("").join(map(_number_cell, texts))
+    return Markup("".join(map(_number_cell, texts)))
 
 
 @functools.lru_cache(maxsize=100_000)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 
 _MOST = 60
 
 
+@functools.lru_cache(maxsize=10_000)
 def slug(text: str) -> str:
     """A file name of letters, digits, ``_``, ``=``, ``.`` and ``-`` for any text: readable, and different for
     different texts. Never empty, never with a leading dot, and never longer than 70 characters."""
