@@ -117,7 +117,7 @@ def why_not(pair: Pair) -> str:
         )
     if mine.cell.framework != theirs.cell.framework:
         return f"different adapters: {mine.cell.framework} against the baseline's {theirs.cell.framework}"
-    if mine.cell.parameters != theirs.cell.parameters:
+    if mine.cell.parameters is not theirs.cell.parameters and mine.cell.parameters != theirs.cell.parameters:
         names = sorted(
             name
             for name in {**mine.cell.parameters, **theirs.cell.parameters}

@@ -84,7 +84,8 @@ def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
         return [], "" if bool(mine) == bool(theirs) else "only one side was timed"
     if beside is None:
         return [], "timed in another session than the baseline; --fresh measures both together"
-    if pair.result.hardware != beside.result.hardware:
+    here, there = pair.result.hardware, beside.result.hardware
+    if here is not there and here != there:  # stored results share it
         return [], "timed on other hardware than the baseline"
     usable = _finite(mine, theirs)
     if len(usable) < thresholds.rounds:
@@ -115,19 +116,19 @@ def _estimate(pairs: Sequence[Pair], rounds: Sequence[Rounds]) -> list[StepTime]
     for count, places in by_count.items():
         seconds = np.array([rounds[place] for place in places], dtype=np.float64)
         logs = statistics.log_ratios(seconds[:, :, 0], seconds[:, :, 1])
-        ratio, (low, high) = statistics.median_ratio(logs), statistics.interval(logs)
-        p_value, medians = statistics.p_values(logs), np.median(seconds, axis=1)
-        for row, place in enumerate(places):
+        columns = (statistics.median_ratio(logs), *statistics.interval(logs), statistics.p_values(logs))
+        told = zip(places, *(column.tolist() for column in columns), np.median(seconds, axis=1).tolist(), strict=True)
+        for place, ratio, low, high, p_value, (value_s, baseline_s) in told:
             found[place] = StepTime(
                 stack=pairs[place].stack,
                 workload=pairs[place].workload,
-                ratio=float(ratio[row]),
-                low=float(low[row]),
-                high=float(high[row]),
+                ratio=ratio,
+                low=low,
+                high=high,
                 pairs=count,
-                value_s=float(medians[row, 0]),
-                baseline_s=float(medians[row, 1]),
-                p_value=float(p_value[row]),
+                value_s=value_s,
+                baseline_s=baseline_s,
+                p_value=p_value,
                 verdict="control",
             )
     return [found[place] for place in range(len(pairs))]

@@ -63,11 +63,12 @@ class _Line(Line):  # type: ignore[misc]
 
     def to_svg(self, width: float, height: float, x_scale: Scale, y_scale: Scale, series: Any, palette: Any) -> Any:
         drawn, pen = [], "M"
+        across, up = x_scale.project, y_scale.project
         for x, y in zip(series.values(0), series.values(1), strict=True):
             if y is None:
                 pen = "M"
                 continue
-            drawn.append(f"{pen} {x_scale.project(x, 0, width)} {y_scale.project(y, height, 0)}")
+            drawn.append(f"{pen} {across(x, 0, width)} {up(y, height, 0)}")
             pen = "L"
         group = ElementTree.Element("g", {"class": "series lines"})
         path = self._new_path(self._color)
