@@ -89,7 +89,7 @@ def complaints(address: str = "") -> Iterator[None]:
     """Whatever Ray complains of inside, but for what it tells of single nodes, becomes an EnvironmentUnavailable."""
     try:
         yield
-    except (ConnectionError, RuntimeError, ImportError, ValueError, OSError) as error:
+    except Exception as error:  # Ray raises all kinds, and plain ones too
         raise fault(error, address) from None
 
 
@@ -108,11 +108,17 @@ def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
         return EnvironmentUnavailable(
             "a ray:// address needs Ray's client", where=where, hint="pip install 'ray[client]'"
         )
-    if re.search(r"node_ip_address|raylet|this node", text):
+    if re.search(r"No node info found|node_ip_address|raylet", text):
         return EnvironmentUnavailable(
             "this machine is no node of that cluster",
             where=where,
             hint="run the command on the head node, or give ray://HEAD:10001",
+        )
+    if re.search(r"timed out during startup", text):
+        return EnvironmentUnavailable(
+            "Ray did not start on this machine in time",
+            where=where,
+            hint="free the machine, or start it: ray start --head",
         )
     return EnvironmentUnavailable(text[:300], where=where, hint="ask Ray itself: ray status")
 

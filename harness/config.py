@@ -29,7 +29,6 @@ else:
     import tomli as tomllib
 
 FailOn = Literal["memory", "time", "numerics", "crash"]
-Executor = Literal["local", "docker", "ray"]
 
 #: What a stack is made of where no pyproject says otherwise; these stacks' locks ship with the harness.
 DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
@@ -54,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     warmup_rounds: int = 2
     timeout_s: float = 180.0
     fail_on: tuple[FailOn, ...] = ("memory", "time", "numerics", "crash")
-    executor: Executor = "local"
+    executor: str = "local"  #: a name in `harness.places`
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"  #: interpreter of the stacks
     offline: bool = False  #: ask no package index
     #: package -> spec, or list of specs for the varied one
@@ -192,9 +191,11 @@ def child_environment(
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
 
 
-def keep_ray_quiet() -> None:
-    """Ray reports to its makers which of its libraries are used, unless it is told not to; from here nothing is told."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+def prepare_ray() -> None:
+    """What Ray reads from our environment where it is started here: it reports nothing to its makers, and runs cells at
+    the priority that they have without it."""
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_worker_niceness"):
+        os.environ.setdefault(name, "0")
 
 
 def folder_on_node(configured: str, *, environ: Mapping[str, str] | None = None) -> Path:

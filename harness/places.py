@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.config import Settings, child_environment, folder_on_node, installer_environment, keep_ray_quiet
+from harness.config import Settings, child_environment, folder_on_node, installer_environment, prepare_ray
 from harness.envs import hardware, venv
 from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
@@ -143,7 +143,7 @@ class _Node:
 
 def _ray(settings: Settings, installer: Installer) -> Place:
     """Virtual environments and processes on the nodes of a Ray cluster."""
-    keep_ray_quiet()
+    prepare_ray()
     executor = RayExecutor(
         settings=settings.ray,
         files=staging.probe_files(Path(settings.scenarios)),

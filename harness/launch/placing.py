@@ -20,6 +20,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     has: Mapping[str, float]  #: resource -> how much of it there is in all
 
+    @property
+    def kind(self) -> tuple[float, float]:
+        """Its CPUs and GPUs: nodes of one kind are alike."""
+        return self.has.get("CPU", 0), self.has.get("GPU", 0)
+
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell needs: so many nodes, with this on each."""
@@ -55,7 +60,7 @@ def alike(needed: Needs, nodes: Sequence[Node]) -> list[list[Node]]:
     kinds: dict[tuple[float, float], list[Node]] = {}
     for node in nodes:
         if _has(node, needed.resources):
-            kinds.setdefault((node.has.get("CPU", 0), node.has.get("GPU", 0)), []).append(node)
+            kinds.setdefault(node.kind, []).append(node)
     return sorted((kind for kind in kinds.values() if len(kind) >= needed.nodes), key=len, reverse=True)
 
 

@@ -48,7 +48,7 @@ class RayExecutor:
         self._files = files
         self._shipped: Any = None
         self._locked: dict[str, LockedStack] = {}
-        self._held: Counter[str] = Counter()  #: id of a node -> how many machines hold its kind
+        self._held: Counter[tuple[float, float]] = Counter()  #: kind of node -> how many machines of it are held
         self._open: set[Any] = set()  #: actors and placement groups
         self._lock = threading.Lock()
 
@@ -105,7 +105,6 @@ class RayExecutor:
         return sum(len(kind) // needed.nodes for kind in alike(needed, nodes))
 
     def hold(self, cell: Cell) -> HeldNodes:
-        ray = self._joined()
         since = time.monotonic()
         while True:
             nodes = self.nodes()
@@ -116,17 +115,17 @@ class RayExecutor:
                 time.sleep(_LOOK_S)
                 continue
             with self._lock:  # the kind with the most nodes that no machine of ours holds
-                kind = max(kinds, key=lambda kind: len(kind) - self._held[kind[0].id] * needed.nodes)
-                self._held[kind[0].id] += 1
+                kind = max(kinds, key=lambda kind: len(kind) - self._held[kind[0].kind] * needed.nodes)
+                self._held[kind[0].kind] += 1
             group = self.group([whole(kind[0], needed)] * needed.nodes, kind)
-            while not ray.wait([group.ready()], timeout=_LOOK_S)[0] and _are_there(kind, self.nodes()):
-                pass
-            if ray.wait([group.ready()], timeout=0)[0]:
+            while not (placed := group.wait(_LOOK_S)) and _are_there(kind, self.nodes()):
+                pass  # others have them
+            if placed:
                 try:
-                    return HeldNodes(self, group, kind, needed)
+                    return HeldNodes(self, group, kind[0].kind, needed)
                 except Lost:
                     pass  # between being given and being asked
-            self.release(group, kind)
+            self.release(group, kind[0].kind)
 
     def nodes(self) -> list[Node]:
         """The nodes that are alive and run something. Raises EnvironmentUnavailable."""
@@ -157,14 +156,14 @@ class RayExecutor:
             self._open.add(made)
         return made
 
-    def release(self, group: Any, kind: Sequence[Node] = ()) -> None:
-        """Give a placement group back."""
+    def release(self, group: Any, kind: tuple[float, float] | None = None) -> None:
+        """Give a placement group back; of a machine that was held, with its kind."""
         from ray.util.placement_group import remove_placement_group
 
         with self._lock:
             self._open.discard(group)
-            if kind:
-                self._held[kind[0].id] -= 1
+            if kind is not None:
+                self._held[kind] -= 1
         with _gone_is_fine():
             remove_placement_group(group)
 
@@ -219,7 +218,7 @@ class RayExecutor:
 class HeldNodes:
     """See `harness.launch.contract.Machine`."""
 
-    def __init__(self, executor: RayExecutor, group: Any, kind: Sequence[Node], needed: Needs) -> None:
+    def __init__(self, executor: RayExecutor, group: Any, kind: tuple[float, float], needed: Needs) -> None:
         """Raises Lost."""
         import ray
 
@@ -381,7 +380,7 @@ class RayWorker:
         return msgspec.structs.replace(ended, hardware=where.hardware, environment=where.environment)
 
 
-class _OutOfMemory(Exception):
+class _OutOfMemory(Lost):
     """Ray has killed an actor, as its node had no memory left."""
 
 
@@ -428,6 +427,8 @@ def _gone_is_fine() -> Iterator[None]:
 
 
 def _one_line(error: BaseException | None) -> str:
+    if "node has died" in str(error) or "node died" in str(error) or "NodeDied" in type(error).__name__:
+        return "its node died"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines)}"[:300]
 

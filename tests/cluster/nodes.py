@@ -21,7 +21,6 @@ _OBJECTS_BYTES = 80 << 20
 def main(folder: Path, nodes: int, cpus: int) -> None:
     os.environ.update(
         RAY_USAGE_STATS_ENABLED="0",
-        RAY_raylet_start_wait_time_s="300",  # as a busy machine may take
         RAY_worker_niceness="0",  # else cells get what the machine's other work leaves
     )
     shared = os.environ.get("DSREGRESS_ENVIRONMENTS", "")

@@ -45,7 +45,7 @@ def said_once(said: Said, code: int, line: str) -> None:
         ),
         (["--with", "tinyframe"], "--with: not a package with its releases: 'tinyframe'; write PACKAGE=SPEC"),
         (["--with", "vllm=1.0"], "stack: 'vllm' is not part of the stack; it must be one of tinyframe"),
-        (["--executor", "ray"], "--executor: no such executor: ray; use local or docker"),
+        (["--executor", "slurm"], "--executor: no such executor: slurm; use local or docker or ray"),
         (["--timeout", "0"], "PYPROJECT: timeout_s is not above 0; give seconds, e.g. 180"),
     ],
 )
