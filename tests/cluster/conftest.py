@@ -60,8 +60,24 @@ def running(folder: Path, user: Project, nodes: int = 2, cpus: int = 2) -> Itera
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed (pip install ray)")
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(
+    for attempt in range(3):
+        process = _start(folder, user, nodes, cpus)
+        try:
+            address = str(Nodes("", folder, process)._answer()["address"])
+            break
+        except AssertionError:  # Ray gives itself 30 s to start, which a busy machine may not have
+            _end(process)
+            if attempt == 2:
+                raise
+    try:
+        yield Nodes(address, folder, process)
+    finally:
+        _end(process)
+
+
+def _start(folder: Path, user: Project, nodes: int, cpus: int) -> subprocess.Popen[str]:
+    with open(folder / "log", "ab") as log:
+        return subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.nodes", str(folder), str(nodes), str(cpus)],
             cwd=REPOSITORY,
             env=user.variables,
@@ -70,19 +86,20 @@ def running(folder: Path, user: Project, nodes: int = 2, cpus: int = 2) -> Itera
             stderr=log,
             text=True,
         )
-    cluster = Nodes("", folder, process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """The end of its input is its end."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
     try:
-        yield Nodes(str(cluster._answer()["address"]), folder, process)
-    finally:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()  # the end of its input is its end
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        process.stdout.close()
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
 
 
 @pytest.fixture(scope="session")
