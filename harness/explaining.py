@@ -113,7 +113,12 @@ def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanat
     simulation, which says how to ask. ``explained`` is what `harness.store.explained_in` gives."""
     chosen = _chosen(comparison)
     told = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
-    return _with_evidence(comparison, _cells(chosen), told)
+    cells = {
+        workload: pair
+        for workload, pair in _cells(chosen).items()
+        if told[pair[0].id] is not None or not _cheap(comparison, workload)
+    }
+    return _with_evidence(comparison, cells, told)
 
 
 def _with_evidence(
@@ -123,13 +128,14 @@ def _with_evidence(
     if not chosen:
         return comparison
     made: dict[int, Finding] = {}
+    dear = {workload for workload in chosen if not _cheap(comparison, workload)}
 
     def with_evidence(found: Finding) -> Finding:
         pair = chosen.get(found.workload)
         if pair is None or not is_explainable(found):
             return found
         mine, theirs = (explained.get(cell.id) for cell in pair)
-        if mine is None and not _cheap(comparison, found.workload):  # by design, and so a person is told how to ask
+        if mine is None and found.workload in dear:  # by design, and so a person is told how to ask
             return msgspec.structs.replace(found, evidence=(*found.evidence, _how_to_ask(comparison, pair)))
         if mine is None or not mine.moments:
             return found
@@ -198,6 +204,8 @@ def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
 
 
 def _cheap(comparison: Comparison, workload: str) -> bool:
+    if not workload.endswith("/sim"):  # without decoding a cell
+        return True
     cells = comparison.cells.of_workload(workload).values()
     return all(cell.result.cell.device != "sim" or cell.result.duration_s <= UNASKED_S for cell in cells)
 
