@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,17 @@ def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def heard(process: subprocess.Popen[str], words: str) -> str:
+    """What a command says up to the line with these words."""
+    assert process.stderr is not None
+    said = ""
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, f"it ended before it said {words!r}: {said}"
+        said += line
+    return said
 
 
 def servers(project: Project) -> list[str]:
@@ -55,10 +67,8 @@ def test_environments_are_built_once_on_each_node_that_needs_them_and_kept(
 def test_a_timed_session_holds_all_of_its_node(project: Project, ray_cluster: Nodes) -> None:
     configure(project, ray_cluster, GOOD, VERSION["hungry"], rounds=40, select=TWO_WORKLOADS[:1])
     process = project.start("regress", "--no-explain")
-    assert process.stderr is not None
     try:
-        while "cells to run" not in process.stderr.readline():
-            pass  # environments are built where there is room
+        heard(process, "cells to run")  # environments are built where there is room
         seen: list[dict[str, float]] = []
         while process.poll() is None:
             seen.append(ray_cluster.used())
@@ -78,10 +88,7 @@ def test_a_node_is_lost_and_every_result_arrives_once(shared: Project, tmp_path:
         configure(project, cluster, *SEVERAL, rounds=30, select=TWO_WORKLOADS)
         report = tmp_path / "report.json"
         process = project.start("regress", "--no-explain", "--json", str(report))
-        assert process.stderr is not None
-        said = ""
-        while "failed in backward" not in said:  # a cell has ended: sessions are on
-            said += process.stderr.readline()
+        said = heard(process, "failed in backward")  # a cell has ended: sessions are on
         cluster.kill(0)
         said += process.communicate(timeout=LIMIT_S)[1]
         assert process.returncode == 1, said
