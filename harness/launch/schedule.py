@@ -145,34 +145,46 @@ def one_beside_another(
     """Each job runs the untimed part of its cells one after another on a worker of its own, ``at_once`` jobs at a time,
     and closes it. A cell that ``needs`` several of these places waits until they are free.
 
-    The worker may be open already. One that is not is opened when its turn comes.
+    The worker may be open already. One that is not is opened when its turn comes. Jobs begin in their order, whichever
+    worker opens first.
     """
-    left = collections.deque(jobs)
+    begun = [threading.Event() for _ in jobs]
+    left = collections.deque(enumerate(jobs))
     slots = Slots(at_once)
 
     def lane() -> Generator[Event, None, None]:
         while left:
             try:
-                worker, cells = left.popleft()
+                index, (worker, cells) = left.popleft()
             except IndexError:  # another lane was faster
                 return
-            yield from _job(worker, cells, slots, needs)
+            yield from _job(worker, cells, slots, needs, begun[max(0, index - 1) : index], begun[index])
 
     yield from merged([lane() for _ in range(min(at_once, len(jobs)))])
 
 
 def _job(
-    worker: Worker, cells: Sequence[Cell], slots: Slots, needs: Callable[[Cell], int]
+    worker: Worker,
+    cells: Sequence[Cell],
+    slots: Slots,
+    needs: Callable[[Cell], int],
+    before: Sequence[threading.Event],
+    begun: threading.Event,
 ) -> Generator[Event, None, None]:
+    """``before``: what has to have begun, or ended, before this one does."""
     try:
         if cells:
             worker.open()
             worker.wait_until_open()  # beside the others' cells
+        for other in before:
+            other.wait()
         for cell in cells:
             with slots.taken(needs(cell)):
+                begun.set()
                 yield Started(cell)
                 yield Finished(cell, untimed(worker, cell))
     finally:
+        begun.set()
         worker.close()
 
 
