@@ -15,10 +15,16 @@ FRAMEWORKS = HERE / "probe"
 
 CONTAINERS = HERE / "containers"
 
+#: They share environments, in which one run at a time may measure, and what was measured once.
+RELEASES = HERE / "functional"
 
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A warning fails a test of ours."""
+    """A warning fails a test of ours; a file's tests run one after another, as do all that run real releases."""
     for item in items:
+        group = RELEASES if RELEASES in item.path.parents else item.path
+        item.add_marker(pytest.mark.xdist_group(str(group.relative_to(HERE))))
         if FRAMEWORKS not in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("error"))
         if CONTAINERS in item.path.parents:  # the SDK leaves the sockets of requests that fail to the collector

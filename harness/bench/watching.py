@@ -37,10 +37,14 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> 
 
 
 class PeakMemory:
-    """The largest memory of our descendants while it is entered, looked at every twentieth of a second."""
+    """The largest memory of what we start while it is entered, looked at every twentieth of a second.
+
+    What we had already started is not counted: it is somebody else's (a cluster, an engine that go on beside it).
+    """
 
     def __init__(self) -> None:
         self.bytes = 0
+        self._before = frozenset(_descendants(os.getpid()))
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="peak-memory")
 
@@ -54,10 +58,11 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            self.bytes = max(self.bytes, sum(_own_bytes(pid) for pid in _descendants(os.getpid())))
+            self.bytes = max(self.bytes, sum(map(_own_bytes, _descendants(os.getpid(), self._before))))
 
 
-def _descendants(root: int) -> list[int]:
+def _descendants(root: int, without: frozenset[int] = frozenset()) -> list[int]:
+    """The processes below that one, but for those and what is below them."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -67,7 +72,7 @@ def _descendants(root: int) -> list[int]:
                 continue
     found, known = [], {root}
     for pid in sorted(parents):  # a child has a larger number than its parent, but where numbers have wrapped
-        if parents[pid] in known:
+        if parents[pid] in known and pid not in without:
             known.add(pid)
             found.append(pid)
     return found

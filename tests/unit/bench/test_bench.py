@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_memory_and_processor_time_of_all_processes_are_seen(tmp_path: Path) -> 
     assert cost.wall_s > 0.6
     assert 60 << 20 < cost.peak_bytes < 200 << 20
     assert 0.01 < cost.cpu_s < cost.wall_s + 1
+
+
+def test_memory_of_what_ran_before_is_not_seen(tmp_path: Path) -> None:
+    other = "x = bytearray(300 << 20); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as before:
+        assert before.stdout is not None
+        before.stdout.readline()
+        cost = watching.run([sys.executable, "-c", "import time; time.sleep(0.5)"], dict(os.environ), str(tmp_path))
+    assert 0 < cost.peak_bytes < 200 << 20
 
 
 def test_many_stored_results_are_reported_and_measured() -> None:
