@@ -71,7 +71,7 @@ def matrix(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Unit, probe and functional tests; after --, options and paths of pytest."""
     install(session, "tests")
-    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "auto", "--dist", "loadgroup", "tests"]))
+    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "auto", "--dist", "loadfile", "tests"]))
 
 
 @nox.session

@@ -22,14 +22,14 @@ from harness.config import Settings
 from harness.errors import EnvironmentUnavailable
 from harness.launch import lanes, schedule
 from harness.launch.contract import Cluster, Ended, Executor, Machine, RunPlan, Worker
+from harness.launch.placing import SIM_BYTES
 from harness.matrix import Matrix
 from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
 from harness.store.reuse import reusable
 
-#: Memory that a simulation of the largest scenario stays below, that one server with its ranks takes while a cell is
-#: open, and that a server takes which only has its framework imported.
-_SIM_BYTES = 2 << 30
+#: Memory that one server with its ranks takes while a cell is open, and that a server takes which only has its framework
+#: imported.
 _OPEN_CELL_BYTES = 1 << 30
 _IDLE_SERVER_BYTES = 1 << 29
 
@@ -244,7 +244,7 @@ class _Bench:
         for cell in cells:
             by_worker.setdefault(_worker_key(cell), []).append(cell)
         room = self._hardware.memory_bytes - len(self._workers) * _IDLE_SERVER_BYTES
-        at_once = max(1, min(self._hardware.cores, room // _SIM_BYTES))
+        at_once = max(1, min(self._hardware.cores, room // SIM_BYTES))
         jobs = [(self._worker(members[0]), members) for members in by_worker.values()]
         for event in schedule.one_beside_another(jobs, at_once, _cores):
             yield from self._take(event, self._run)

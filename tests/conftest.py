@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,24 @@ FRAMEWORKS = HERE / "probe"
 CONTAINERS = HERE / "containers"
 
 #: They share environments, in which one run at a time may measure, and what was measured once.
-RELEASES = HERE / "functional"
+RELEASES = "tests/functional/"
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests run one after another, as do all that run real releases."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return RELEASES if nodeid.startswith(RELEASES) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A warning fails a test of ours; a file's tests run one after another, as do all that run real releases."""
+    """A warning fails a test of ours."""
     for item in items:
-        group = RELEASES if RELEASES in item.path.parents else item.path
-        item.add_marker(pytest.mark.xdist_group(str(group.relative_to(HERE))))
         if FRAMEWORKS not in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("error"))
         if CONTAINERS in item.path.parents:  # the SDK leaves the sockets of requests that fail to the collector

@@ -10,7 +10,7 @@ from harness.clusters import Ray
 from harness.model import Cell
 
 #: Memory that a simulation of the largest scenario stays below.
-_SIM_BYTES = 2 << 30
+SIM_BYTES = 2 << 30
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def needs(cell: Cell, nodes: Sequence[Node], settings: Ray) -> Needs:
     """
     custom = settings.resources.get(cell.device, {})
     if cell.device == "sim":
-        return Needs(nodes=1, ranks=1, resources={"CPU": 1, "memory": _SIM_BYTES, **custom})
+        return Needs(nodes=1, ranks=1, resources={"CPU": 1, "memory": SIM_BYTES, **custom})
     ranks = int(cell.parameters.get("world_size", 1))
     per_rank = "GPU" if cell.device == "cuda" else "CPU"
     most = int(max((node.has.get(per_rank, 0) for node in nodes), default=0))

@@ -405,16 +405,16 @@ def _told_by_a_node() -> Iterator[None]:
     """What a node complains of becomes an EnvironmentUnavailable."""
     from ray.exceptions import RayError, RayTaskError
 
+    where, hint = "ray", "install the harness on every node (pip install 'dsregress[ray]'), as it is here"
     try:
         yield
     except RayTaskError as error:
+        where = "a node of the cluster"
         if isinstance(error.cause, HarnessError):
-            raise EnvironmentUnavailable(str(error.cause), where="a node of the cluster") from None
-        hint = "install the harness on every node (pip install 'dsregress[ray]'), as it is here"
-        raise EnvironmentUnavailable(_one_line(error.cause), where="a node of the cluster", hint=hint) from None
+            raise EnvironmentUnavailable(str(error.cause), where=where) from None
+        raise EnvironmentUnavailable(_one_line(error.cause), where=where, hint=hint) from None
     except RayError as error:
-        hint = "install the harness on every node (pip install 'dsregress[ray]'), as it is here"
-        raise EnvironmentUnavailable(_one_line(error), where="ray", hint=hint) from None
+        raise EnvironmentUnavailable(_one_line(error), where=where, hint=hint) from None
 
 
 @contextlib.contextmanager

@@ -105,3 +105,19 @@ def cells(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """(release, variant) -> cell."""
     versions = {stack["id"]: stack["versions"]["deepspeed"] for stack in report["stacks"]}
     return {(versions[cell["stack"]], cell["variant"]): cell for cell in report["cells"]}
+
+
+def assert_passes(python: str, *selected: str) -> str:
+    """Tests of ours pass in an environment, with nothing there but what measured processes have; what pytest says."""
+    ran = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
+        cwd=REPOSITORY,
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout
+    return ran.stdout

@@ -4,7 +4,6 @@ measured can be relied on."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +13,15 @@ from typing import Any
 import pytest
 
 from scenarios.models import SHAPES
-from tests.functional.conftest import AFTER, BEFORE, FAULTY, RELEASES, REPOSITORY, Regress, cells
+from tests.functional.conftest import (
+    AFTER,
+    BEFORE,
+    FAULTY,
+    RELEASES,
+    Regress,
+    assert_passes,
+    cells,
+)
 
 NONE, REENTRANT, NON_REENTRANT = (f"gradient_checkpointing={way}" for way in ("none", "reentrant", "non_reentrant"))
 
@@ -205,22 +212,5 @@ def test_pytest_benchmark_reads_the_files_beside_the_results(checkpointing: dict
 
 @pytest.mark.parametrize("version", [FAULTY])
 def test_scenarios_run_with_pytest_alone_in_an_environment(python_of: Callable[[str], str], version: str) -> None:
-    ran = subprocess.run(
-        [
-            python_of(version),
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            f"scenarios/test_scenarios.py::test_scenario[llama_zero3_backward-{NON_REENTRANT}]",
-        ],
-        cwd=REPOSITORY,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
-    assert "1 passed" in ran.stdout
+    test = f"scenarios/test_scenarios.py::test_scenario[llama_zero3_backward-{NON_REENTRANT}]"
+    assert "1 passed" in assert_passes(python_of(version), test)

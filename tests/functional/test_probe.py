@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from tests.functional.conftest import AFTER, BEFORE, FAULTY, REPOSITORY
+from tests.functional.conftest import AFTER, BEFORE, FAULTY, assert_passes
 
 #: The newest release with a committed lock.
 NEWEST = "0.19.8"
 
 
-def _assert_passes(python: str, *selected: str) -> None:
-    ran = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
-        cwd=REPOSITORY,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
-    assert " passed" in ran.stdout
-
-
 def test_all_of_it_in_the_release_that_has_the_fault(python_of: Callable[[str], str]) -> None:
-    _assert_passes(python_of(FAULTY), "tests/probe")
+    assert_passes(python_of(FAULTY), "tests/probe")
 
 
 @pytest.mark.parametrize("version", [BEFORE, AFTER, NEWEST])
@@ -38,4 +22,4 @@ def test_simulations_of_other_releases_are_equal_to_real_tensors_too(
 ) -> None:
     """Every ZeRO stage, both models, offload, models built on the host; all declared variants take minutes each, and the
     release above walks those."""
-    _assert_passes(python_of(version), "tests/probe/test_sim_exact.py", "-k", "the_ways_of_training")
+    assert_passes(python_of(version), "tests/probe/test_sim_exact.py", "-k", "the_ways_of_training")

@@ -46,7 +46,7 @@ MAY_IMPORT = {
 }
 
 #: Modules of the probe that the host imports: standard library, made for both sides.
-BORDER = {"harness.probe.wire", "harness.probe.scenario", "harness.probe.surroundings", "harness.probe.faults"}
+BORDER = {f"harness.probe.{name}" for name in ("wire", "scenario", "surroundings", "faults", "explanations")}
 
 #: file -> why it may read the process's environment.
 READS_ENVIRON = {
