@@ -71,7 +71,8 @@ def matrix(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Unit, probe and functional tests; after --, options and paths of pytest."""
     install(session, "tests")
-    default = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", "tests"]  # in the order of tests/conftest.py
+    # In the order of tests/conftest.py.
+    default = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", "tests"]
     session.run("python", "-m", "pytest", *(session.posargs or default))
 
 

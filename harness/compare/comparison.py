@@ -33,8 +33,9 @@ class NotCompared(msgspec.Struct, frozen=True):
     reason: str
 
 
-class StepTime(msgspec.Struct, frozen=True, kw_only=True):
-    """The step time of one cell against the baseline's, or of the baseline against itself."""
+class StepTime(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The step time of one cell against the baseline's, or of the baseline against itself. As many as
+    `harness.model.Finding`."""
 
     stack: str
     workload: str

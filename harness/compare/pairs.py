@@ -44,7 +44,7 @@ def finding(stack: str, workload: str, **fields: Any) -> Finding:
     """A finding on the cell of a stack (by its id) and a workload."""
     scenario, rest = workload.split("/", 1)
     variant, device = rest.rsplit("/", 1)
-    return Finding(cell=f"{stack}/{workload}", stack=stack, scenario=scenario, variant=variant, device=device, **fields)
+    return Finding(stack=stack, scenario=scenario, variant=variant, device=device, **fields)
 
 
 class Index:

@@ -139,6 +139,7 @@ def _collectives(cell: Measured) -> dict[str, dict[str, dict[str, int]]]:
 def _finding(found: Any) -> dict[str, Any]:
     fields = {name: getattr(found, name) for name in found.__struct_fields__}
     return {
+        "cell": found.cell,
         **fields,
         "value": _finite(found.value),
         "baseline_value": _finite(found.baseline_value),
@@ -148,8 +149,7 @@ def _finding(found: Any) -> dict[str, Any]:
 
 
 def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:
-    built: list[dict[str, Any]] = msgspec.to_builtins(list(times))
-    return built
+    return [msgspec.structs.asdict(time) for time in times]
 
 
 def _finite(value: Any) -> Any:

@@ -214,7 +214,7 @@ def test_ticks_are_few_and_hold_the_values(low: float, high: float, unit: str) -
 
 def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:
     return Finding(
-        cell="", stack="b", scenario="", variant="", device="cpu", metric=metric, phase="", kind=kind, value=1,
+        stack="b", scenario="", variant="", device="cpu", metric=metric, phase="", kind=kind, value=1,
         baseline_value=1, ratio=1, unit="", significant=True, relevant=True, message="",
     )  # fmt: skip
 
