@@ -22,7 +22,7 @@ METRIC = BY_NAME["step_time_s"]
 #: A baseline's own rounds, split in two, must leave this many pairs to say anything about its noise.
 CONTROL_PAIRS = 3
 
-Rounds = Sequence[tuple[float, float]]  #: (candidate, baseline) seconds of one round
+Rounds = tuple[float, ...]  #: seconds of the candidate's rounds, then of as many of the baseline's
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -77,19 +77,19 @@ def judge(
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
     """The rounds that can be paired, or why they cannot be."""
     if pair.base is None:
-        return [], ""
+        return (), ""
     beside = pair.base_beside
     mine, theirs = pair.own.round_s, (beside or pair.base).round_s
     if not mine or not theirs:
-        return [], "" if bool(mine) == bool(theirs) else "only one side was timed"
+        return (), "" if bool(mine) == bool(theirs) else "only one side was timed"
     if beside is None:
-        return [], "timed in another session than the baseline; --fresh measures both together"
+        return (), "timed in another session than the baseline; --fresh measures both together"
     here, there = pair.result.hardware, beside.result.hardware
     if here is not there and here != there:  # stored results share it
-        return [], "timed on other hardware than the baseline"
+        return (), "timed on other hardware than the baseline"
     usable = _finite(mine, theirs)
-    if len(usable) < thresholds.rounds:
-        return [], f"{len(usable)} rounds are too few to say anything about time (at least {thresholds.rounds})"
+    if len(usable) // 2 < thresholds.rounds:
+        return (), f"{len(usable) // 2} rounds are too few to say anything about time (at least {thresholds.rounds})"
     return usable, ""
 
 
@@ -101,7 +101,7 @@ def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
         own = pair.own.round_s
         again = pair.base_again.round_s if pair.base_again else ()
         usable = _finite(again, own) if again else _finite(own[1::2], own[0::2])
-        if len(usable) >= CONTROL_PAIRS:
+        if len(usable) // 2 >= CONTROL_PAIRS:
             kept.append(pair)
             rounds.append(usable)
     return _estimate(kept, rounds)
@@ -111,13 +111,13 @@ def _estimate(pairs: Sequence[Pair], rounds: Sequence[Rounds]) -> list[StepTime]
     """All ratios, computed together for each number of rounds, in the order given; p-values not yet corrected."""
     by_count: dict[int, list[int]] = defaultdict(list)
     for place, usable in enumerate(rounds):
-        by_count[len(usable)].append(place)
+        by_count[len(usable) // 2].append(place)
     found: dict[int, StepTime] = {}
     for count, places in by_count.items():
-        seconds = np.array([rounds[place] for place in places], dtype=np.float64)
-        logs = statistics.log_ratios(seconds[:, :, 0], seconds[:, :, 1])
+        seconds = np.array([rounds[place] for place in places], dtype=np.float64).reshape(len(places), 2, count)
+        logs = statistics.log_ratios(seconds[:, 0], seconds[:, 1])
         columns = (statistics.median_ratio(logs), *statistics.interval(logs), statistics.p_values(logs))
-        told = zip(places, *(column.tolist() for column in columns), np.median(seconds, axis=1).tolist(), strict=True)
+        told = zip(places, *(column.tolist() for column in columns), np.median(seconds, axis=2).tolist(), strict=True)
         for place, ratio, low, high, p_value, (value_s, baseline_s) in told:
             found[place] = StepTime(
                 stack=pairs[place].stack,
@@ -193,5 +193,6 @@ def ratio_text(time: StepTime) -> str:
 
 def _finite(mine: Sequence[float], theirs: Sequence[float]) -> Rounds:
     if mine and len(mine) == len(theirs) and min(*mine, *theirs) > 0 and math.isfinite(sum(mine) + sum(theirs)):
-        return list(zip(mine, theirs, strict=True))
-    return [(a, b) for a, b in zip(mine, theirs, strict=False) if 0 < a < math.inf and 0 < b < math.inf]
+        return (*mine, *theirs)
+    usable = [(a, b) for a, b in zip(mine, theirs, strict=False) if 0 < a < math.inf and 0 < b < math.inf]
+    return (*(a for a, _ in usable), *(b for _, b in usable))
