@@ -21,20 +21,21 @@ from harness.errors import ResultsError
 _S = TypeVar("_S")
 _T = TypeVar("_T")
 
-#: Items handed out at once, and from how many on processes are worth their start (a twentieth of a second).
-_AT_ONCE = 1_000
-_MANY = 2_000
+#: Items handed out at once, where each takes as long as a result takes to be read and judged.
+RESULTS = 1_000
 
 
-def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]]) -> Iterator[_T]:
+def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], batch: int = RESULTS) -> Iterator[_T]:
     """``work`` of the items of some families at a time, in their order; a family stays together.
 
-    ``work`` must be picklable, and so must what it returns. Processes are forked, so that they start at once; where
-    this one has threads, which may hold locks, it works alone. Raises ResultsError where one of them is killed.
+    ``batch`` is how many items are worth being handed out at once, a twentieth of a second's work; two of them are worth
+    the start of processes. ``work`` must be picklable, and so must what it returns. Processes are forked, so that they
+    start at once; where this one has threads, which may hold locks, it works alone. Raises ResultsError where one of
+    them is killed.
     """
-    batches = list(_batches(families))
+    batches = list(_batches(families, batch))
     processors = len(os.sched_getaffinity(0))
-    if sum(map(len, batches)) < _MANY or processors < 2 or threading.active_count() > 1:
+    if sum(map(len, batches)) < 2 * batch or processors < 2 or threading.active_count() > 1:
         with collector_paused():
             yield from map(work, batches)
         return
@@ -59,11 +60,11 @@ def _ready() -> None:
     gc.disable()
 
 
-def _batches(families: Iterable[Sequence[_S]]) -> Iterator[list[_S]]:
+def _batches(families: Iterable[Sequence[_S]], least: int) -> Iterator[list[_S]]:
     batch: list[_S] = []
     for family in families:
         batch += family
-        if len(batch) >= _AT_ONCE:
+        if len(batch) >= least:
             yield batch
             batch = []
     if batch:

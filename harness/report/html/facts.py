@@ -64,6 +64,18 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
     page: str = ""  #: of its evidence
 
 
+class Figures(msgspec.Struct, frozen=True):
+    """Every metric of one workload as JSON, for the page that compares two stacks. Most stacks share what is exact."""
+
+    exact: tuple[bytes, ...]
+    cells: dict[str, tuple[int, bytes]]  #: stack -> its place in ``exact``, and its outcome with what is noisy
+
+    def of(self, stack: str) -> bytes:
+        """``{"exact": {METRIC: VALUE, ...}, "noisy": {METRIC: VALUE, ...}, "outcome": TEXT}``."""
+        place, own = self.cells[stack]
+        return b'{"exact":' + self.exact[place] + b"," + own[1:]
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All about one workload."""
 
@@ -76,7 +88,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory over the stacks
     cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict for each stack; empty where it is no real size
     changes: tuple[Change, ...]
-    data: dict[str, bytes]  #: stack -> its metrics as JSON, for the page that compares two stacks
+    figures: Figures
 
 
 def reading(value: float, unit: str) -> str:
@@ -89,17 +101,15 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
     cells = comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
     flat: dict[str, dict[str, float]] = {}
-    told: dict[str, dict[str, float | str]] = {}
-    worst: dict[bytes, tuple[dict[str, float], dict[str, float | str]]] = {}
+    told: dict[str, tuple[int, bytes]] = {}
+    worst: dict[bytes, tuple[int, dict[str, float]]] = {}  #: exact values -> their place among those, and read
     for stack, cell in cells.items():
-        if not cell.recorded:
-            flat[stack], told[stack] = {}, {}
-            continue
         if cell.packed not in worst:
-            exact = cell.worst()
-            worst[cell.packed] = exact, _judged(exact)
-        (exact, judged), noisy = worst[cell.packed], cell.noisy()
-        flat[stack], told[stack] = {**exact, **noisy}, {**judged, **_judged(noisy)}
+            worst[cell.packed] = len(worst), cell.worst()
+        (place, exact), noisy = worst[cell.packed], cell.noisy()
+        flat[stack] = {**exact, **noisy}
+        own = {"noisy": _judged(noisy), "outcome": outcome_text(cell.result.outcome)}
+        told[stack] = place, msgspec.json.encode(own)
     order = list(comparison.names)  # ids, in version order; made from a stack they take a while
     series, changes = _series(workload, order, flat, ratios, thresholds)
     moved = sorted((s for s in series if s.changes), key=lambda s: (not s.exact, -_largest(s)))
@@ -115,10 +125,7 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
         ),
         cards=_cards(order, cells) if first.device == "sim" else (),
         changes=tuple(changes),
-        data={
-            stack: msgspec.json.encode({"outcome": outcome_text(cells[stack].result.outcome), "metrics": metrics})
-            for stack, metrics in told.items()
-        },
+        figures=Figures(tuple(msgspec.json.encode(_judged(exact)) for _, exact in worst.values()), told),
     )
 
 

@@ -60,7 +60,11 @@ def contexts(
 
 def stack_data(stack: str, done: Sequence[Done]) -> bytes:
     """A script that hands one stack's metrics to the page that compares: files may not be read from ``file://``."""
-    parts = [msgspec.json.encode(plain(one.workload)) + b":" + one.data[stack] for one in done if stack in one.data]
+    parts = [
+        msgspec.json.encode(plain(one.workload)) + b":" + one.figures.of(stack)
+        for one in done
+        if stack in one.figures.cells
+    ]
     name = msgspec.json.encode(places.stack_data(stack))
     return b"dsregressStack(" + name + b",{\n" + b",\n".join(parts) + b"\n})\n"
 

@@ -48,6 +48,7 @@ class Pages:
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_HERE / "templates"),
             autoescape=True,
+            auto_reload=False,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -138,7 +139,7 @@ def _timeline(lines: Mapping[str, Sequence[Stretch]], workload: str) -> Markup:
     return Markup(timeline.svg(named, plain(workload), styled=False))
 
 
-@functools.lru_cache(maxsize=100_000)
+@functools.lru_cache(maxsize=10_000)
 def spot_cell(one: Spot | None, root: str) -> Markup:
     """One cell of the matrix. By hand, since there are many of them."""
     if one is None:
@@ -196,7 +197,7 @@ def number_cells(texts: Sequence[str]) -> Markup:
     return Markup("".join(map(_number_cell, texts)))
 
 
-@functools.lru_cache(maxsize=100_000)
+@functools.lru_cache(maxsize=10_000)
 def _number_cell(text: str) -> Markup:
     return Markup('<td class="n">{}</td>').format(plain(text))
 

@@ -13,7 +13,7 @@ from harness.errors import ResultsError
 from harness.report import json_report
 from harness.report.html import overview, places
 from harness.report.html.attributed import Explained, nothing_explained
-from harness.report.html.facts import Change, Facts, Spot, facts, spot
+from harness.report.html.facts import Change, Facts, Figures, Spot, facts, spot
 from harness.report.html.finding import finding_context
 from harness.report.html.frame import Frame, Linked
 from harness.report.html.pages import Pages
@@ -38,7 +38,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     spots: dict[str, Spot]  #: by stack
     changes: tuple[Change, ...]
-    data: dict[str, bytes]
+    figures: Figures
     pages: dict[str, str]  #: path -> digest
     written: int
 
@@ -156,7 +156,7 @@ class _Builder:
             workload=workload,
             spots=spots,
             changes=_telling(seen),
-            data=seen.data,
+            figures=seen.figures,
             pages={path: digest for path, digest in self.pages.digests.items() if path not in known},
             written=mine,
         )

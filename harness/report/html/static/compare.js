@@ -54,10 +54,11 @@
       if (!(workload in a) || !workload.toLowerCase().includes(text)) continue;
       const [old, now] = [a[workload], b[workload]];
       if (old.outcome !== now.outcome) found.push({ workload, title: "outcome", old: old.outcome, now: now.outcome, size: Infinity });
-      for (const name of new Set([...Object.keys(old.metrics), ...Object.keys(now.metrics)])) {
+      const [before, after] = [{ ...old.exact, ...old.noisy }, { ...now.exact, ...now.noisy }];
+      for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
         const [phase, metric] = name.includes(".") ? name.split(".") : ["", name];
         const [title, unit, direction] = metrics.get(metric) || [metric, "", "NEUTRAL"];
-        const [x, y] = [old.metrics[name], now.metrics[name]];
+        const [x, y] = [before[name], after[name]];
         const same = x === y;
         if (same && !everything) continue;
         const size = typeof x === "number" && typeof y === "number" && x ? Math.abs(y / x - 1) : same ? 0 : 1;
