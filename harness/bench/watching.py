@@ -13,6 +13,10 @@ import msgspec
 
 _EVERY_S = 0.05
 
+#: Looking at a process of half a GiB takes the kernel milliseconds, on the very processors that are measured: at most this
+#: share of the time.
+_SHARE = 0.02
+
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What a command took."""
@@ -37,7 +41,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> 
 
 
 class PeakMemory:
-    """The largest memory of what we start while it is entered, looked at every twentieth of a second.
+    """The largest memory of what we start while it is entered, looked at up to every twentieth of a second.
 
     What we had already started is not counted: it is somebody else's (a cluster, an engine that go on beside it).
     """
@@ -57,8 +61,11 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._ended.wait(_EVERY_S):
+        looked_s = 0.0
+        while not self._ended.wait(max(_EVERY_S, looked_s / _SHARE)):
+            begun = time.perf_counter()
             self.bytes = max(self.bytes, sum(map(_own_bytes, _descendants(os.getpid(), self._before))))
+            looked_s = time.perf_counter() - begun
 
 
 def _descendants(root: int, without: frozenset[int] = frozenset()) -> list[int]:
