@@ -22,13 +22,18 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     python: str  #: "3.11"
     versions: dict[str, str]  #: of the axes, and of any other framework under test
-    label: str = ""  #: what a person calls it (a named stack, or the varied version); never used for identity
+    label: str = ""  #: what a person calls it: ``VERSION``, or ``NAMED STACK: VERSION``; never used for identity
 
     @functools.cached_property
     def id(self) -> str:
         """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name."""
         ordered = [a for a in AXES if a in self.versions] + sorted(set(self.versions) - set(AXES))
         return "-".join([f"py{self.python}", *(f"{name}{self.versions[name]}" for name in ordered)])
+
+    @property
+    def named(self) -> str:
+        """The configured stack that its pins are from; empty for the default ones."""
+        return self.label.rpartition(": ")[0]
 
     def __hash__(self) -> int:
         return hash(self.id)

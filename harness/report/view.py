@@ -141,12 +141,17 @@ def _titled(comparison: Comparison) -> dict[str, list[Group]]:
 
 
 def reproduce(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
-    """The exact command that measures one cell, and the baseline's beside it, again."""
+    """The exact command that measures one cell, and the baseline's beside it, again. A baseline of another named stack
+    stays away: one command takes the pins of one."""
+    if baseline is not None and baseline.named != stack.named:
+        baseline = None
     stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
     axes = [axis for axis in varied_axes(stacks) if axis != "python"]
     if not axes:
         axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
     words = ["nox", "-s", "regress", "--"]
+    if stack.named:
+        words += ["--stack", stack.named]
     for axis in axes:
         spec = ",".join(dict.fromkeys(version(one, axis) for one in stacks))
         words += [f"--{axis}", spec] if axis in AXES else ["--with", f"{axis}={spec}"]
@@ -390,10 +395,11 @@ def fits(cell: Measured, card: str) -> str:
         """By phase, the first of the metrics that was measured."""
         return {p: next((worst[f"{p}.{n}"] for n in names if worst.get(f"{p}.{n}")), 0.0) for p in PHASES}
 
+    found = gpus.card(card)
     phase = fit.fails_in(
         peaks("device_peak_bytes"),
         peaks("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes"),
-        gpus.card(card).usable_bytes - fit.OVERHEAD_BYTES,
+        found.usable_bytes - fit.OVERHEAD_BYTES - fit.taken_bytes(found, cell.result.cell.parameters),
     )
     return f"OUT OF MEMORY in {phase}" if phase else "fits"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.utils.checkpoint
 
 from harness.probe.allocator import AllocatorSettings
 from harness.probe.ledger import StorageLedger
@@ -59,6 +60,7 @@ class Simulation:
             stack.enter_context(process_group(self.rank, self.world_size))
             stack.enter_context(_attention(self.kernels))
             stack.enter_context(_autocast())
+            stack.enter_context(_generators())
             stack.enter_context(_moved_parameters(self.mode))
             if "deepspeed" in sys.modules:
                 from harness.probe.sim import deepspeed_release
@@ -191,6 +193,33 @@ def _autocast() -> Iterator[None]:
         autocast.__init__ = original
         for name, function in questions.items():
             setattr(torch, name, function)
+
+
+@contextlib.contextmanager
+def _generators() -> Iterator[None]:
+    """The meta device has no generator whose state recomputation must restore. Newer releases of torch know; those of 2.5
+    and before look for one, and those of 2.4 and before for the device's module."""
+    random, checkpoint = torch.random, torch.utils.checkpoint
+    fork_rng: Any = random.fork_rng
+    module_of: Any = getattr(checkpoint, "_get_device_module", None)
+
+    @contextlib.contextmanager
+    def forked(*args: Any, **kwargs: Any) -> Iterator[None]:
+        with contextlib.nullcontext() if kwargs.get("device_type") == "meta" else fork_rng(*args, **kwargs):
+            yield
+
+    def module(device: str = "cuda") -> Any:
+        return torch.device("meta") if device == "meta" else module_of(device)
+
+    random.fork_rng = forked
+    if module_of is not None:
+        checkpoint._get_device_module = module
+    try:
+        yield
+    finally:
+        random.fork_rng = fork_rng
+        if module_of is not None:
+            checkpoint._get_device_module = module_of
 
 
 @contextlib.contextmanager

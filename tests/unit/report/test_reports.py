@@ -8,16 +8,19 @@ import os
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
-from harness.compare import Comparison, Thresholds, compare
+from harness.compare import Comparison, Thresholds, compare, pairs
+from harness.compare.measured import measured
 from harness.errors import ResultsError
-from harness.model import Failed, Result, Skipped
+from harness.model import Failed, Result, Skipped, Stack
 from harness.probe.wire import Detail, RunRecord
 from harness.report import json_report, markdown, terminal
 from harness.report.plain import markdown as inert
 from harness.report.plain import plain
+from harness.report.view import fits, reproduce
 from tests import synthetic
 from tests.synthetic import MIB, result
 
@@ -167,3 +170,42 @@ def test_plain_text_is_one_printable_line(text: str, shown: str) -> None:
 
 def test_names_keep_their_underscores_in_markdown() -> None:
     assert inert("llama_zero3_backward _x_") == "llama_zero3_backward &#95;x&#95;"
+
+
+def test_the_command_that_shows_it_again_names_the_stack_that_the_pins_are_from() -> None:
+    def of(version: str) -> Stack:
+        return Stack(python="3.11", versions={"torch": "2.5.1", "deepspeed": version}, label=f"old-pins: {version}")
+
+    finding = pairs.finding(
+        *("", "fit/base/cpu"),
+        metric="host_calls",
+        phase="step",
+        kind="regression",
+        value=2,
+        baseline_value=1,
+        ratio=2,
+        unit="calls",
+        significant=True,
+        relevant=True,
+        message="",
+    )
+    assert reproduce(of("0.16.3"), of("0.15.0"), finding) == (
+        "nox -s regress -- --stack old-pins --deepspeed 0.15.0,0.16.3 --baseline 0.15.0 "
+        "--scenario fit --variant base --device cpu --fresh"
+    )
+    other = Stack(python="3.11", versions={"torch": "2.13.0", "deepspeed": "0.15.0"}, label="0.15.0")
+    assert reproduce(of("0.16.3"), other, finding) == (
+        "nox -s regress -- --stack old-pins --deepspeed 0.16.3 --scenario fit --variant base --device cpu --fresh"
+    )
+
+
+def test_what_a_generation_engine_keeps_of_the_card_is_not_there_for_the_job() -> None:
+    def verdict(share: float) -> str:
+        run = synthetic.record()
+        for rank in run.ranks:
+            rank.phases["backward"].device_peak_bytes = 30 << 30
+        one = result(device="sim", run=run)
+        cell = msgspec.structs.replace(one.cell, parameters={"gpu_memory_utilization": share})
+        return fits(measured(msgspec.structs.replace(one, cell=cell)), "A100-80G")
+
+    assert (verdict(0.0), verdict(0.5), verdict(0.7)) == ("fits", "fits", "OUT OF MEMORY in backward")
