@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import os
@@ -89,8 +90,14 @@ class Pages:
         for name in STATIC:
             self.file(f"static/{name}", (_HERE / "static" / name).read_bytes())
 
+    def apart(self) -> Pages:
+        """The same site with books of its own, for whoever makes a part of it."""
+        part = copy.copy(self)
+        part.digests, part.written = {}, 0
+        return part
+
     def note(self, digests: Mapping[str, str], written: int) -> None:
-        """What another process has made."""
+        """What was made apart, perhaps by another process."""
         self.digests.update(digests)
         self.written += written
 

@@ -137,7 +137,7 @@ class _Builder:
 
     def workload(self, workload: str) -> Done:
         """Every page that is about one workload alone."""
-        known, written = dict(self.pages.digests), self.pages.written
+        pages = self.pages.apart()
         times = self.times.get(workload, {})
         ratios = {stack: time.ratio for stack, time in times.items()}
         if ratios:
@@ -146,19 +146,18 @@ class _Builder:
         spots = self._spots(workload)
         linked = self.by_workload.get(workload, [])
         context = workload_context(self.comparison, seen, spots, linked, times)
-        self.pages.page(places.workload_page(workload), "workload.html", context)
-        self.pages.page(places.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
+        pages.page(places.workload_page(workload), "workload.html", context)
+        pages.page(places.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
         for one in self.owned.get(workload, []):
             context = finding_context(self.comparison, one, seen, linked, times, self.explained)
-            self.pages.page(one.page, "finding.html", context)
-        mine, self.pages.written = self.pages.written - written, written  # noted by `run`, wherever this ran
+            pages.page(one.page, "finding.html", context)
         return Done(
             workload=workload,
             spots=spots,
             changes=_telling(seen),
             figures=seen.figures,
-            pages={path: digest for path, digest in self.pages.digests.items() if path not in known},
-            written=mine,
+            pages=pages.digests,
+            written=pages.written,
         )
 
     def _spots(self, workload: str) -> dict[str, Spot]:
