@@ -15,18 +15,22 @@ from rich.text import Text
 
 from harness.compare.wording import outcome_text
 from harness.launch.schedule import Again, Event, Finished, Round, Started
-from harness.measuring import guessed_s
+from harness.measuring import GUESSED_IMPORT_S, guessed_s
 from harness.model import Cell, Environment, Passed, Stack
 
 
 class Estimate:
     """How long the rest will take: what the cells are expected to take, corrected by what the finished workloads took.
 
-    By workloads and not by cells: the cells of one are measured in turns, and end all together.
+    By workloads and not by cells: the cells of one are measured in turns, and end all together. A stack is imported for
+    the first of its cells.
     """
 
     def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
         self._expected_s = {cell.id: guessed_s([cell], expected_s) for cell in cells}
+        first = {cell.stack.id: cell.id for cell in reversed(cells)}
+        for cell_id in first.values():
+            self._expected_s[cell_id] += GUESSED_IMPORT_S
         self._total_s = sum(self._expected_s.values())
         self._open: dict[str, set[str]] = {}
         for cell in cells:

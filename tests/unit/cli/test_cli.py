@@ -13,6 +13,7 @@ from harness import cli
 from harness.cli.progress import Estimate, duration_text
 from harness.cli.stored import stack_id
 from harness.errors import UsageError
+from harness.measuring import GUESSED_IMPORT_S
 from harness.model import Failed, Result
 from harness.store import Store
 from tests.unit.launch.test_schedule import cell
@@ -208,16 +209,17 @@ def test_a_version_means_the_stack_that_is_like_the_baseline() -> None:
 
 
 def test_time_left_is_what_was_expected_at_the_pace_seen_so_far() -> None:
+    importing = GUESSED_IMPORT_S  # of each of two stacks
     first, second = ([msgspec.structs.replace(cell(v), variant=variant) for v in "AB"] for variant in ("x", "y"))
     estimate = Estimate([*first, *second], {first[0].workload: 10.0, second[0].workload: 20.0})
-    assert estimate.left_s(0) == 60
+    assert estimate.left_s(0) == 60 + 2 * importing
     estimate.finished(first[0], 30.0)  # of two that go in turns: says nothing about the pace yet
-    assert estimate.left_s(30.0) == 30
-    estimate.finished(first[1], 40.0)  # twice as long as expected
-    assert estimate.left_s(40.0) == 80
+    assert estimate.left_s(30.0) == 30 + 2 * importing
+    estimate.finished(first[1], 2 * (20 + 2 * importing))  # twice as long as expected; both are imported now
+    assert estimate.left_s(2 * (20 + 2 * importing)) == 80
     for one in second:
-        estimate.finished(one, 100.0)
-    assert estimate.left_s(100.0) == 0
+        estimate.finished(one, 150.0)
+    assert estimate.left_s(150.0) == 0
 
 
 def test_what_was_never_run_is_guessed() -> None:
