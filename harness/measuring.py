@@ -141,7 +141,7 @@ def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
 
 #: Seconds that a cell takes where nothing of it is known, that importing a stack takes, and building it as well: round
 #: estimates for the scenarios that come with the harness, not measurements.
-GUESSED_CELL_S = {"sim": 25.0, "cpu": 5.0, "cuda": 30.0}
+GUESSED_CELL_S = {"sim": 8.0, "cpu": 5.0, "cuda": 30.0}
 GUESSED_IMPORT_S = 6.0
 GUESSED_STACK_S = 12.0
 
