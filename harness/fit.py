@@ -196,8 +196,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
     """One simulated cell on one card."""
     parameters = result.cell.parameters
     ranks = int(parameters["world_size"])
-    taken = taken_bytes(card, parameters)
-    available = card.usable_bytes - question.overhead_bytes - taken
+    available = available_bytes(card, parameters, question.overhead_bytes)
     record = result.record
     phases: Mapping[str, PhaseReading] = {}
     if record is not None and record.ranks and isinstance(result.outcome, Passed):
@@ -221,7 +220,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
         host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
         available_bytes=available,
-        taken_bytes=taken,
+        taken_bytes=taken_bytes(card, parameters),
         sent_bytes=sum(
             size for p in ("forward", "backward", "step") if p in phases for _, size in phases[p].collectives.values()
         ),
@@ -243,6 +242,11 @@ def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
     """What a generation engine beside the job keeps of the card (``gpu_memory_utilization``, vLLM's word for its share of
     what the card has). The engine is not simulated: this is taken off."""
     return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
+
+
+def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: int = OVERHEAD_BYTES) -> int:
+    """What a card has for the tensors of a job with these parameters."""
+    return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
 
 
 def fails_in(allocated: Mapping[str, float], counted: Mapping[str, float], available_bytes: int) -> str:

@@ -196,8 +196,7 @@ class _Evidence:
         if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
             return None
         allocated, counted = peaks(cell)
-        taken = fit.taken_bytes(card, cell.result.cell.parameters)
-        available = card.usable_bytes - self._question.overhead_bytes - taken
+        available = fit.available_bytes(card, cell.result.cell.parameters, self._question.overhead_bytes)
         peak = int(max(counted.values(), default=0))
         return Room(
             peak_bytes=peak, headroom_bytes=available - peak, fails_in=fit.fails_in(allocated, counted, available)

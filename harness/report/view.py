@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from harness import fit, gpus
+from harness import fit, gpus, recommending
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.history import ranges
 from harness.compare.measured import Measured
@@ -389,18 +389,7 @@ def _modelled(tables: Iterable[Table]) -> list[str]:
 
 def fits(cell: Measured, card: str) -> str:
     """Whether the simulated rank fits a card, in words. Raises UsageError for a card that is not known."""
-    worst = cell.worst()
-
-    def peaks(*names: str) -> dict[str, float]:
-        """By phase, the first of the metrics that was measured."""
-        return {p: next((worst[f"{p}.{n}"] for n in names if worst.get(f"{p}.{n}")), 0.0) for p in PHASES}
-
-    found = gpus.card(card)
-    phase = fit.fails_in(
-        peaks("device_peak_bytes"),
-        peaks("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes"),
-        found.usable_bytes - fit.OVERHEAD_BYTES - fit.taken_bytes(found, cell.result.cell.parameters),
-    )
+    phase = fit.fails_in(*recommending.peaks(cell), fit.available_bytes(gpus.card(card), cell.result.cell.parameters))
     return f"OUT OF MEMORY in {phase}" if phase else "fits"
 
 
