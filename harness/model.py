@@ -22,7 +22,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     python: str  #: "3.11"
     versions: dict[str, str]  #: of the axes, and of any other framework under test
-    label: str = ""  #: what a person calls it: ``VERSION``, or ``NAMED STACK: VERSION``; never used for identity
+    label: str = ""  #: what a person calls it: ``VERSION``, a commit, advice; ``NAMED STACK: `` before it. No identity
 
     @functools.cached_property
     def id(self) -> str:
@@ -32,7 +32,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     @property
     def named(self) -> str:
-        """The configured stack that its pins are from; empty for the default ones."""
+        """The configured stack that its pins are from; empty for the default ones, and where nobody said."""
         return self.label.rpartition(": ")[0]
 
     def __hash__(self) -> int:

@@ -149,7 +149,8 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
     """Name of a remedy -> the stack with that release, where it is another than this one has."""
     found = {}
     for name, versions in scenario.pins.items():
-        other = msgspec.structs.replace(stack, versions={**stack.versions, **versions}, label=name)
+        label = f"{stack.named}: {name}" if stack.named else name
+        other = msgspec.structs.replace(stack, versions={**stack.versions, **versions}, label=label)
         if other.id != stack.id:
             found[name] = other
     return found

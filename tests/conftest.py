@@ -17,24 +17,26 @@ FRAMEWORKS = HERE / "probe"
 CONTAINERS = HERE / "containers"
 
 #: They share environments, in which one run at a time may measure, and what was measured once.
-RELEASES = "tests/functional/"
+FUNCTIONAL = "tests/functional/"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file's tests run one after another, as do all that run real releases."""
+    """With ``--dist loadfile``: all tests that run real releases, too, run one after another, as those of a file do."""
+    if config.getvalue("dist") != "loadfile":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return RELEASES if nodeid.startswith(RELEASES) else super()._split_scope(nodeid)
+            return FUNCTIONAL if nodeid.startswith(FUNCTIONAL) else super()._split_scope(nodeid)
 
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A warning fails a test of ours; what takes longest begins first."""
-    items.sort(key=lambda item: not item.nodeid.startswith(RELEASES))
+    items.sort(key=lambda item: not item.nodeid.startswith(FUNCTIONAL))
     for item in items:
         if FRAMEWORKS not in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("error"))

@@ -63,9 +63,9 @@ class PeakMemory:
     def _watch(self) -> None:
         looked_s = 0.0
         while not self._ended.wait(max(_EVERY_S, looked_s / _SHARE)):
-            begun = time.perf_counter()
+            begun = time.thread_time()
             self.bytes = max(self.bytes, sum(map(_own_bytes, _descendants(os.getpid(), self._before))))
-            looked_s = time.perf_counter() - begun
+            looked_s = time.thread_time() - begun
 
 
 def _descendants(root: int, without: frozenset[int] = frozenset()) -> list[int]:

@@ -106,7 +106,8 @@ def _release_at(repository: Repository, commit: Commit) -> str:
 def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Version:
     """A commit as a version: named after the ``release`` before it, beside all that the lock of ``base`` pins."""
     source = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
-    stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=commit.short)
+    label = f"{base.named}: {commit.short}" if base.named else commit.short
+    stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
     return Version(
         name=commit.short,
         stack=stack,

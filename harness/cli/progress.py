@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness.compare.wording import outcome_text
 from harness.launch.schedule import Again, Event, Finished, Round, Started
-from harness.measuring import GUESSED_IMPORT_S, guessed_s
+from harness.measuring import GUESSED_IMPORT_S, guessed_s, is_timed
 from harness.model import Cell, Environment, Passed, Stack
 
 
@@ -28,7 +28,9 @@ class Estimate:
 
     def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
         self._expected_s = {cell.id: guessed_s([cell], expected_s) for cell in cells}
-        first = {cell.stack.id: cell.id for cell in reversed(cells)}
+        first: dict[str, str] = {}
+        for cell in sorted(cells, key=is_timed, reverse=True):  # timed cells run before the others
+            first.setdefault(cell.stack.id, cell.id)
         for cell_id in first.values():
             self._expected_s[cell_id] += GUESSED_IMPORT_S
         self._total_s = sum(self._expected_s.values())

@@ -245,7 +245,9 @@ class TrainerTraining:
         from harness.probe.flatten import flatten
 
         trainer = self._driven.trainer
-        own = flatten("trainer", trainer.args.to_dict())
+        settings = trainer.args.to_dict()
+        folder = settings.pop("output_dir")  # of this run alone, and what older releases name the run after
+        own = flatten("trainer", {name: value for name, value in settings.items() if value != folder})
         return {
             **raw.configuration(self._driven.engine, self._model_config),
             **{name: value for name, value in own.items() if not name.endswith("_dir") and "deepspeed" not in name},
