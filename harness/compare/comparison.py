@@ -117,14 +117,14 @@ class Cells(Sequence[Measured]):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was judged. Findings are sorted, worst first."""
+    """All that was judged. Groups are sorted, worst first."""
 
     baseline: str
     stacks: tuple[Stack, ...]  #: in version order
     names: dict[str, str]  #: stack id -> short name
     cells: Cells  #: what was judged: the newest result of each cell
     groups: tuple[Group, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  #: those of the groups in their order, then what is below the thresholds
     small_differences: int  #: exact differences below the thresholds that were counted, not listed
     not_compared: tuple[NotCompared, ...]
     step_times: tuple[StepTime, ...]

@@ -72,7 +72,7 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
         names=names,
         cells=cells,
         groups=tuple(groups),
-        findings=tuple(sorted([*listed, *_small(parts)], key=severity)),
+        findings=(*listed, *_small(parts)),
         small_differences=sum(part.small_differences for part in parts),
         not_compared=(
             *(one for part in parts for one in part.not_compared),

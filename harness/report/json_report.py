@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.compare import Comparison, StepTime
+from harness.compare.groups import severity
 from harness.compare.measured import Measured
 from harness.compare.metrics import collectives_by_kind
 from harness.compare.outcomes import signature, stage
@@ -45,7 +46,8 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
     yield from _listed(_cell(cell, worst) for cell in comparison.cells)
     yield b'],\n"findings": [\n'
     headlines = {id(group.headline) for group in comparison.groups}
-    yield from _listed({**_finding(found), "headline": id(found) in headlines} for found in comparison.findings)
+    worst_first = sorted(comparison.findings, key=severity)
+    yield from _listed({**_finding(found), "headline": id(found) in headlines} for found in worst_first)
     tail = {
         "small_differences": comparison.small_differences,
         "spans": [
