@@ -7,7 +7,7 @@ question costs nothing.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -98,14 +98,15 @@ def attach(
     called only where there is something to explain.
     """
     chosen = _cells(_chosen(comparison))
-    asked = [pair for workload, pair in chosen.items() if all_cells or _cheap(comparison, workload)]
+    dear = _dear(comparison, chosen)
+    asked = [pair for workload, pair in chosen.items() if all_cells or workload not in dear]
     explained: dict[str, Explained] = {}
     if asked:
         here = place()
         wanted = [cell for pair in asked for cell in pair if cell.stack.id in here.environments]
         at_once = max(1, min(2, here.hardware.cores))
         explained = explain(wanted, here, at_once=at_once, told=told)
-    return _with_evidence(comparison, chosen, {id: found.explanation for id, found in explained.items()})
+    return _with_evidence(comparison, chosen, dear, {id: found.explanation for id, found in explained.items()})
 
 
 def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanation | None]) -> Comparison:
@@ -113,22 +114,23 @@ def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanat
     simulation, which says how to ask. ``explained`` is what `harness.store.explained_in` gives."""
     chosen = _chosen(comparison)
     told = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
+    dear = _dear(comparison, chosen)
     cells = {
-        workload: pair
-        for workload, pair in _cells(chosen).items()
-        if told[pair[0].id] is not None or not _cheap(comparison, workload)
+        workload: pair for workload, pair in _cells(chosen).items() if told[pair[0].id] is not None or workload in dear
     }
-    return _with_evidence(comparison, cells, told)
+    return _with_evidence(comparison, cells, dear, told)
 
 
 def _with_evidence(
-    comparison: Comparison, chosen: Mapping[str, tuple[Cell, Cell]], explained: Mapping[str, Explanation | None]
+    comparison: Comparison,
+    chosen: Mapping[str, tuple[Cell, Cell]],
+    dear: Set[str],
+    explained: Mapping[str, Explanation | None],
 ) -> Comparison:
     """Findings that are one object stay one object: groups are made of them."""
     if not chosen:
         return comparison
     made: dict[int, Finding] = {}
-    dear = {workload for workload in chosen if not _cheap(comparison, workload)}
 
     def with_evidence(found: Finding) -> Finding:
         pair = chosen.get(found.workload)
@@ -203,11 +205,14 @@ def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
     return -float(found.value - (found.baseline_value or 0)), order[found.stack]
 
 
-def _cheap(comparison: Comparison, workload: str) -> bool:
-    if not workload.endswith("/sim"):  # without decoding a cell
-        return True
-    cells = comparison.cells.of_workload(workload).values()
-    return all(cell.result.cell.device != "sim" or cell.result.duration_s <= UNASKED_S for cell in cells)
+def _dear(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
+    """Those of the workloads that take long to simulate. Cells of other devices are not even decoded."""
+    return {
+        workload
+        for workload in workloads
+        if workload.endswith("/sim")
+        and any(cell.result.duration_s > UNASKED_S for cell in comparison.cells.of_workload(workload).values())
+    }
 
 
 def _run(cell: Cell, place: Place) -> Explained:

@@ -17,6 +17,11 @@ from harness.probe.wire import RunRecord
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
 
 
+def stack_label(named: str, text: str) -> str:
+    """What `Stack.named` reads: a stack's name, where it has one, before what is said of it."""
+    return f"{named}: {text}" if named else text
+
+
 class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict is for what is made of it once
     """One set of pinned versions."""
 

@@ -17,7 +17,7 @@ import msgspec
 from harness import fit
 from harness.errors import UsageError
 from harness.gpus import Card, step_time
-from harness.model import Cell, Outcome, Passed, Result, Stack
+from harness.model import Cell, Outcome, Passed, Result, Stack, stack_label
 from harness.probe.scenario import Scenario, ScenarioError, parse_variant, variant_id
 from harness.probe.wire import PHASES, PhaseReading
 
@@ -149,7 +149,7 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
     """Name of a remedy -> the stack with that release, where it is another than this one has."""
     found = {}
     for name, versions in scenario.pins.items():
-        label = f"{stack.named}: {name}" if stack.named else name
+        label = stack_label(stack.named, name)
         other = msgspec.structs.replace(stack, versions={**stack.versions, **versions}, label=label)
         if other.id != stack.id:
             found[name] = other

@@ -16,7 +16,7 @@ from harness.envs.installer import Installer
 from harness.envs.repository import Commit, Repository
 from harness.envs.venv import Source
 from harness.errors import UsageError
-from harness.model import Stack
+from harness.model import Stack, stack_label
 from harness.pipeline import Choice
 from harness.versions import commits as naming
 from harness.versions import releases
@@ -106,7 +106,7 @@ def _release_at(repository: Repository, commit: Commit) -> str:
 def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Version:
     """A commit as a version: named after the ``release`` before it, beside all that the lock of ``base`` pins."""
     source = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
-    label = f"{base.named}: {commit.short}" if base.named else commit.short
+    label = stack_label(base.named, commit.short)
     stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
     return Version(
         name=commit.short,

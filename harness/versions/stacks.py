@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from harness.errors import UsageError
-from harness.model import AXES, Stack
+from harness.model import AXES, Stack, stack_label
 from harness.versions import releases
 from harness.versions.specs import UnknownVersion, expand
 
@@ -136,4 +136,4 @@ def _label(name: str | None, varied: Mapping[str, tuple[str, ...]], point: tuple
         text = moving[0][1]
     else:
         text = ", ".join(f"{package} {version}" for package, version in moving or zip(varied, point, strict=True))
-    return f"{name}: {text}" if name else text
+    return stack_label(name or "", text)
