@@ -30,7 +30,7 @@ from harness.places import Build, Place, open_place, planned_hardware
 from harness.probe import scenario
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.probe.wire import Detail
-from harness.store import Bulk, Explanations, Store, explained_in, map_workloads
+from harness.store import Explanations, Parts, Store, explained_in, map_workloads
 from harness.versions import locking, stacks
 
 
@@ -190,17 +190,14 @@ def compare_stored(
         return next((detail for store in stores if (detail := store.detail(result)) is not None), None)
 
     work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
-    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, kept=_taken))
+    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, record=compare.Brief))
     comparison = compare.combine(parts, baseline, settings.thresholds, detail_of)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
     return explaining.attach_stored(comparison, explained_in(explained))
 
 
-def _taken(result: Result, bulk: Bulk) -> compare.Taken:
-    return compare.measured_by(result, compare.decode_brief(bulk.record)), bulk.installed
-
-
-def _judge_packed(taken: Iterable[compare.Taken], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
+def _judge_packed(stored: Iterable[Parts[compare.Brief]], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
+    taken = ((compare.measured_by(parts.result, parts.record), parts.installed) for parts in stored)
     return compare.pack(compare.judge_taken(taken, baseline, thresholds))
 
 

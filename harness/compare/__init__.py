@@ -1,6 +1,6 @@
 """Results in, findings out. Pure; see ``docs/how-comparison-works.md``."""
 
-from harness.compare.brief import decode_brief
+from harness.compare.brief import Brief
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
 from harness.compare.exits import FAIL_ON, exit_code
 from harness.compare.judged import Judged, judge, judge_taken, pack, unpack
@@ -10,6 +10,7 @@ from harness.thresholds import Thresholds
 
 __all__ = [
     "FAIL_ON",
+    "Brief",
     "Comparison",
     "DetailOf",
     "Group",
@@ -22,7 +23,6 @@ __all__ = [
     "Thresholds",
     "combine",
     "compare",
-    "decode_brief",
     "exit_code",
     "judge",
     "judge_taken",

@@ -23,7 +23,7 @@ class Reading(msgspec.Struct, gc=False):
     host_calls: int = 0
     op_launches: int = 0
     flops: int = 0
-    collectives: msgspec.Raw = msgspec.Raw(b"{}")  #: JSON: mostly the same in both runs, and then nobody looks into it
+    collectives: dict[str, tuple[int, int]] = {}  #: sorted by kind
 
 
 class Rank(msgspec.Struct, gc=False):
@@ -43,19 +43,6 @@ class Brief(msgspec.Struct, gc=False):
     world_size: int = 0
     ranks: list[Rank] = []
     round_s: list[float] = []
-
-
-_decode = msgspec.json.Decoder(Brief | None)
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def decode_brief(record: msgspec.Raw) -> Brief | None:
-    """Of a record's JSON; None for ``null``. Raises msgspec.DecodeError for what is no record."""
-    found: Brief | None = _decode.decode(record)
-    if found is not None:
-        for rank in found.ranks:
-            rank.ideal = rank.ideal or found.ranks[0].ideal  # written once, where all have the same
-    return found
 
 
 def brief(record: RunRecord) -> Brief:
@@ -79,4 +66,6 @@ def brief(record: RunRecord) -> Brief:
 
 def _reading(reading: PhaseReading) -> Reading:
     plain = {name: getattr(reading, name) for name in Reading.__struct_fields__ if name != "collectives"}
-    return Reading(**plain, collectives=msgspec.Raw(_encode(reading.collectives)))
+    return Reading(
+        **plain, collectives={kind: (count, size) for kind, (count, size) in sorted(reading.collectives.items())}
+    )

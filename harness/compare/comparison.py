@@ -87,6 +87,10 @@ class Cells(Sequence[Measured]):
         """The stacks that a workload has a cell of. Decodes none."""
         return self._places[workload][1]
 
+    def names(self) -> list[tuple[str, str]]:
+        """Stack id and workload of each cell, in their order. Decodes none."""
+        return [(stack, workload) for workload, (_, stacks) in self._places.items() for stack in stacks]
+
     def of_workload(self, workload: str) -> dict[str, Measured]:
         """Stack id -> its cell."""
         first, stacks = self._places[workload]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from packaging.version import InvalidVersion, Version
 
@@ -42,8 +42,8 @@ def spans(
     stacks: Sequence[Stack],
     names: Mapping[str, str],
     baseline: str,
-    judged: Mapping[str, set[str]],
-    timed: Mapping[str, set[str]],
+    judged: Mapping[str, Collection[str]],
+    timed: Mapping[str, Collection[str]],
 ) -> list[Span]:
     """The regressions over the stacks, worst first as ``groups`` are.
 
@@ -66,7 +66,7 @@ def spans(
         for workload, by_stack in workloads.items():
             if (key[0], key[1], workload) not in headlines:
                 continue
-            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, set())
+            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, ())
             present = tuple(stack for stack in order if stack in by_stack)
             free = tuple(stack for stack in order if stack not in by_stack and stack in verdicts)
             merged[(*key, present, free)].append(workload)

@@ -31,8 +31,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What was found on some whole workloads. Everything is in the order in which their results came."""
 
     cells: Sequence[Measured]  #: the newest result of each cell
-    places: dict[str, list[str]]  #: workload -> the stacks of its cells: together in the order of ``cells``
-    comparable: dict[str, set[str]]  #: workload -> the stacks of the cells that have a verdict
+    orders: list[tuple[str, ...]]  #: stacks as the cells of workloads have them: mostly all the same
+    places: dict[str, int]  #: workload -> its place in ``orders``: together the stacks in the order of ``cells``
+    without_verdict: dict[str, list[str]]  #: workload -> the stacks of the cells that have none
     stacks: dict[str, Stack]
     installed: dict[str, dict[str, str]]  #: stack -> what its first result had installed
     superseded: int
@@ -45,6 +46,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     remarks: Remarks
     passed: int
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> how its cell ended, of those that did not pass
+
+    def stacks_by_workload(self) -> dict[str, tuple[str, ...]]:
+        """Workload -> the stacks of its cells: together in the order of ``cells``."""
+        return {workload: self.orders[place] for workload, place in self.places.items()}
 
 
 def judge(results: Iterable[Result], baseline: str, thresholds: Thresholds) -> Judged:
@@ -60,7 +65,7 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
     small: list[Finding] = []
     silent: list[NotCompared] = []
     comparable: list[tuple[int, Pair]] = []
-    verdicts: dict[str, set[str]] = defaultdict(set)
+    without: dict[str, list[str]] = defaultdict(list)
     differences = _Differences(thresholds)
     small_differences = 0
     ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
@@ -69,6 +74,7 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
             ended[pair.workload][pair.stack] = pair.result.outcome
         if (reason := left_out(pair)) is not None:
             silent.append(reason)
+            without[pair.workload].append(pair.stack)
             continue
         if (outcome := outcomes.judge(pair)) is not None:
             findings.append(outcome)
@@ -76,12 +82,12 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
         findings += ideal_memory.judge(pair, thresholds)
         reason_text = _cannot(pair)
         if reason_text:
+            without[pair.workload].append(pair.stack)
             if outcome is not None and outcome.kind == "failed":
                 continue  # the finding tells why
             silent.append(NotCompared(pair.stack, pair.workload, "everything", reason_text))
             continue
         comparable.append((place, pair))
-        verdicts[pair.workload].add(pair.stack)
         if not pair.is_baseline:
             for difference in differences.of(pair):
                 if difference.relevant:
@@ -91,10 +97,13 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
                     if small_differences <= MOST_SMALL:
                         small.append(exact.finding(pair, difference))
     compared = [pair for _, pair in comparable]
+    orders: dict[tuple[str, ...], int] = {}
+    places = {workload: orders.setdefault(stacks, len(orders)) for workload, stacks in index.orders()}
     return Judged(
         cells=[pair.own for pair in pairs],
-        places=index.places(),
-        comparable=verdicts,
+        orders=list(orders),
+        places=places,
+        without_verdict=without,
         stacks=index.stacks,
         installed=index.installed,
         superseded=index.superseded,
@@ -102,7 +111,7 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
         small=small,
         small_differences=small_differences,
         not_compared=silent,
-        timed=timing.estimate(compared, thresholds),
+        timed=timing.estimate(comparable, thresholds),
         changes=changed.changes(comparable),
         remarks=remarks_on(compared),
         passed=len(pairs) - sum(map(len, ended.values())),
@@ -116,7 +125,7 @@ def pack(judged: Judged) -> bytes:
     return _encode((packing.pack(judged.cells), judged.small, apart))
 
 
-def unpack(data: bytes) -> Judged:
+def unpack(data: msgspec.Raw) -> Judged:
     """The reverse of `pack`; cells and small findings are decoded one by one, when they are asked for."""
     cells, small, judged = _decode(data)
     return msgspec.structs.replace(judged, cells=packing.unpack(cells), small=packing.Packed(small, _finding))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from enum import Enum
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -143,11 +142,9 @@ _COLUMNS = (*_PLAIN_FIELDS, "collectives")
 _PLACE = {name: at for at, name in enumerate(_COLUMNS)}
 _COLLECTIVES = _PLACE["collectives"]
 _METRIC_NAMES = (*_PLAIN_FIELDS, "collective_count", "collective_bytes")
-_read_plain = attrgetter(*_PLAIN_FIELDS)
-#: ``kind -> [count, bytes]``, from its JSON
-_kinds = lru_cache(maxsize=4_096)(msgspec.json.Decoder(dict[str, tuple[int, int]]).decode)
+_read = attrgetter(*_COLUMNS)
 
-#: (rank, phase, values in the order of ``_COLUMNS``; collectives as JSON)
+#: (rank, phase, values in the order of ``_COLUMNS``)
 Exact = list[tuple[int, str, tuple[Any, ...]]]
 
 
@@ -161,18 +158,9 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def exact_values(record: Brief | RunRecord) -> Exact:
-    """All exact values of a run. Where they are equal, so are the measurements, without reading each.
-
-    Raises msgspec.DecodeError where collectives are no collectives.
-    """
+    """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
     found = brief(record) if isinstance(record, RunRecord) else record
-    values: Exact = []
-    for rank in found.ranks:
-        for phase, reading in rank.phases.items():
-            collectives = bytes(reading.collectives)
-            _kinds(collectives)
-            values.append((rank.rank, phase, (*_read_plain(reading), collectives)))
-    return values
+    return [(rank.rank, phase, _read(reading)) for rank in found.ranks for phase, reading in rank.phases.items()]
 
 
 def differing(mine: Exact, base: Exact) -> list[tuple[str, str]]:
@@ -209,7 +197,7 @@ def worst_values(exact: Exact) -> dict[tuple[str, str], float]:
     """``(phase, metric) -> value`` of the worst rank, for every per-phase metric that was measured."""
     worst: dict[tuple[str, str], float] = {}
     for _, phase, columns in exact:
-        kinds = _kinds(columns[_COLLECTIVES]).values()
+        kinds = columns[_COLLECTIVES].values()
         values = (*columns[:_COLLECTIVES], sum(pair[0] for pair in kinds), sum(pair[1] for pair in kinds))
         for name, value in zip(_METRIC_NAMES, values, strict=True):
             if value is not None and value > worst.get((phase, name), -1):
@@ -221,7 +209,7 @@ def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[i
     """``kind -> [count, bytes]`` of one rank."""
     for other, at, columns in exact:
         if other == rank and at == phase:
-            return {kind: list(pair) for kind, pair in _kinds(columns[_COLLECTIVES]).items()}
+            return {kind: list(pair) for kind, pair in columns[_COLLECTIVES].items()}
     return {}
 
 
@@ -238,9 +226,9 @@ def init_s(record: Brief) -> float | None:
 def _value(columns: Sequence[Any], metric: str) -> float | None:
     value: float | None
     if metric == "collective_count":
-        value = sum(pair[0] for pair in _kinds(columns[_COLLECTIVES]).values())
+        value = sum(pair[0] for pair in columns[_COLLECTIVES].values())
     elif metric == "collective_bytes":
-        value = sum(pair[1] for pair in _kinds(columns[_COLLECTIVES]).values())
+        value = sum(pair[1] for pair in columns[_COLLECTIVES].values())
     else:
         value = columns[_PLACE[metric]]
     return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -91,9 +91,9 @@ class Index:
             ]
         return pairs
 
-    def places(self) -> dict[str, list[str]]:
-        """Workload -> the stacks that have a result for it, in the order of `pairs`."""
-        return {workload: list(by_stack) for workload, by_stack in self._newest.items()}
+    def orders(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Each workload with the stacks that have a result for it, in the order of `pairs`."""
+        return ((workload, tuple(by_stack)) for workload, by_stack in self._newest.items())
 
     def _again(self, workload: str, base: Measured | None) -> Measured | None:
         if base is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ from harness.compare import statistics
 from harness.compare.comparison import NotCompared, StepTime
 from harness.compare.metrics import BY_NAME
 from harness.compare.pairs import Pair, finding
+from harness.compare.statistics import Floats
 from harness.compare.wording import quantity
 from harness.model import Finding
 from harness.thresholds import Thresholds
@@ -25,53 +26,114 @@ CONTROL_PAIRS = 3
 Rounds = tuple[float, ...]  #: seconds of the candidate's rounds, then of as many of the baseline's
 
 
+class Ratios(msgspec.Struct, frozen=True, array_like=True):
+    """Step times of some cells, before they are judged: a column for each quantity, as a hundred thousand of them travel
+    between processes."""
+
+    places: list[int]  #: of the cells, among all that were judged together
+    pairs: list[int]  #: of rounds
+    numbers: bytes  #: float64, a row each for ratio, low, high, p-value (not yet corrected), value_s and baseline_s
+
+    def rows(self) -> Floats:
+        """``numbers`` as an array of six rows."""
+        return np.frombuffer(self.numbers).reshape(6, len(self.places))
+
+    @classmethod
+    def together(cls, parts: Iterable[tuple[int, Ratios]]) -> Ratios:
+        """Those of parts, each with the place of its first cell among all."""
+        parts = list(parts)
+        return cls(
+            [first + place for first, part in parts for place in part.places],
+            [count for _, part in parts for count in part.pairs],
+            np.concatenate([np.empty((6, 0)), *(part.rows() for _, part in parts)], axis=1).tobytes(),
+        )
+
+
 class Timed(msgspec.Struct, frozen=True):
     """Step times before they are judged: that takes those of all workloads."""
 
-    times: list[StepTime]  #: p-values not yet corrected
-    control: list[StepTime]
+    times: Ratios
+    control: Ratios
     untimed: list[NotCompared]
 
 
-def estimate(pairs: Sequence[Pair], thresholds: Thresholds) -> Timed:
-    """Every step time, the controls, and what could not be timed. ``pairs`` passed."""
-    timed: list[Pair] = []
+def estimate(pairs: Iterable[tuple[int, Pair]], thresholds: Thresholds) -> Timed:
+    """Every step time, the controls, and what could not be timed. Pairs passed, and come with their places."""
+    timed: list[int] = []
     rounds: list[Rounds] = []
+    baselines: list[tuple[int, Pair]] = []
     silent: list[NotCompared] = []
-    for pair in pairs:
+    for place, pair in pairs:
         if pair.is_baseline:
+            baselines.append((place, pair))
             continue
         usable, reason = _usable(pair, thresholds)
         if reason:
             silent.append(NotCompared(pair.stack, pair.workload, METRIC.name, reason))
         elif usable:
-            timed.append(pair)
+            timed.append(place)
             rounds.append(usable)
-    return Timed(_estimate(timed, rounds), _controls([pair for pair in pairs if pair.is_baseline]), silent)
+    return Timed(_estimate(timed, rounds), _controls(baselines), silent)
 
 
 def judge(
-    raw: Sequence[StepTime], control: Sequence[StepTime], thresholds: Thresholds
-) -> tuple[list[Finding], list[StepTime], list[NotCompared]]:
-    """Findings, every step time with its verdict, and what has none for want of data. ``raw`` are all there are."""
-    controls = {time.workload: time for time in control}
-    corrected = statistics.holm(np.array([time.p_value for time in raw])) if raw else np.empty(0)
-    findings, times, silent = [], [], []
-    for time, p_value in zip(raw, corrected.tolist(), strict=True):
-        judged, found = _verdict(time, p_value, controls.get(time.workload), thresholds)
-        times.append(judged)
-        findings += found
-        if judged.verdict == "unknown":
-            silent.append(
-                NotCompared(
-                    time.stack,
-                    time.workload,
-                    METRIC.name,
-                    f"not enough data to say whether its step takes longer ({judged.pairs} rounds; ask for more "
-                    "with --rounds)",
-                )
-            )
-    return findings, times, silent
+    raw: Ratios, control: Ratios, cells: Sequence[tuple[str, str]], thresholds: Thresholds
+) -> tuple[list[Finding], list[StepTime], list[StepTime], list[NotCompared]]:
+    """Findings, every step time with its verdict, the controls, and what has no verdict for want of data.
+
+    ``raw`` are all there are, and ``cells`` the stack and the workload of each place.
+    """
+    controls = _told(control, control.rows(), ["control"] * len(control.places), cells)
+    own = {time.workload: time for time in controls}
+    numbers = raw.rows().copy()
+    ratio, low, high, p_values, _, _ = numbers
+    p_values[:] = statistics.holm(p_values)
+    noise = {workload: abs(math.log(time.ratio)) for workload, time in own.items()}
+    beyond_noise = np.abs(np.log(ratio)) > np.array([noise.get(cells[place][1], 0.0) for place in raw.places])
+    significant = (p_values < thresholds.time_false_alarm) & ((low > 1) | (high < 1)) & beyond_noise
+    limit = 1 + thresholds.time_share
+    verdicts = np.where((low > 1 / limit) & (high < limit), "same", "unknown").tolist()
+    relevant = set()
+    for at in np.flatnonzero(significant).tolist():
+        baseline_s = float(numbers[5, at])
+        if METRIC.relevant(baseline_s * float(ratio[at]), baseline_s, thresholds):
+            relevant.add(at)
+            verdicts[at] = "slower" if ratio[at] > 1 else "faster"
+    times = _told(raw, numbers, verdicts, cells)
+    findings = [
+        _finding(times[at], own.get(times[at].workload), relevant=at in relevant)
+        for at in np.flatnonzero(significant).tolist()
+    ]
+    silent = [
+        NotCompared(
+            time.stack,
+            time.workload,
+            METRIC.name,
+            f"not enough data to say whether its step takes longer ({time.pairs} rounds; ask for more with --rounds)",
+        )
+        for time in times
+        if time.verdict == "unknown"
+    ]
+    return findings, times, controls, silent
+
+
+def _told(raw: Ratios, numbers: Floats, verdicts: Sequence[str], cells: Sequence[tuple[str, str]]) -> list[StepTime]:
+    rows = zip(raw.places, raw.pairs, verdicts, *numbers.tolist(), strict=True)
+    return [
+        StepTime(
+            stack=cells[place][0],
+            workload=cells[place][1],
+            ratio=ratio,
+            low=low,
+            high=high,
+            pairs=pairs,
+            value_s=value_s,
+            baseline_s=baseline_s,
+            p_value=p_value,
+            verdict=verdict,
+        )
+        for place, pairs, verdict, ratio, low, high, p_value, value_s, baseline_s in rows
+    ]
 
 
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
@@ -93,73 +155,33 @@ def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
     return usable, ""
 
 
-def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
+def _controls(baselines: Sequence[tuple[int, Pair]]) -> Ratios:
     """The baseline against itself: a second run where there is one, else its odd rounds against its even
     ones, neighbours in pairs."""
     kept, rounds = [], []
-    for pair in baselines:
+    for place, pair in baselines:
         own = pair.own.round_s
         again = pair.base_again.round_s if pair.base_again else ()
         usable = _finite(again, own) if again else _finite(own[1::2], own[0::2])
         if len(usable) // 2 >= CONTROL_PAIRS:
-            kept.append(pair)
+            kept.append(place)
             rounds.append(usable)
     return _estimate(kept, rounds)
 
 
-def _estimate(pairs: Sequence[Pair], rounds: Sequence[Rounds]) -> list[StepTime]:
-    """All ratios, computed together for each number of rounds, in the order given; p-values not yet corrected."""
+def _estimate(places: list[int], rounds: Sequence[Rounds]) -> Ratios:
+    """All ratios, computed together for each number of rounds, in the order given."""
+    pairs = [len(usable) // 2 for usable in rounds]
     by_count: dict[int, list[int]] = defaultdict(list)
-    for place, usable in enumerate(rounds):
-        by_count[len(usable) // 2].append(place)
-    found: dict[int, StepTime] = {}
-    for count, places in by_count.items():
-        seconds = np.array([rounds[place] for place in places], dtype=np.float64).reshape(len(places), 2, count)
+    for at, count in enumerate(pairs):
+        by_count[count].append(at)
+    numbers = np.empty((6, len(places)))
+    for count, which in by_count.items():
+        seconds = np.array([rounds[at] for at in which], dtype=np.float64).reshape(len(which), 2, count)
         logs = statistics.log_ratios(seconds[:, 0], seconds[:, 1])
-        columns = (statistics.median_ratio(logs), *statistics.interval(logs), statistics.p_values(logs))
-        told = zip(places, *(column.tolist() for column in columns), np.median(seconds, axis=2).tolist(), strict=True)
-        for place, ratio, low, high, p_value, (value_s, baseline_s) in told:
-            found[place] = StepTime(
-                stack=pairs[place].stack,
-                workload=pairs[place].workload,
-                ratio=ratio,
-                low=low,
-                high=high,
-                pairs=count,
-                value_s=value_s,
-                baseline_s=baseline_s,
-                p_value=p_value,
-                verdict="control",
-            )
-    return [found[place] for place in range(len(pairs))]
-
-
-def _verdict(
-    time: StepTime, p_value: float, control: StepTime | None, thresholds: Thresholds
-) -> tuple[StepTime, list[Finding]]:
-    noise = abs(math.log(control.ratio)) if control else 0.0
-    significant = (
-        p_value < thresholds.time_false_alarm and (time.low > 1 or time.high < 1) and abs(math.log(time.ratio)) > noise
-    )
-    relevant = significant and METRIC.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
-    limit = 1 + thresholds.time_share
-    if relevant:
-        verdict = "slower" if time.ratio > 1 else "faster"
-    else:
-        verdict = "same" if time.low > 1 / limit and time.high < limit else "unknown"
-    judged = StepTime(
-        stack=time.stack,
-        workload=time.workload,
-        ratio=time.ratio,
-        low=time.low,
-        high=time.high,
-        pairs=time.pairs,
-        value_s=time.value_s,
-        baseline_s=time.baseline_s,
-        p_value=p_value,
-        verdict=verdict,
-    )
-    return judged, [_finding(judged, control, relevant=relevant)] if significant else []
+        estimates = statistics.median_ratio(logs), *statistics.interval(logs), statistics.p_values(logs)
+        numbers[:, which] = (*estimates, *np.median(seconds, axis=2).T)
+    return Ratios(places, pairs, numbers.tobytes())
 
 
 def _finding(time: StepTime, control: StepTime | None, *, relevant: bool) -> Finding:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -43,24 +43,28 @@ def combine(parts: Iterable[Judged], baseline: str, thresholds: Thresholds, deta
 
 
 def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
-    cells = Cells((part.cells, part.places) for part in parts)
-    comparable = {workload: stacks for part in parts for workload, stacks in part.comparable.items()}
+    cells = Cells((part.cells, part.stacks_by_workload()) for part in parts)
+    comparable = _comparable(parts)
     known: dict[str, Stack] = {}
     installed: dict[str, dict[str, str]] = {}
     for part in reversed(parts):  # the first one that knows a stack has its say
         known.update(part.stacks)
         installed.update(part.installed)
-    raw = [time for part in parts for time in part.timed.times]
-    control = [time for part in parts for time in part.timed.control]
-    timed, step_times, unknown = timing.judge(raw, control, thresholds)
-    told, lost = changed.judge(_changes(parts), cells, detail_of)
+    firsts = list(itertools.accumulate((len(part.cells) for part in parts), initial=0))
+    raw, control = (
+        timing.Ratios.together(zip(firsts, ratios, strict=False))
+        for ratios in ([part.timed.times for part in parts], [part.timed.control for part in parts])
+    )
+    timed, step_times, controls, unknown = timing.judge(raw, control, cells.names(), thresholds)
+    told, lost = changed.judge(_changes(parts, firsts), cells, detail_of)
     groups = [group for part in parts for group in part.groups]
     groups = sorted([*groups, *map(Group, (*timed, *told))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)
-    told_apart: dict[str, set[str]] = defaultdict(set)  # workload -> stacks whose step time has a verdict
+    # Of workloads with a finding on step time: the stacks whose step time has a verdict.
+    told_apart = {found.workload: {baseline} for found in timed}
     for time in step_times:
-        if time.verdict != "unknown":
-            told_apart[time.workload] |= {time.stack, baseline}
+        if time.workload in told_apart and time.verdict != "unknown":
+            told_apart[time.workload].add(time.stack)
     stacks = in_version_order(list(known.values()))
     names = stack_names(stacks)
     superseded = sum(part.superseded for part in parts)
@@ -80,12 +84,12 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
             *unknown,
         ),
         step_times=tuple(step_times),
-        control=tuple(control),
+        control=tuple(controls),
         spans=tuple(spans(groups, stacks, names, baseline, comparable, told_apart)),
         notes=(*notes.notes(remarks, baseline, known, names, installed, superseded), *lost),
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},
-        compared=sum(len(stacks - {baseline}) for stacks in comparable.values()),
+        compared=sum(len(stacks) - (baseline in stacks) for stacks in comparable.values()),
         ran=len(cells),
     )
 
@@ -98,19 +102,25 @@ def _small(parts: Sequence[Judged]) -> list[Finding]:
     return found
 
 
-def _changes(parts: Sequence[Judged]) -> list[Change]:
-    """Of all parts, with places among all cells."""
-    found: list[Change] = []
-    start = 0
-    for part in parts:
-        found += [
-            msgspec.structs.replace(
-                change, places=[start + place for place in change.places], baseline_place=start + change.baseline_place
-            )
-            for change in part.changes
-        ]
-        start += len(part.cells)
-    return found
+def _changes(parts: Sequence[Judged], firsts: Sequence[int]) -> list[Change]:
+    """Of all parts, with places among all cells; ``firsts`` are the places of the parts' first cells."""
+    return [
+        msgspec.structs.replace(
+            change, places=[first + place for place in change.places], baseline_place=first + change.baseline_place
+        )
+        for first, part in zip(firsts, parts, strict=False)
+        for change in part.changes
+    ]
+
+
+def _comparable(parts: Sequence[Judged]) -> dict[str, Collection[str]]:
+    """Workload -> the stacks of its cells that have a verdict."""
+    return {
+        workload: [stack for stack in stacks if stack not in without] if without else stacks
+        for part in parts
+        for workload, stacks in part.stacks_by_workload().items()
+        for without in (part.without_verdict.get(workload),)
+    }
 
 
 def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: DetailOf) -> list[Group]:

@@ -3,13 +3,13 @@
 from harness.store.atomic import write_atomically
 from harness.store.explanations import Explanations, explained_in
 from harness.store.folder import Loaded, Store, map_workloads, newest
-from harness.store.schema import SCHEMA, Bulk, content_key, detail_hashes, encode, key_in, key_of
+from harness.store.schema import SCHEMA, Parts, content_key, detail_hashes, encode, key_in, key_of
 
 __all__ = [
     "SCHEMA",
-    "Bulk",
     "Explanations",
     "Loaded",
+    "Parts",
     "Store",
     "content_key",
     "detail_hashes",

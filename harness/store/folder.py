@@ -23,7 +23,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -34,6 +34,7 @@ from harness.probe.wire import Detail
 from harness.store import bulk, details, schema
 from harness.store.atomic import write_atomically
 from harness.store.details import Details
+from harness.store.schema import Parts
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
@@ -47,10 +48,7 @@ _BENCHMARK = ".benchmark.json"
 _MOST_FILES_BYTES = 1 << 15
 
 _T = TypeVar("_T")
-_K = TypeVar("_K")
-
-#: What is kept of a stored result, which comes without its bulk, and of that. May raise msgspec.DecodeError.
-Kept = Callable[[Result, schema.Bulk], _K]
+_R = TypeVar("_R")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +143,9 @@ class Store:
         return [name for name in names if name != details.FOLDER and _SAFE.fullmatch(name)]
 
     def _read(self, files: Iterable[str]) -> Loaded:
+        problems: _Problems = []
         with collector_paused():
-            results, problems = _read_files(tuple, files, schema.whole)
+            results = tuple(_readable(lambda file: schema.decode(_read(file)), files, problems))
         return Loaded(results=results, problems=tuple(f"{self.shown(file)}: {why}" for file, why in problems))
 
     def detail(self, result: Result) -> Detail | None:
@@ -170,46 +169,29 @@ class Store:
             raise _cannot(error, file) from None
 
 
-@overload
 def map_workloads(
     stores: Iterable[Store],
-    function: Callable[[Iterator[Result]], _T],
-    problem: Callable[[str], None],
-    stacks: Sequence[str] | None = None,
-    scenario: str | None = None,
-) -> Iterator[_T]: ...
-@overload
-def map_workloads(
-    stores: Iterable[Store],
-    function: Callable[[Iterator[_K]], _T],
+    function: Callable[[Iterator[Parts[_R]]], bytes],
     problem: Callable[[str], None],
     stacks: Sequence[str] | None = None,
     scenario: str | None = None,
     *,
-    kept: Kept[_K],
-) -> Iterator[_T]: ...
-def map_workloads(
-    stores: Iterable[Store],
-    function: Callable[[Iterator[Any]], _T],
-    problem: Callable[[str], None],
-    stacks: Sequence[str] | None = None,
-    scenario: str | None = None,
-    *,
-    kept: Kept[Any] = schema.whole,
-) -> Iterator[_T]:
+    record: type[_R],
+) -> Iterator[msgspec.Raw]:
     """``function`` of the results of some workloads (of one scenario) at a time, all those of one workload together.
 
     Workloads come in the order in which the stores hold them, and so do the results of each. Where there are many,
-    several processes read and apply the function, so it must be picklable, and what it returns must be so and small.
-    ``kept`` says what of each result the function gets, which need not be all.
+    several processes read and apply the function, so it must be picklable; it returns MessagePack.
+    Records are read as ``record`` (see `harness.store.schema.taker`).
     """
     stores = list(stores)
     together: dict[str, list[str]] = defaultdict(list)
     for store in stores:
         for file in store.files(stacks, scenario):
             together[_named_workload(file)].append(file)
-    work = functools.partial(_read_files, function, kept=kept, well_named=True)
-    for value, problems in bulk.in_order(work, together.values()):
+    work = functools.partial(_read_workloads, function, record)
+    for done in bulk.in_order(work, together.values()):
+        problems, value = _done.decode(done)
         for file, why in problems:
             owner = next(store for store in stores if file.startswith(store.folder + os.sep))
             problem(f"{owner.shown(file)}: {why}")
@@ -226,35 +208,40 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
     return found
 
 
-#: What a function made of the files that were read, and what could not be: file and reason.
-_Read = tuple[_T, list[tuple[str, str]]]
+#: Files that could not be read, and why.
+_Problems = list[tuple[str, str]]
+
+_encode = msgspec.msgpack.Encoder().encode
+_done = msgspec.msgpack.Decoder(tuple[_Problems, msgspec.Raw])
 
 
-def _read_files(
-    function: Callable[[Iterator[_K]], _T], files: Iterable[str], kept: Kept[_K], *, well_named: bool = False
-) -> _Read[_T]:
-    """``function`` of what is kept of the results in these files, in order. What cannot be read becomes a problem,
-    never an error, and so does, where files must be ``well_named``, one with a result of another workload than its
-    name says."""
-    problems: list[tuple[str, str]] = []
+def _read_workloads(function: Callable[[Iterator[Parts[_R]]], bytes], record: type[_R], files: Iterable[str]) -> bytes:
+    """A `_Done` of what could not be read, to which a file with a result of another workload than its name says belongs,
+    and ``function`` of the results in the other files, in order."""
+    problems: _Problems = []
+    take = schema.taker(record)
 
-    def results() -> Iterator[_K]:
-        for file in files:
-            try:
-                result, bulk = schema.take(_read(file))
-                if well_named and not _is_named(file, result.cell):
-                    raise schema.NotAResult(f"named wrongly, it holds {result.cell.workload}")
-                one = kept(result, bulk)
-            except schema.NotAResult as error:
-                problems.append((file, str(error)))
-            except msgspec.DecodeError as error:
-                problems.append((file, f"damaged: its record: {error}"))
-            except OSError as error:
-                problems.append((file, error.strerror or "cannot be read"))
-            else:
-                yield one
+    def taken(file: str) -> Parts[_R]:
+        parts = take(_read(file))
+        if not _is_named(file, parts.result.cell):
+            raise schema.NotAResult(f"named wrongly, it holds {parts.result.cell.workload}")
+        return parts
 
-    return function(results()), problems
+    value = function(_readable(taken, files, problems))
+    return _encode((problems, msgspec.Raw(value)))
+
+
+def _readable(read: Callable[[str], _T], files: Iterable[str], problems: _Problems) -> Iterator[_T]:
+    """What can be read, in order. What cannot becomes a problem, never an error."""
+    for file in files:
+        try:
+            one = read(file)
+        except schema.NotAResult as error:
+            problems.append((file, str(error)))
+        except OSError as error:
+            problems.append((file, error.strerror or "cannot be read"))
+        else:
+            yield one
 
 
 def _named_workload(file: str) -> str:

@@ -6,7 +6,7 @@ History of the schema
                 (see `harness.store.details`). Optional, and absent from older files: ``image``. A rank with an empty
                 ``ideal`` has the first rank's; older files repeat it.
 
-To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
+To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `taker`. A file is
 never rewritten to a newer schema: it is what was measured.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -23,24 +23,30 @@ from harness.model import Cell, Environment, Hardware, Outcome, Result, Stack
 from harness.probe.wire import Detail, RunRecord
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 SCHEMA = 1
 
 _GIB = 1 << 30
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_NULL, _NO_DETAIL = msgspec.Raw(b"null"), msgspec.Raw(b"{}")
+_NO_DETAIL = msgspec.Raw(b"{}")
 
 
 class NotAResult(Exception):
     """Why a file is not one that this version can read, in a few words."""
 
 
-class Bulk(msgspec.Struct, frozen=True, gc=False):
-    """The parts of a stored result that are large, and that not every reader needs."""
+class Parts(msgspec.Struct, Generic[_R], frozen=True, gc=False):
+    """A stored result, and apart from it what is large, and what not every reader needs whole."""
 
+    result: Result  #: without its record, and the list of what was installed
     installed: dict[str, str]
-    record: msgspec.Raw  #: the JSON of the `harness.probe.wire.RunRecord`, not looked into; ``null`` for none
+    record: _R | None
+
+
+#: Takes a file apart. Raises NotAResult.
+Take = Callable[[bytes], Parts[_R]]
 
 
 class _Head(msgspec.Struct):
@@ -57,7 +63,7 @@ class _Cell1(msgspec.Struct, kw_only=True, gc=False):
     parameters: msgspec.Raw
 
 
-class _Result1(msgspec.Struct, kw_only=True, gc=False):
+class _Result1(msgspec.Struct, Generic[_R], kw_only=True, gc=False):
     """Schema 1 with the parts that thousands of results share left raw, to be decoded once and shared."""
 
     schema: int
@@ -71,14 +77,12 @@ class _Result1(msgspec.Struct, kw_only=True, gc=False):
     started_at: str
     duration_s: float
     outcome: Outcome
-    record: msgspec.Raw = _NULL
+    record: _R | None = None
     detail_sha256: msgspec.Raw = _NO_DETAIL
     image: str = ""
 
 
 _head = msgspec.json.Decoder(_Head)
-_result_1 = msgspec.json.Decoder(_Result1)
-_record = msgspec.json.Decoder(RunRecord | None)
 _detail = msgspec.json.Decoder(Detail)
 
 
@@ -94,39 +98,40 @@ def encode(result: Result) -> bytes:
 
 def decode(data: bytes) -> Result:
     """The result in ``data``. Raises NotAResult."""
-    result, bulk = take(data)
-    return whole(result, bulk)
+    parts = _whole(data)
+    record = parts.record
+    if record is not None:
+        for rank in record.ranks:
+            rank.ideal = rank.ideal or record.ranks[0].ideal
+    return msgspec.structs.replace(parts.result, installed=parts.installed, record=record)
 
 
-def whole(result: Result, bulk: Bulk) -> Result:
-    """What `take` took apart. Raises NotAResult."""
-    try:
-        record = _record.decode(bulk.record)
-    except msgspec.DecodeError as error:
-        raise NotAResult(f"damaged: its record: {error}") from None
-    for rank in record.ranks if record is not None else ():
-        rank.ideal = rank.ideal or record.ranks[0].ideal
-    return msgspec.structs.replace(result, installed=bulk.installed, record=record)
+def taker(record: type[_R]) -> Take[_R]:
+    """Takes files apart, with the JSON of a `harness.probe.wire.RunRecord` read as ``record``, which need not have all of
+    its fields."""
+    loaders: dict[int, Take[_R]] = {1: _loader_1(record)}
+    newest = loaders[SCHEMA]
+    start = f'{{"schema":{SCHEMA},'.encode()  # what nearly every file starts with
 
+    def take(data: bytes) -> Parts[_R]:
+        try:
+            if data.startswith(start):
+                return newest(data)
+            schema = _head.decode(data).schema
+        except msgspec.DecodeError as error:
+            raise NotAResult(f"not a result, or damaged: {error}") from None
+        if schema > SCHEMA:
+            raise NotAResult(
+                f"written by a newer version (schema {schema}, this one reads up to {SCHEMA}): update dsregress"
+            )
+        if schema not in loaders:
+            raise NotAResult(f"not a result: there never was a schema {schema}")
+        try:
+            return loaders[schema](data)
+        except msgspec.DecodeError as error:
+            raise NotAResult(f"damaged: {error}") from None
 
-def take(data: bytes) -> tuple[Result, Bulk]:
-    """The result in ``data`` without its bulk, and that apart. Raises NotAResult."""
-    try:
-        if data.startswith(b'{"schema":1,'):  # what nearly every file starts with
-            return _load_1(data)
-        schema = _head.decode(data).schema
-    except msgspec.DecodeError as error:
-        raise NotAResult(f"not a result, or damaged: {error}") from None
-    if schema > SCHEMA:
-        raise NotAResult(
-            f"written by a newer version (schema {schema}, this one reads up to {SCHEMA}): update dsregress"
-        )
-    if schema not in _LOADERS:
-        raise NotAResult(f"not a result: there never was a schema {schema}")
-    try:
-        return _LOADERS[schema](data)
-    except msgspec.DecodeError as error:
-        raise NotAResult(f"damaged: {error}") from None
+    return take
 
 
 def encode_parts(detail: Detail) -> dict[str, bytes]:
@@ -201,33 +206,38 @@ def key_of(result: Result) -> str:
     )
 
 
-def _load_1(data: bytes) -> tuple[Result, Bulk]:
-    raw = _result_1.decode(data)
-    cell = raw.cell
-    result = Result(
-        schema=raw.schema,
-        cell=Cell(
-            stack=_stacks(cell.stack),
-            scenario=cell.scenario,
-            scenario_version=cell.scenario_version,
-            variant=cell.variant,
-            device=cell.device,
-            framework=cell.framework,
-            parameters=_parameters(cell.parameters),
-        ),
-        lock_sha256=raw.lock_sha256,
-        code_sha256=raw.code_sha256,
-        probe_sha256=raw.probe_sha256,
-        installed=_NOTHING,
-        hardware=_hardware(raw.hardware),
-        session=raw.session,
-        started_at=raw.started_at,
-        duration_s=raw.duration_s,
-        outcome=raw.outcome,
-        detail_sha256=_names(raw.detail_sha256),
-        image=raw.image,
-    )
-    return result, Bulk(_names(raw.installed), raw.record)
+def _loader_1(record: type[_R]) -> Take[_R]:
+    decode = msgspec.json.Decoder(_Result1[record]).decode  # type: ignore[valid-type]
+
+    def load(data: bytes) -> Parts[_R]:
+        raw: _Result1[_R] = decode(data)
+        cell = raw.cell
+        result = Result(
+            schema=raw.schema,
+            cell=Cell(
+                stack=_stacks(cell.stack),
+                scenario=cell.scenario,
+                scenario_version=cell.scenario_version,
+                variant=cell.variant,
+                device=cell.device,
+                framework=cell.framework,
+                parameters=_parameters(cell.parameters),
+            ),
+            lock_sha256=raw.lock_sha256,
+            code_sha256=raw.code_sha256,
+            probe_sha256=raw.probe_sha256,
+            installed=_NOTHING,
+            hardware=_hardware(raw.hardware),
+            session=raw.session,
+            started_at=raw.started_at,
+            duration_s=raw.duration_s,
+            outcome=raw.outcome,
+            detail_sha256=_names(raw.detail_sha256),
+            image=raw.image,
+        )
+        return Parts(result, _names(raw.installed), raw.record)
+
+    return load
 
 
 _NOTHING: dict[str, str] = {}
@@ -253,4 +263,4 @@ _hardware = _shared(Hardware)
 _names = _shared(dict[str, str])
 _parameters = _shared(dict[str, Any])
 
-_LOADERS: dict[int, Callable[[bytes], tuple[Result, Bulk]]] = {1: _load_1}
+_whole = taker(RunRecord)

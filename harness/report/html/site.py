@@ -21,7 +21,7 @@ from harness.report.html.workload import trend_context, workload_context
 from harness.report.view import entries, view
 
 #: Work of some families of workloads at a time, on as many processors as there are (see `harness.store.bulk`).
-Spread = Callable[[Callable[[list[str]], bytes], Iterable[Sequence[str]]], Iterable[bytes]]
+Spread = Callable[[Callable[[list[str]], bytes], Iterable[Sequence[str]]], Iterable[msgspec.Raw]]
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,10 +43,10 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     written: int
 
 
-def one_after_another(work: Callable[[list[str]], bytes], families: Iterable[Sequence[str]]) -> Iterator[bytes]:
+def one_after_another(work: Callable[[list[str]], bytes], families: Iterable[Sequence[str]]) -> Iterator[msgspec.Raw]:
     """The simplest `Spread`."""
     for family in families:
-        yield work(list(family))
+        yield msgspec.Raw(work(list(family)))
 
 
 def build(

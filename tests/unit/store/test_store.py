@@ -16,7 +16,7 @@ from harness.bench import made_up
 from harness.errors import ResultsError, UsageError
 from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
 from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.store import Store, encode, key_of, map_workloads, newest
+from harness.store import Parts, Store, encode, key_of, map_workloads, newest
 from harness.store.reuse import reusable
 from tests.unit.store.results import result
 
@@ -78,7 +78,7 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
     store = Store(str(tmp_path))
     written = [
         msgspec.structs.replace(result(), cell=msgspec.structs.replace(result().cell, variant=f"layers={number:04}"))
-        for number in range(2_500)
+        for number in range(6_000)
     ]
     for one in written:
         file = Path(store.file_of(one))
@@ -86,7 +86,11 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
         file.write_bytes(encode(one))
     (file.parent / "layers=0003-cpu-bad.json").write_text("{")
     problems: list[str] = []
-    found = [variant for variants in map_workloads([store], variants_of, problems.append) for variant in variants]
+    found = [
+        variant
+        for variants in map_workloads([store], variants_of, problems.append, record=RunRecord)
+        for variant in msgspec.msgpack.decode(variants)
+    ]
     assert found == [one.cell.variant for one in written]
     assert len(problems) == 1 and "layers=0003-cpu-bad.json: not a result, or damaged" in problems[0]
 
@@ -108,12 +112,13 @@ def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_j
     file = Path(store.write(result()))
     file.rename(file.with_name(file.name.replace("base-", "other-")))
     problems: list[str] = []
-    assert list(map_workloads([store], variants_of, problems.append)) == [[]]
+    (found,) = map_workloads([store], variants_of, problems.append, record=RunRecord)
+    assert msgspec.msgpack.decode(found) == []
     assert len(problems) == 1 and problems[0].endswith("named wrongly, it holds llama/base/cpu")
 
 
-def variants_of(results: Iterable[Result]) -> list[str]:
-    return [one.cell.variant for one in results]
+def variants_of(stored: Iterable[Parts[RunRecord]]) -> bytes:
+    return msgspec.msgpack.encode([parts.result.cell.variant for parts in stored])
 
 
 def test_a_run_takes_less_than_ten_kilobytes(tmp_path: Path) -> None:
