@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from packaging.version import InvalidVersion, Version
 
@@ -42,8 +43,8 @@ def spans(
     stacks: Sequence[Stack],
     names: Mapping[str, str],
     baseline: str,
-    judged: Mapping[str, Collection[str]],
-    timed: Mapping[str, Collection[str]],
+    judged: Mapping[str, frozenset[str]],
+    timed: Mapping[str, frozenset[str]],
 ) -> list[Span]:
     """The regressions over the stacks, worst first as ``groups`` are.
 
@@ -62,14 +63,18 @@ def spans(
                 having[found.metric, found.phase, found.kind][workload].setdefault(found.stack, found)
     merged: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
     order = [stack.id for stack in stacks]
+
+    @cache  # most workloads fare like many others
+    def shown(having: tuple[str, ...], verdicts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        present = tuple(stack for stack in order if stack in having)
+        return present, tuple(stack for stack in order if stack in verdicts and stack not in having)
+
     for key, workloads in having.items():
         for workload, by_stack in workloads.items():
             if (key[0], key[1], workload) not in headlines:
                 continue
-            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, ())
-            present = tuple(stack for stack in order if stack in by_stack)
-            free = tuple(stack for stack in order if stack not in by_stack and stack in verdicts)
-            merged[(*key, present, free)].append(workload)
+            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, frozenset())
+            merged[(*key, *shown(tuple(by_stack), verdicts))].append(workload)
     place = {id(found): at for at, group in enumerate(groups) for found in (group.headline, *group.related)}
     result = []
     for (metric, phase, kind, present, free), workloads_with in merged.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -61,10 +61,11 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
     groups = sorted([*groups, *map(Group, (*timed, *told))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)
     # Of workloads with a finding on step time: the stacks whose step time has a verdict.
-    told_apart = {found.workload: {baseline} for found in timed}
+    apart = {found.workload: {baseline} for found in timed}
     for time in step_times:
-        if time.workload in told_apart and time.verdict != "unknown":
-            told_apart[time.workload].add(time.stack)
+        if time.workload in apart and time.verdict != "unknown":
+            apart[time.workload].add(time.stack)
+    told_apart = {workload: frozenset(stacks) for workload, stacks in apart.items()}
     stacks = in_version_order(list(known.values()))
     names = stack_names(stacks)
     superseded = sum(part.superseded for part in parts)
@@ -113,14 +114,15 @@ def _changes(parts: Sequence[Judged], firsts: Sequence[int]) -> list[Change]:
     ]
 
 
-def _comparable(parts: Sequence[Judged]) -> dict[str, Collection[str]]:
+def _comparable(parts: Sequence[Judged]) -> dict[str, frozenset[str]]:
     """Workload -> the stacks of its cells that have a verdict."""
-    return {
-        workload: [stack for stack in stacks if stack not in without] if without else stacks
-        for part in parts
-        for workload, stacks in part.stacks_by_workload().items()
-        for without in (part.without_verdict.get(workload),)
-    }
+    found = {}
+    for part in parts:
+        orders = list(map(frozenset, part.orders))
+        found.update({workload: orders[place] for workload, place in part.places.items()})
+        for workload, stacks in part.without_verdict.items():
+            found[workload] = found[workload].difference(stacks)
+    return found
 
 
 def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: DetailOf) -> list[Group]:

@@ -6,6 +6,7 @@ release come to which word, and for each workload that is not sound everywhere, 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +24,11 @@ OUT_OF_MEMORY, HUNG = "out of memory", "hung"
 NO_IMPORT, NO_INSTALL, NOT_RUN = "does not import", "does not install", "not run"
 WORDS = (PASSED, WORSE, WRONG, CRASHED, OUT_OF_MEMORY, HUNG, NO_IMPORT, NO_INSTALL, NOT_RUN)
 
-_PASSED, _NOT_SELECTED = Passed(), Skipped("not selected")
+#: What a finding makes of a cell that passed; what an oracle says weighs more than what the baseline says.
+_FOUND = {"regression": WORSE, "wrong": WRONG}
+
+#: How a workload fares: a word for each stack, and how it failed there; empty where it failed in none.
+_Fares = tuple[tuple[str, ...], tuple[str, ...]]
 
 #: Workloads that are named in one line.
 _MOST_NAMED = 4
@@ -40,34 +45,36 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
 
 def matrix(comparison: Comparison) -> Matrix:
     """The matrix of a comparison. ``worse`` is a relevant finding against the baseline, ``wrong`` one of an oracle."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for group in comparison.groups:
-        for finding in (group.headline, *group.related):
-            if finding.relevant:
-                workload = finding.workload
-                found.setdefault((finding.stack, workload), set()).add(finding.kind)
     workloads = tuple(comparison.cells.workloads)
-    words: dict[str, list[str]] = {stack.id: [] for stack in comparison.stacks}
+    column = {workload: at for at, workload in enumerate(workloads)}
+    words = {stack.id: [NOT_RUN] * len(workloads) for stack in comparison.stacks}
+    for workload, at in column.items():
+        for stack in comparison.cells.stacks_of(workload):
+            words[stack][at] = PASSED
     signatures = {}
-    for workload in workloads:
-        ran, ended = set(comparison.cells.stacks_of(workload)), comparison.ended.get(workload, {})
-        for stack, column in words.items():
-            outcome = ended.get(stack, _PASSED) if stack in ran else _NOT_SELECTED
-            column.append(_word(outcome, found.get((stack, workload), set())))
+    for workload, outcomes in comparison.ended.items():
+        for stack, outcome in outcomes.items():
+            words[stack][column[workload]] = _word(outcome)
             if isinstance(outcome, Failed):
                 signatures[stack, workload] = outcome.signature
+    for group in comparison.groups:
+        for finding in (group.headline, *group.related):
+            if finding.relevant and finding.kind in _FOUND:
+                row, at = words[finding.stack], column[finding.workload]
+                if row[at] in (PASSED, WORSE):
+                    row[at] = _FOUND[finding.kind]
     return Matrix(
         stacks=tuple(words),
         workloads=workloads,
-        words={stack: tuple(column) for stack, column in words.items()},
+        words={stack: tuple(row) for stack, row in words.items()},
         signatures=signatures,
     )
 
 
-def _word(outcome: Outcome, kinds: set[str]) -> str:
+def _word(outcome: Outcome) -> str:
     match outcome:
         case Passed():
-            return WRONG if "wrong" in kinds else WORSE if "regression" in kinds else PASSED
+            return PASSED
         case OutOfMemory():
             return OUT_OF_MEMORY
         case TimedOut():
@@ -92,26 +99,31 @@ def counts(seen: Matrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], lis
 def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
     """First the releases that fare alike on every workload and pass none; then a line for each way in which workloads
     fare on the others, but for those that pass on all: which word where, and how it crashed. The widest first."""
+    signed = {stack for stack, _ in seen.signatures}
     lost: dict[tuple[str, str], list[str]] = {}
     for stack in seen.stacks:
-        whole = {
-            (word, seen.signatures.get((stack, w), ""))
-            for word, w in zip(seen.words[stack], seen.workloads, strict=True)
-        }
-        if len(whole) == 1 and not whole & {(PASSED, ""), (NOT_RUN, "")}:
-            lost.setdefault(whole.pop(), []).append(stack)
+        row = seen.words[stack]
+        if len(set(row)) > 1 or row[:1] in ((PASSED,), (NOT_RUN,), ()):
+            continue
+        ends = {seen.signatures.get((stack, workload), "") for workload in seen.workloads} if stack in signed else {""}
+        if len(ends) == 1:
+            lost.setdefault((row[0], ends.pop()), []).append(stack)
     lines = [f"every workload: {_told(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
     others = [stack for stack in seen.stacks if not any(stack in stacks for stacks in lost.values())]
-    alike: dict[tuple[tuple[tuple[str, str], tuple[str, ...]], ...], list[str]] = {}
-    for at, workload in enumerate(seen.workloads):
+    failing = {workload for _, workload in seen.signatures}
+    alike: dict[_Fares, list[str]] = {}
+    for workload, fares in zip(
+        seen.workloads, zip(*(seen.words[stack] for stack in others), strict=True), strict=False
+    ):
+        ends_of = tuple(seen.signatures.get((s, workload), "") for s in others) if workload in failing else ()
+        alike.setdefault((fares, ends_of), []).append(workload)
+    told = [(key, workloads) for key, workloads in alike.items() if {*key[0]} - {PASSED, NOT_RUN}]
+    for (fares, ends_of), workloads in sorted(told, key=lambda one: -len(one[1])):
         apart: dict[tuple[str, str], list[str]] = {}
-        for stack in others:
-            apart.setdefault((seen.words[stack][at], seen.signatures.get((stack, workload), "")), []).append(stack)
-        if {word for word, _ in apart} - {PASSED, NOT_RUN}:
-            alike.setdefault(tuple((way, tuple(stacks)) for way, stacks in apart.items()), []).append(workload)
-    for ways, workloads in sorted(alike.items(), key=lambda one: -len(one[1])):
-        fares = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in ways)
-        lines.append(f"{listing(workloads, _MOST_NAMED)}: {fares}")
+        for stack, word, end in zip(others, fares, ends_of or itertools.repeat(""), strict=False):
+            apart.setdefault((word, end), []).append(stack)
+        ways = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in apart.items())
+        lines.append(f"{listing(workloads, _MOST_NAMED)}: {ways}")
     return lines
 
 

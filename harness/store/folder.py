@@ -264,8 +264,8 @@ def _result_files(folder: str) -> list[str]:
         return []
     except OSError as error:
         raise _cannot(error, folder) from None
-    wanted = (name for name in names if name.endswith(".json") and not name.endswith(_BENCHMARK))
-    return [f"{folder}/{name}" for name in sorted(wanted) if not name.startswith(".")]
+    names = [name for name in names if name.endswith(".json") and not name.endswith(_BENCHMARK) and name[0] != "."]
+    return [f"{folder}/{name}" for name in sorted(names)]
 
 
 def _folders(folder: str) -> list[str]:
