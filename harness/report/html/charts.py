@@ -1,15 +1,16 @@
 """Charts as SVG, drawn when the site is built: they show without scripts, and take their colours from the page's style.
 
-leather (agate's chart library) draws them. Every colour is a variable of ``static/style.css``, so that light, dark and
-print have their own; every line has its own dashes too. A chart says nothing that the table beside it does not.
+leather (agate's chart library) draws all but the lines. Every colour is a variable of ``static/style.css``, so that
+light, dark and print have their own; every line has its own dashes too. A chart says nothing that the table beside it
+does not.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import leather
@@ -51,30 +52,23 @@ class _Scale(Scale):  # type: ignore[misc]  # leather has no types
         return []
 
 
-class _Line(Line):  # type: ignore[misc]
-    """Without a legend: the page has one, as text. One path, whatever its gaps: a site has thousands of them."""
+class _Room(Line):  # type: ignore[misc]
+    """Room for lines, and how large it is."""
 
-    def __init__(self, color: str, width: float, dashes: str | None) -> None:
-        super().__init__(color, width, dashes)
-        self._color = color
+    width = height = 0.0
 
-    def legend_to_svg(self, *_: Any) -> list[Any]:
-        return []
+    def to_svg(self, width: float, height: float, *_: Any) -> Any:
+        self.width, self.height = width, height
+        return ElementTree.Element("g", {"class": "series lines"})
 
-    def to_svg(self, width: float, height: float, x_scale: Scale, y_scale: Scale, series: Any, palette: Any) -> Any:
-        drawn, pen = [], "M"
-        across, up = x_scale.project, y_scale.project
-        for x, y in zip(series.values(0), series.values(1), strict=True):
-            if y is None:
-                pen = "M"
-                continue
-            drawn.append(f"{pen} {across(x, 0, width)} {up(y, height, 0)}")
-            pen = "L"
-        group = ElementTree.Element("g", {"class": "series lines"})
-        path = self._new_path(self._color)
-        path.set("d", " ".join(drawn))
-        group.append(path)
-        return group
+
+class _Frame(NamedTuple):
+    """A chart without its lines, which many charts share."""
+
+    before: str  #: as SVG, up to the place of the lines
+    after: str
+    across: Callable[[float], float]  #: where a label's place, and
+    up: Callable[[float], float]  #: a value are in the picture
 
 
 @functools.lru_cache(maxsize=2048)
@@ -89,15 +83,11 @@ def line_chart(
     if not known:
         return Markup()
     ticks = y_ticks(min(0.0, *known), max(0.0, *known), unit)
-    chart = leather.Chart()
-    chart.set_x_scale(_Scale(-0.5, max(len(labels) - 0.5, 0.5)))
-    chart.set_y_scale(_Scale(ticks[0], ticks[-1]))
-    stride = math.ceil(len(labels) / max(2, min(_MOST_LABELS, 110 // max(map(len, labels)))))
-    chart.add_x_axis(list(range(0, len(labels), stride)), lambda at, *_: labels[int(at)])
-    chart.add_y_axis(list(ticks), lambda value, *_: _label(value, unit))
+    frame = _frame(labels, ticks, unit)
+    lines = []
     if marks:
         upright = [(mark - 0.5, y) for mark in marks for y in (ticks[0], ticks[-1], None)]
-        _add_line(chart, upright, "mark", 1.5, "4 3")
+        lines.append(_line(frame, upright, "mark", 1.5, "4 3"))
     for values, style, dashes in zip(series, STYLES, _DASHES, strict=False):
         points = [
             (at, value if value is not None and math.isfinite(value) else None) for at, value in enumerate(values)
@@ -105,18 +95,48 @@ def line_chart(
         present = [point for point in points if point[1] is not None]
         if not present:
             continue
-        _add_line(chart, points, style, 2.5, dashes)
+        lines.append(_line(frame, points, style, 2.5, dashes))
         if len(labels) <= _MOST_DOTS:
-            _add_line(
-                chart, [spot for at, value in present for spot in ((at, value), (at, value), (at, None))], style, 8
+            lines.append(
+                _line(frame, [spot for at, y in present for spot in ((at, y), (at, y), (at, None))], style, 8, "none")
             )
-    return _accessible(chart.to_svg(width=_WIDTH, height=_HEIGHT), title)
+    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}" class="chart"'
+    return Markup(f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{frame.before}{"".join(lines)}{frame.after}')
 
 
-def _add_line(
-    chart: Any, points: Sequence[tuple[float, float | None]], style: str, width: float, dash: str = ""
-) -> None:
-    chart.add_series(leather.Series(points), _Line(f"var(--{style})", width, dash or None))
+@functools.lru_cache(maxsize=2048)
+def _frame(labels: tuple[str, ...], ticks: tuple[float, ...], unit: str) -> _Frame:
+    """Axes and grid, drawn by leather. ElementTree, which leather uses, has escaped the labels."""
+    x_scale, y_scale = _Scale(-0.5, max(len(labels) - 0.5, 0.5)), _Scale(ticks[0], ticks[-1])
+    chart = leather.Chart()
+    chart.set_x_scale(x_scale)
+    chart.set_y_scale(y_scale)
+    stride = math.ceil(len(labels) / max(2, min(_MOST_LABELS, 110 // max(map(len, labels)))))
+    chart.add_x_axis(list(range(0, len(labels), stride)), lambda at, *_: labels[int(at)])
+    chart.add_y_axis(list(ticks), lambda value, *_: _label(value, unit))
+    room = _Room()
+    chart.add_series(leather.Series([(0, 0)]), room)
+    svg = chart.to_svg(width=_WIDTH, height=_HEIGHT)
+    before, after = svg[svg.index(">", svg.index("<svg")) + 1 :].split('<g class="series lines" />')
+    return _Frame(
+        before,
+        after,
+        functools.partial(x_scale.project, start=0, end=room.width),
+        functools.partial(y_scale.project, start=room.height, end=0),
+    )
+
+
+def _line(frame: _Frame, points: Sequence[tuple[float, float | None]], style: str, width: float, dashes: str) -> str:
+    """One path, whatever its gaps: a site has thousands of them."""
+    drawn, pen = [], "M"
+    for x, y in points:
+        if y is None:
+            pen = "M"
+            continue
+        drawn.append(f"{pen} {frame.across(x)} {frame.up(y)}")
+        pen = "L"
+    colour = f'stroke="var(--{style})" stroke-width="{width}" stroke-dasharray="{dashes}" fill="none"'
+    return f'<g class="series lines"><path {colour} d="{" ".join(drawn)}" /></g>'
 
 
 def y_ticks(low: float, high: float, unit: str) -> tuple[float, ...]:
@@ -132,10 +152,3 @@ def y_ticks(low: float, high: float, unit: str) -> tuple[float, ...]:
 
 def _label(value: float, unit: str) -> str:
     return f"{value:g}" if unit == "ratio" else quantity(value, unit).removesuffix(f" {unit}")
-
-
-def _accessible(svg: str, title: str) -> Markup:
-    """As part of a page: as wide as there is room, and with a name. ElementTree, which leather uses, has escaped it."""
-    body = svg[svg.index("<svg") :]
-    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}" class="chart"'
-    return Markup(f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{body[body.index(">") + 1 :]}')
