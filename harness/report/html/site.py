@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,7 @@ from harness.report.html.pages import Pages
 from harness.report.html.workload import trend_context, workload_context
 from harness.report.view import entries, view
 
-#: Work of some families of workloads at a time, on as many processors as there are (see `harness.store.bulk`).
+#: Work of some families of workloads (or pages) at a time, on as many processors as there are (see `harness.store.bulk`).
 Spread = Callable[[Callable[[list[str]], bytes], Iterable[Sequence[str]]], Iterable[msgspec.Raw]]
 
 
@@ -90,6 +91,16 @@ def _work(workloads: list[str]) -> bytes:
     return msgspec.msgpack.encode([_builder.workload(workload) for workload in workloads])
 
 
+def _draw(paths: list[str]) -> bytes:
+    assert _builder is not None
+    pages = _builder.draw(paths)
+    return msgspec.msgpack.encode((pages.digests, pages.written))
+
+
+def _write_stack(pages: Pages, path: str, stack: str, done: Sequence[Done]) -> None:
+    pages.file(path, overview.stack_data(stack, done))
+
+
 class _Builder:
     """One build."""
 
@@ -100,6 +111,7 @@ class _Builder:
         self.seen = view(comparison)
         self.frame = Frame.of(comparison, self.seen)
         self.pages = Pages(folder, self.frame)
+        self.general: dict[str, Callable[[Pages], None]] = {}
         self.linked = [Linked.of(entry) for entry in entries(comparison)]
         self.by_workload: dict[str, list[Linked]] = defaultdict(list)
         self.owned: dict[str, list[Linked]] = defaultdict(list)
@@ -123,17 +135,31 @@ class _Builder:
         done = [one for part in parts for one in msgspec.msgpack.decode(part, type=list[Done])]
         for one in done:
             self.pages.note(one.pages, one.written)
-        for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.linked, done):
-            self.pages.page(path, template, context)
-        for stack in self.comparison.stacks:
-            self.pages.file(places.stack_data(stack.id), overview.stack_data(stack.id, done))
-        for path, badge_text, badge_svg in overview.badges(self.comparison, self.frame):
-            self.pages.file(f"{path}.json", badge_text)
-            self.pages.page(f"{path}.svg", "badge.svg", badge_svg)
+        self.general = dict(self._general(done))
+        for part in spread(_draw, [[path] for path in self.general]):
+            self.pages.note(*msgspec.msgpack.decode(part, type=tuple[dict[str, str], int]))
         if len(self.comparison.cells) <= _MOST_IN_JSON:
             self.pages.file("report.json", json_report.chunks(self.comparison, exit_code))
         self.pages.static()
         return Built(pages=len(self.pages.digests), removed=self.pages.finish(), written=self.pages.written)
+
+    def _general(self, done: Sequence[Done]) -> Iterator[tuple[str, Callable[[Pages], None]]]:
+        """Every file that is about all workloads, with what makes it."""
+        for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.linked, done):
+            yield path, partial(Pages.page, path=path, template=template, context=context)
+        for stack in self.comparison.stacks:
+            path = places.stack_data(stack.id)
+            yield path, partial(_write_stack, path=path, stack=stack.id, done=done)
+        for path, badge_text, badge_svg in overview.badges(self.comparison, self.frame):
+            yield f"{path}.json", partial(Pages.file, path=f"{path}.json", content=badge_text)
+            yield f"{path}.svg", partial(Pages.page, path=f"{path}.svg", template="badge.svg", context=badge_svg)
+
+    def draw(self, paths: Sequence[str]) -> Pages:
+        """Some of those files."""
+        pages = self.pages.apart()
+        for path in paths:
+            self.general[path](pages)
+        return pages
 
     def workload(self, workload: str) -> Done:
         """Every page that is about one workload alone."""
