@@ -70,22 +70,28 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
     small_differences = 0
     ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for place, pair in enumerate(pairs):
-        if not isinstance(pair.result.outcome, Passed):
-            ended[pair.workload][pair.stack] = pair.result.outcome
-        if (reason := left_out(pair)) is not None:
-            silent.append(reason)
-            without[pair.workload].append(pair.stack)
-            continue
-        if (outcome := outcomes.judge(pair)) is not None:
-            findings.append(outcome)
-        findings += oracles.judge(pair)
-        findings += ideal_memory.judge(pair, thresholds)
-        reason_text = _cannot(pair)
-        if reason_text:
+        outcome = None
+        if _is_sound(pair.own) and pair.base is not None and _is_sound(pair.base):  # nearly all are
+            reason = why_not(pair)
+        else:
+            if not isinstance(pair.result.outcome, Passed):
+                ended[pair.workload][pair.stack] = pair.result.outcome
+            if (alone := left_out(pair)) is not None:
+                silent.append(alone)
+                without[pair.workload].append(pair.stack)
+                continue
+            if (outcome := outcomes.judge(pair)) is not None:
+                findings.append(outcome)
+            reason = _cannot(pair)
+        if pair.own.suspects:
+            findings += oracles.judge(pair)
+        if pair.own.excesses:
+            findings += ideal_memory.judge(pair, thresholds)
+        if reason:
             without[pair.workload].append(pair.stack)
             if outcome is not None and outcome.kind == "failed":
                 continue  # the finding tells why
-            silent.append(NotCompared(pair.stack, pair.workload, "everything", reason_text))
+            silent.append(NotCompared(pair.stack, pair.workload, "everything", reason))
             continue
         comparable.append((place, pair))
         if not pair.is_baseline:
@@ -155,6 +161,10 @@ class _Differences:
                 self._baseline = (pair.base.packed, pair.base.exact())
             known = self._known[key] = exact.differences(pair.own.exact(), self._baseline[1], self.thresholds)
         return known
+
+
+def _is_sound(one: Measured) -> bool:
+    return one.recorded and isinstance(one.result.outcome, Passed)
 
 
 def _cannot(pair: Pair) -> str:

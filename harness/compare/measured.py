@@ -129,4 +129,4 @@ def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool
     for _, distance in measured:
         if not distance <= 1:
             return True
-    return any(loss is None or not math.isfinite(loss) for loss in numbers.losses)
+    return None in numbers.losses or not math.isfinite(sum(numbers.losses))  # type: ignore[arg-type]

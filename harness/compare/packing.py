@@ -117,8 +117,8 @@ def pack(cells: Sequence[Measured]) -> msgspec.Raw:
     runs: _Table[_Run] = _Table()
     workloads: _Table[_Workload] = _Table()
     exact: _Table[bytes] = _Table()
-    packed = [_encode(_packed(one, runs, workloads, exact)) for one in cells]
-    return msgspec.Raw(_encode((runs.values, workloads.values, exact.values, list(map(msgspec.Raw, packed)))))
+    packed = [_packed(one, runs, workloads, exact) for one in cells]
+    return msgspec.Raw(_encode((runs.values, workloads.values, exact.values, packed)))
 
 
 def _packed(one: Measured, runs: _Table[_Run], workloads: _Table[_Workload], exact: _Table[bytes]) -> _Cell:
