@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.compare.comparison import DetailOf
+from harness.compare.comparison import Cells, DetailOf
 from harness.compare.measured import Measured
 from harness.compare.pairs import Pair, finding
 from harness.compare.wording import listing, plural, shortened
@@ -36,9 +36,8 @@ class Change(msgspec.Struct, frozen=True):
     stack: str
     sha256: str
     baseline_sha256: str
-    workloads: list[str]
     places: list[int]  #: of the cells, among all that were judged together
-    baseline_place: int  #: of the baseline's cell for the first of the workloads
+    baseline_place: int  #: of the baseline's cell for the workload of the first of them
 
 
 def changes(pairs: Iterable[tuple[int, Pair]]) -> list[Change]:
@@ -62,39 +61,42 @@ def changes(pairs: Iterable[tuple[int, Pair]]) -> list[Change]:
             key = (part, pair.stack, mine, theirs)
             change = found.get(key)
             if change is None:
-                change = found[key] = Change(*key, [], [], baseline[pair.workload])
-            change.workloads.append(pair.workload)
+                change = found[key] = Change(*key, [], baseline[pair.workload])
             change.places.append(place)
     return list(found.values())
 
 
-def judge(changes: Iterable[Change], cells: Sequence[Measured], detail_of: DetailOf) -> tuple[list[Finding], list[str]]:
+def judge(changes: Iterable[Change], cells: Cells, detail_of: DetailOf) -> tuple[list[Finding], list[str]]:
     """One finding per stack and changed key (or new warning), naming the workloads that have it; and notes."""
     diffs = _Differ(cells, detail_of)
-    keys: dict[tuple[str, str, str, str], _Where] = defaultdict(list)
-    warnings: dict[tuple[str, str], _Where] = defaultdict(list)
+    names = cells.names
+    keys: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    warnings: dict[tuple[str, str], list[int]] = defaultdict(list)
     moved: dict[str, dict[str, dict[str, None]]] = {}
     first: dict[str, str] = {}
     for change in changes:
         different = diffs.of(change)
-        where = list(zip(change.places, change.workloads, strict=True))
         if change.part == "warnings":
             for signature in different.added:
-                warnings[change.stack, signature] += where
+                warnings[change.stack, signature] += change.places
         elif different.changed or different.added or different.removed:
             for one in different.changed:
-                keys[(change.stack, *one)] += where
+                keys[(change.stack, *one)] += change.places
             told = moved.setdefault(change.stack, {"added": {}, "removed": {}})
             told["added"].update(dict.fromkeys(different.added))
             told["removed"].update(dict.fromkeys(different.removed))
-            first.setdefault(change.stack, change.workloads[0])
-    findings = [_key(where, *one) for one, where in keys.items()]
+            first.setdefault(change.stack, names[change.places[0]][1])
+
+    def workloads(places: list[int]) -> list[str]:
+        return [names[place][1] for place in sorted(places)]
+
+    findings = [_key(workloads(places), *one) for one, places in keys.items()]
     findings += [
         _moved(stack, first[stack], told["added"], told["removed"])
         for stack, told in moved.items()
         if any(told.values())
     ]
-    findings += [_warning(where, *one) for one, where in warnings.items()]
+    findings += [_warning(workloads(places), *one) for one, places in warnings.items()]
     notes = []
     if diffs.unread:
         notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not looked at")
@@ -104,9 +106,6 @@ def judge(changes: Iterable[Change], cells: Sequence[Measured], detail_of: Detai
             "results/details is missing or damaged; --fresh measures again"
         )
     return findings, notes
-
-
-_Where = list[tuple[int, str]]  # place and workload of cells
 
 
 class _Differ:
@@ -145,10 +144,10 @@ def _warnings(mine: Detail, theirs: Detail) -> _Differences:
     return _Differences(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
 
 
-def _key(where: _Where, stack: str, key: str, value: str, baseline: str) -> Finding:
+def _key(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
     return finding(
         stack,
-        min(where)[1],
+        workloads[0],
         metric="configuration",
         phase="init",
         kind="changed",
@@ -159,7 +158,7 @@ def _key(where: _Where, stack: str, key: str, value: str, baseline: str) -> Find
         significant=True,
         relevant=True,
         message=f"{key} is {shortened(value, 60)}, was {shortened(baseline, 60)}",
-        evidence=(_workloads(where),),
+        evidence=(_in(workloads),),
     )
 
 
@@ -186,10 +185,10 @@ def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[st
     )
 
 
-def _warning(where: _Where, stack: str, signature: str) -> Finding:
+def _warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
     return finding(
         stack,
-        min(where)[1],
+        workloads[0],
         metric="warnings",
         phase="init",
         kind="changed",
@@ -200,12 +199,12 @@ def _warning(where: _Where, stack: str, signature: str) -> Finding:
         significant=True,
         relevant=True,
         message=f"new warning: {shortened(signature)}",
-        evidence=(_workloads(where),),
+        evidence=(_in(workloads),),
     )
 
 
-def _workloads(where: _Where) -> str:
-    return f"in {listing([workload for _, workload in sorted(where)], 3)}"
+def _in(workloads: Sequence[str]) -> str:
+    return f"in {listing(workloads, 3)}"
 
 
 def _spell(value: Any) -> str:

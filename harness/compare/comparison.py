@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import overload
@@ -87,6 +88,7 @@ class Cells(Sequence[Measured]):
         """The stacks that a workload has a cell of. Decodes none."""
         return self._places[workload][1]
 
+    @functools.cached_property
     def names(self) -> list[tuple[str, str]]:
         """Stack id and workload of each cell, in their order. Decodes none."""
         return [(stack, workload) for workload, (_, stacks) in self._places.items() for stack in stacks]

@@ -55,7 +55,7 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
         timing.Ratios.together(zip(firsts, ratios, strict=False))
         for ratios in ([part.timed.times for part in parts], [part.timed.control for part in parts])
     )
-    timed, step_times, controls, unknown = timing.judge(raw, control, cells.names(), thresholds)
+    timed, step_times, controls, unknown = timing.judge(raw, control, cells.names, thresholds)
     told, lost = changed.judge(_changes(parts, firsts), cells, detail_of)
     groups = [group for part in parts for group in part.groups]
     groups = sorted([*groups, *map(Group, (*timed, *told))], key=lambda group: severity(group.headline))
