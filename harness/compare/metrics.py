@@ -166,9 +166,13 @@ def exact_values(record: Brief | RunRecord) -> Exact:
 def differing(mine: Exact, base: Exact) -> list[tuple[str, str]]:
     """``(phase, metric)`` of all that any rank measured differently."""
     columns: dict[tuple[str, str], None] = {}
-    others = {(rank, phase): values for rank, phase, values in base}
-    for rank, phase, values in mine:
-        theirs = others.get((rank, phase))
+    others: dict[tuple[int, str], tuple[Any, ...]] = {}
+    for at, (rank, phase, values) in enumerate(mine):
+        if at < len(base) and base[at][0] == rank and base[at][1] == phase:  # both are in the same order, mostly
+            theirs: tuple[Any, ...] | None = base[at][2]
+        else:
+            others = others or {(rank, phase): values for rank, phase, values in base}
+            theirs = others.get((rank, phase))
         if theirs is None or values == theirs:
             continue
         for name, value, other in zip(_COLUMNS, values, theirs, strict=True):

@@ -37,7 +37,8 @@ class Pair(msgspec.Struct, frozen=True):
 
     def finding(self, **fields: Any) -> Finding:
         """A finding on this cell."""
-        return finding(self.stack, self.workload, **fields)
+        cell = self.own.result.cell
+        return Finding(stack=self.stack, scenario=cell.scenario, variant=cell.variant, device=cell.device, **fields)
 
 
 def finding(stack: str, workload: str, **fields: Any) -> Finding:

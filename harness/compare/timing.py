@@ -214,7 +214,9 @@ def ratio_text(time: StepTime) -> str:
 
 
 def _finite(mine: Sequence[float], theirs: Sequence[float]) -> Rounds:
-    if mine and len(mine) == len(theirs) and min(*mine, *theirs) > 0 and math.isfinite(sum(mine) + sum(theirs)):
-        return (*mine, *theirs)
+    if mine and len(mine) == len(theirs):
+        both = (*mine, *theirs)
+        if min(both) > 0 and math.isfinite(sum(both)):
+            return both
     usable = [(a, b) for a, b in zip(mine, theirs, strict=False) if 0 < a < math.inf and 0 < b < math.inf]
     return (*(a for a, _ in usable), *(b for _, b in usable))
