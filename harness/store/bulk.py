@@ -25,8 +25,12 @@ from harness.errors import ResultsError
 
 _S = TypeVar("_S")
 
-#: Items handed out at once, where each takes as long as a result takes to be read and judged.
-RESULTS = 2_500
+#: Items worth being handed out at once, where each takes as long as a result takes to be read and judged.
+RESULTS = 1_000
+
+#: Of much work each processor gets this many parts, so that all are done at about the same time. Larger parts say once
+#: what their items share, up to a size.
+_PARTS, _LARGEST = 8, 5
 
 
 def in_order(
@@ -34,16 +38,18 @@ def in_order(
 ) -> Iterator[msgspec.Raw]:
     """``work`` of the items of some families at a time, in their order; a family stays together.
 
-    ``batch`` is how many items are worth being handed out at once, a tenth of a second's work; two of them are worth
+    ``batch`` is how many items are worth being handed out at once, a twentieth of a second's work; two of them are worth
     the start of processes. ``work`` must be picklable. Processes are forked, so that they start at once; where this one
     has threads, which may hold locks, it works alone. Raises ResultsError where one of them is killed.
     """
-    batches = list(_batches(families, batch))
+    families = list(families)
     processors = len(os.sched_getaffinity(0))
-    if sum(map(len, batches)) < 2 * batch or processors < 2 or threading.active_count() > 1:
+    count = sum(map(len, families))
+    if count < 2 * batch or processors < 2 or threading.active_count() > 1:
         with collector_paused():
-            yield from map(msgspec.Raw, map(work, batches))
+            yield from map(msgspec.Raw, map(work, _batches(families, batch)))
         return
+    batches = _batches(families, min(max(batch, count // (_PARTS * processors)), _LARGEST * batch))
     context = multiprocessing.get_context("fork")
     with collector_paused(), _Shared() as shared:
         # No multiprocessing.Pool: it ends its processes by signals, which can leave its locks taken for ever.

@@ -78,7 +78,7 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
     store = Store(str(tmp_path))
     written = [
         msgspec.structs.replace(result(), cell=msgspec.structs.replace(result().cell, variant=f"layers={number:04}"))
-        for number in range(6_000)
+        for number in range(2_500)
     ]
     for one in written:
         file = Path(store.file_of(one))
