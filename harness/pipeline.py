@@ -170,7 +170,7 @@ def build_locked(
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:
     """Judge results of one store against the stack with the id ``baseline``."""
-    return compare.compare(results, baseline, settings.thresholds, store.detail)
+    return compare.compare(results, baseline, settings.thresholds, details_of([store]))
 
 
 def compare_stored(
@@ -185,15 +185,21 @@ def compare_stored(
 
     ``problem`` is told what cannot be read. Workloads are judged where they are read, by several processes.
     """
-
-    def detail_of(result: Result) -> Detail | None:
-        return next((detail for store in stores if (detail := store.detail(result)) is not None), None)
-
     work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
     parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, record=compare.Brief))
-    comparison = compare.combine(parts, baseline, settings.thresholds, detail_of)
+    comparison = compare.combine(parts, baseline, settings.thresholds, details_of(stores))
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
     return explaining.attach_stored(comparison, explained_in(explained))
+
+
+def details_of(stores: Sequence[Store]) -> compare.DetailOf:
+    """Reads what explains a result from the first store that has it."""
+
+    @functools.lru_cache(maxsize=64)  # most results share theirs with others, and each can be large
+    def read(hashes: tuple[tuple[str, str], ...]) -> Detail | None:
+        return next((detail for store in stores if (detail := store.detail(dict(hashes))) is not None), None)
+
+    return lambda result: read(tuple(result.detail_sha256.items()))
 
 
 def _judge_packed(stored: Iterable[Parts[compare.Brief]], *, baseline: str, thresholds: compare.Thresholds) -> bytes:

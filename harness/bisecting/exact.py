@@ -62,7 +62,7 @@ class ExactAsker:
 
     def _read(self, at: int) -> Reading:
         assert self.question is not None
-        return questions.read(self.question, self._results[at], self._bench.store.detail)
+        return questions.read(self.question, self._results[at], pipeline.details_of([self._bench.store]))
 
     def _settle(self) -> None:
         """Fix the question and what bad is, as soon as it can be told. Raises UsageError, NothingMeasured."""

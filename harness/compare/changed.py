@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -114,8 +113,8 @@ class _Differ:
     def __init__(self, cells: Sequence[Measured], detail_of: DetailOf) -> None:
         self.unread = 0
         self.missing = 0
+        self._cells, self._detail_of = cells, detail_of
         self._known: dict[tuple[str, str, str], _Differences] = {}
-        self._read = lru_cache(maxsize=64)(lambda place: detail_of(cells[place].result))  # each can be large
 
     def of(self, change: Change) -> _Differences:
         key = (change.part, change.sha256, change.baseline_sha256)
@@ -123,7 +122,9 @@ class _Differ:
             if len(self._known) >= MOST_READ:
                 self.unread += len(change.places)
                 return _Differences()
-            detail, other = self._read(change.places[0]), self._read(change.baseline_place)
+            detail, other = (
+                self._detail_of(self._cells[place].result) for place in (change.places[0], change.baseline_place)
+            )
             self.missing += detail is None or other is None
             differ = _configuration if change.part == "configuration" else _warnings
             self._known[key] = differ(detail, other) if detail and other else _Differences()

@@ -148,9 +148,10 @@ class Store:
             results = tuple(_readable(lambda file: schema.decode(_read(file)), files, problems))
         return Loaded(results=results, problems=tuple(f"{self.shown(file)}: {why}" for file, why in problems))
 
-    def detail(self, result: Result) -> Detail | None:
-        """What explains a result's figures; None where it has none, or its files are gone or damaged."""
-        return self._details.read(result.detail_sha256)
+    def detail(self, hashes: Mapping[str, str]) -> Detail | None:
+        """What explains a result's figures, by its ``detail_sha256``; None where it has none, or its files are gone or
+        damaged."""
+        return self._details.read(hashes)
 
     def shown(self, file: str) -> str:
         """The path of a file of this store, for a person."""

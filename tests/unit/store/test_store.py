@@ -31,7 +31,7 @@ def test_a_result_comes_back_as_it_was_and_its_detail_apart(tmp_path: Path) -> N
     loaded = store.load()
     assert loaded.results == (one,)
     assert loaded.problems == ()
-    assert store.detail(loaded.results[0]) == DETAIL
+    assert store.detail(loaded.results[0].detail_sha256) == DETAIL
 
 
 def test_the_file_is_one_json_document(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_equal_parts_of_details_are_stored_once(tmp_path: Path) -> None:
     assert (len(before), len(after)) == (3, 4)
     assert all(name.endswith(".json.gz") and len(name) == 24 for name in after)
     assert {name: after[name] for name in before} == before
-    assert [store.detail(one) for one in (first, second)] == [DETAIL, other]
+    assert [store.detail(one.detail_sha256) for one in (first, second)] == [DETAIL, other]
     assert store.stack_ids() == ["py3.11-deepspeed0.16.4"]
     assert len(store.load().results) == 2
 
@@ -68,10 +68,10 @@ def test_a_lost_or_damaged_detail_costs_the_explanation_only_until_it_is_measure
         file.unlink()
     else:
         file.write_bytes(damage)
-    assert store.detail(one) is None
+    assert store.detail(one.detail_sha256) is None
     assert store.load().results == (one,)
     store.write(msgspec.structs.replace(one, session="s2"), DETAIL)
-    assert store.detail(one) == DETAIL
+    assert store.detail(one.detail_sha256) == DETAIL
 
 
 def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_second_run_of_the_same_content_stands_beside_the_first(tmp_path: Path
     found = store.of_cell(first.cell, key_of(first)).results
     assert [r.session for r in found] == ["s1", "s2"]
     assert newest(found)[first.cell.id].session == "s2"
-    assert store.detail(second) == DETAIL
+    assert store.detail(second.detail_sha256) == DETAIL
     with pytest.raises(ResultsError, match="never overwritten"):
         store.write(second)
 
