@@ -23,6 +23,7 @@ class ExactAsker:
         self.reason = ""  #: why this is the question, where nobody asked one
         self._search = search
         self._bench = bench
+        self._detail_of = pipeline.details_of([bench.store])
         self._results: dict[int, Result] = {}
         self._stored: set[int] = set()
         self._reference: int | None = None  #: the version that shows what bad is
@@ -62,7 +63,7 @@ class ExactAsker:
 
     def _read(self, at: int) -> Reading:
         assert self.question is not None
-        return questions.read(self.question, self._results[at], pipeline.details_of([self._bench.store]))
+        return questions.read(self.question, self._results[at], self._detail_of)
 
     def _settle(self) -> None:
         """Fix the question and what bad is, as soon as it can be told. Raises UsageError, NothingMeasured."""

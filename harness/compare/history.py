@@ -65,16 +65,16 @@ def spans(
     order = [stack.id for stack in stacks]
 
     @cache  # most workloads fare like many others
-    def shown(having: tuple[str, ...], verdicts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        present = tuple(stack for stack in order if stack in having)
-        return present, tuple(stack for stack in order if stack in verdicts and stack not in having)
+    def apart(found: tuple[str, ...], verdicts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        present = tuple(stack for stack in order if stack in found)
+        return present, tuple(stack for stack in order if stack in verdicts and stack not in found)
 
     for key, workloads in having.items():
         for workload, by_stack in workloads.items():
             if (key[0], key[1], workload) not in headlines:
                 continue
             verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, frozenset())
-            merged[(*key, *shown(tuple(by_stack), verdicts))].append(workload)
+            merged[(*key, *apart(tuple(by_stack), verdicts))].append(workload)
     place = {id(found): at for at, group in enumerate(groups) for found in (group.headline, *group.related)}
     result = []
     for (metric, phase, kind, present, free), workloads_with in merged.items():

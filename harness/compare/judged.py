@@ -83,10 +83,8 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
             if (outcome := outcomes.judge(pair)) is not None:
                 findings.append(outcome)
             reason = _cannot(pair)
-        if pair.own.suspects:
-            findings += oracles.judge(pair)
-        if pair.own.excesses:
-            findings += ideal_memory.judge(pair, thresholds)
+        findings += oracles.judge(pair) if pair.own.suspects else ()
+        findings += ideal_memory.judge(pair, thresholds)
         if reason:
             without[pair.workload].append(pair.stack)
             if outcome is not None and outcome.kind == "failed":
@@ -131,7 +129,7 @@ def pack(judged: Judged) -> bytes:
     return _encode((packing.pack(judged.cells), judged.small, apart))
 
 
-def unpack(data: msgspec.Raw) -> Judged:
+def unpack(data: bytes | msgspec.Raw) -> Judged:
     """The reverse of `pack`; cells and small findings are decoded one by one, when they are asked for."""
     cells, small, judged = _decode(data)
     return msgspec.structs.replace(judged, cells=packing.unpack(cells), small=packing.Packed(small, _finding))

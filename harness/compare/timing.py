@@ -77,33 +77,31 @@ def estimate(pairs: Iterable[tuple[int, Pair]], thresholds: Thresholds) -> Timed
 
 
 def judge(
-    raw: Ratios, control: Ratios, cells: Sequence[tuple[str, str]], thresholds: Thresholds
+    raw: Ratios, control: Ratios, names: Sequence[tuple[str, str]], thresholds: Thresholds
 ) -> tuple[list[Finding], list[StepTime], list[StepTime], list[NotCompared]]:
     """Findings, every step time with its verdict, the controls, and what has no verdict for want of data.
 
-    ``raw`` are all there are, and ``cells`` the stack and the workload of each place.
+    ``raw`` are all there are, and ``names`` the stack and the workload of each place.
     """
-    controls = _told(control, control.rows(), ["control"] * len(control.places), cells)
+    controls = _told(control, control.rows(), ["control"] * len(control.places), names)
     own = {time.workload: time for time in controls}
     numbers = raw.rows().copy()
     ratio, low, high, p_values, _, _ = numbers
     p_values[:] = statistics.holm(p_values)
-    noise = {workload: abs(math.log(time.ratio)) for workload, time in own.items()}
-    beyond_noise = np.abs(np.log(ratio)) > np.array([noise.get(cells[place][1], 0.0) for place in raw.places])
-    significant = (p_values < thresholds.time_false_alarm) & ((low > 1) | (high < 1)) & beyond_noise
+    noise = dict(zip(own, np.abs(np.log(control.rows()[0])).tolist(), strict=True))
+    beyond_noise = np.abs(np.log(ratio)) > np.array([noise.get(names[place][1], 0.0) for place in raw.places])
+    is_significant = (p_values < thresholds.time_false_alarm) & ((low > 1) | (high < 1)) & beyond_noise
     limit = 1 + thresholds.time_share
     verdicts = np.where((low > 1 / limit) & (high < limit), "same", "unknown").tolist()
+    significant: list[int] = np.flatnonzero(is_significant).tolist()
     relevant = set()
-    for at in np.flatnonzero(significant).tolist():
+    for at in significant:
         baseline_s = float(numbers[5, at])
         if METRIC.relevant(baseline_s * float(ratio[at]), baseline_s, thresholds):
             relevant.add(at)
             verdicts[at] = "slower" if ratio[at] > 1 else "faster"
-    times = _told(raw, numbers, verdicts, cells)
-    findings = [
-        _finding(times[at], own.get(times[at].workload), relevant=at in relevant)
-        for at in np.flatnonzero(significant).tolist()
-    ]
+    times = _told(raw, numbers, verdicts, names)
+    findings = [_finding(times[at], own.get(times[at].workload), relevant=at in relevant) for at in significant]
     silent = [
         NotCompared(
             time.stack,
@@ -117,12 +115,12 @@ def judge(
     return findings, times, controls, silent
 
 
-def _told(raw: Ratios, numbers: Floats, verdicts: Sequence[str], cells: Sequence[tuple[str, str]]) -> list[StepTime]:
+def _told(raw: Ratios, numbers: Floats, verdicts: Sequence[str], names: Sequence[tuple[str, str]]) -> list[StepTime]:
     rows = zip(raw.places, raw.pairs, verdicts, *numbers.tolist(), strict=True)
     return [
         StepTime(
-            stack=cells[place][0],
-            workload=cells[place][1],
+            stack=names[place][0],
+            workload=names[place][1],
             ratio=ratio,
             low=low,
             high=high,

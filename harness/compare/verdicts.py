@@ -50,11 +50,9 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
     for part in reversed(parts):  # the first one that knows a stack has its say
         known.update(part.stacks)
         installed.update(part.installed)
-    firsts = list(itertools.accumulate((len(part.cells) for part in parts), initial=0))
-    raw, control = (
-        timing.Ratios.together(zip(firsts, ratios, strict=False))
-        for ratios in ([part.timed.times for part in parts], [part.timed.control for part in parts])
-    )
+    firsts = list(itertools.accumulate((len(part.cells) for part in parts), initial=0))[:-1]
+    raw = timing.Ratios.together(zip(firsts, (part.timed.times for part in parts), strict=True))
+    control = timing.Ratios.together(zip(firsts, (part.timed.control for part in parts), strict=True))
     timed, step_times, controls, unknown = timing.judge(raw, control, cells.names, thresholds)
     told, lost = changed.judge(_changes(parts, firsts), cells, detail_of)
     groups = [group for part in parts for group in part.groups]
@@ -109,7 +107,7 @@ def _changes(parts: Sequence[Judged], firsts: Sequence[int]) -> list[Change]:
         msgspec.structs.replace(
             change, places=[first + place for place in change.places], baseline_place=first + change.baseline_place
         )
-        for first, part in zip(firsts, parts, strict=False)
+        for first, part in zip(firsts, parts, strict=True)
         for change in part.changes
     ]
 

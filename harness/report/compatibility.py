@@ -102,15 +102,13 @@ def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
     signed = {stack for stack, _ in seen.signatures}
     lost: dict[tuple[str, str], list[str]] = {}
     for stack in seen.stacks:
-        row = seen.words[stack]
-        if len(set(row)) > 1 or row[:1] in ((PASSED,), (NOT_RUN,), ()):
-            continue
+        words = set(seen.words[stack])
         ends = {seen.signatures.get((stack, workload), "") for workload in seen.workloads} if stack in signed else {""}
-        if len(ends) == 1:
-            lost.setdefault((row[0], ends.pop()), []).append(stack)
+        if len(words) == len(ends) == 1 and (words - {PASSED, NOT_RUN} or ends != {""}):
+            lost.setdefault((words.pop(), ends.pop()), []).append(stack)
     lines = [f"every workload: {_told(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
     others = [stack for stack in seen.stacks if not any(stack in stacks for stacks in lost.values())]
-    failing = {workload for _, workload in seen.signatures}
+    failing = {workload for (_, workload), signature in seen.signatures.items() if signature}
     alike: dict[_Fares, list[str]] = {}
     for workload, fares in zip(
         seen.workloads, zip(*(seen.words[stack] for stack in others), strict=True), strict=False

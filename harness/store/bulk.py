@@ -5,17 +5,18 @@ Python reads and decodes files on one processor at a time, and 100,000 results a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import mmap
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from types import TracebackType
 from typing import TypeVar
 
 import msgspec
@@ -28,9 +29,9 @@ _S = TypeVar("_S")
 #: Items worth being handed out at once, where each takes as long as a result takes to be read and judged.
 RESULTS = 1_000
 
-#: Of much work each processor gets this many parts, so that all are done at about the same time. Larger parts say once
-#: what their items share, up to a size.
-_PARTS, _LARGEST = 8, 5
+#: Much work is handed out in this many parts for each processor, so that all are done at about the same time, but in parts
+#: of no more than so many batches. A part says once what its items share; each that is held costs a file descriptor.
+_PARTS, _LARGEST_BATCHES = 8, 5
 
 
 def in_order(
@@ -40,7 +41,8 @@ def in_order(
 
     ``batch`` is how many items are worth being handed out at once, a twentieth of a second's work; two of them are worth
     the start of processes. ``work`` must be picklable. Processes are forked, so that they start at once; where this one
-    has threads, which may hold locks, it works alone. Raises ResultsError where one of them is killed.
+    has threads, which may hold locks, it works alone. What comes of them is in memory that they share, and goes with the
+    last that refers to it. Raises ResultsError where one of them is killed, or where memory is short.
     """
     families = list(families)
     processors = len(os.sched_getaffinity(0))
@@ -49,51 +51,69 @@ def in_order(
         with collector_paused():
             yield from map(msgspec.Raw, map(work, _batches(families, batch)))
         return
-    batches = _batches(families, min(max(batch, count // (_PARTS * processors)), _LARGEST * batch))
+    batches = _batches(families, min(max(batch, count // (_PARTS * processors)), _LARGEST_BATCHES * batch))
     context = multiprocessing.get_context("fork")
-    with collector_paused(), _Shared() as shared:
+    with collector_paused(), _shared_file() as shared:
         # No multiprocessing.Pool: it ends its processes by signals, which can leave its locks taken for ever.
         pool = ProcessPoolExecutor(processors, mp_context=context, initializer=_ready)
         try:
-            for start, length in pool.map(functools.partial(_share, work, shared.file), batches):
-                yield shared.read(start, length)
+            for start, length in pool.map(functools.partial(_share, work, shared), batches):
+                yield _part(shared, start, length)
         except BrokenProcessPool:
-            raise ResultsError(
-                "a process that read results was killed", where="results", hint="free some memory and try again"
-            ) from None
+            raise ResultsError("a process that read results was killed", where="results", hint=_HINT) from None
+        except _NoRoom as error:
+            raise ResultsError(f"no room for what was read: {error}", where="results", hint=_HINT) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-class _Shared:
-    """What processes leave for the one that forked them: a file that only memory has, so that it need not be copied
-    through pipes, and what nobody looks at is never touched again."""
-
-    def __init__(self) -> None:
-        self.file = os.memfd_create("results")
-
-    def __enter__(self) -> _Shared:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self.file)  # what was read stays as long as somebody holds it
-
-    def read(self, start: int, length: int) -> msgspec.Raw:
-        return msgspec.Raw(mmap.mmap(self.file, length, offset=start, access=mmap.ACCESS_READ))
+_HINT = "free some memory and try again"
 
 
-def _share(work: Callable[[list[_S]], bytes], file: int, batch: list[_S]) -> tuple[int, int]:
-    """Leaves the result of ``work`` in a shared file; returns where it starts, and its length."""
+class _NoRoom(Exception):
+    """Why what processes share cannot be shared."""
+
+
+@contextlib.contextmanager
+def _shared_file() -> Iterator[int]:
+    """A file in memory that forked processes leave their results in: they need not be copied through pipes, and what nobody
+    looks at is never touched again."""
+    # Many Pythons, uv's among them, are built for systems that are too old to have it.
+    named = getattr(os, "memfd_create", None)
+    file = named("results") if named is not None else _temporary_file()
+    try:
+        yield file
+    finally:
+        os.close(file)  # parts of it that are held stay
+
+
+def _temporary_file() -> int:
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _share(work: Callable[[list[_S]], bytes], shared: int, batch: list[_S]) -> tuple[int, int]:
+    """Leaves the result of ``work`` in the shared file; returns where it starts, and its length. Raises _NoRoom."""
     data = work(batch)
-    # Opened anew: the position in the inherited one is the same for all processes. Appending is atomic.
-    with open(f"/proc/self/fd/{file}", "ab", buffering=0) as end:
-        whole = data.ljust(-(-len(data) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY)
-        written = end.write(whole)
-        if written != len(whole):
-            raise MemoryError(f"{len(whole) - written} bytes of results found no room")
-        return end.tell() - len(whole), len(data)
+    pages = -(-len(data) // mmap.ALLOCATIONGRANULARITY)
+    whole = data.ljust(pages * mmap.ALLOCATIONGRANULARITY, b"\0")  # each starts where a page does
+    try:
+        # Opened anew: the position in the inherited one is that of all processes. Appending is atomic.
+        with open(f"/proc/self/fd/{shared}", "ab", buffering=0) as end:
+            written = end.write(whole)
+            start = end.tell() - len(whole)
+    except OSError as error:
+        raise _NoRoom(error.strerror or str(error)) from None
+    if written != len(whole):
+        raise _NoRoom(f"{len(whole) - written} bytes are too many")
+    return start, len(data)
+
+
+def _part(shared: int, start: int, length: int) -> msgspec.Raw:
+    try:
+        return msgspec.Raw(mmap.mmap(shared, length, offset=start, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:  # an odd place is what a write before it left that found no room
+        raise _NoRoom(str(error)) from None
 
 
 def _ready() -> None:

@@ -192,8 +192,9 @@ def map_workloads(
             together[_named_workload(file)].append(file)
     work = functools.partial(_read_workloads, function, record)
     for done in bulk.in_order(work, together.values()):
-        problems, value = _done.decode(done)
-        for file, why in problems:
+        problems, value = _done(done)
+        for name, why in problems:
+            file = os.fsdecode(name)
             owner = next(store for store in stores if file.startswith(store.folder + os.sep))
             problem(f"{owner.shown(file)}: {why}")
         yield value
@@ -213,12 +214,12 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
 _Problems = list[tuple[str, str]]
 
 _encode = msgspec.msgpack.Encoder().encode
-_done = msgspec.msgpack.Decoder(tuple[_Problems, msgspec.Raw])
+_done = msgspec.msgpack.Decoder(tuple[list[tuple[bytes, str]], msgspec.Raw]).decode
 
 
 def _read_workloads(function: Callable[[Iterator[Parts[_R]]], bytes], record: type[_R], files: Iterable[str]) -> bytes:
-    """A `_Done` of what could not be read, to which a file with a result of another workload than its name says belongs,
-    and ``function`` of the results in the other files, in order."""
+    """For `_done`: what could not be read, to which a file with a result of another workload than its name says belongs, and
+    ``function`` of the results in the other files, in order."""
     problems: _Problems = []
     take = schema.taker(record)
 
@@ -229,7 +230,8 @@ def _read_workloads(function: Callable[[Iterator[Parts[_R]]], bytes], record: ty
         return parts
 
     value = function(_readable(taken, files, problems))
-    return _encode((problems, msgspec.Raw(value)))
+    # A file's name may be no text.
+    return _encode(([(os.fsencode(file), why) for file, why in problems], msgspec.Raw(value)))
 
 
 def _readable(read: Callable[[str], _T], files: Iterable[str], problems: _Problems) -> Iterator[_T]:

@@ -135,8 +135,9 @@ def _line(frame: _Frame, points: Sequence[tuple[float, float | None]], style: st
             continue
         drawn.append(f"{pen} {frame.across(x)} {frame.up(y)}")
         pen = "L"
-    colour = f'stroke="var(--{style})" stroke-width="{width}" stroke-dasharray="{dashes}" fill="none"'
-    return f'<g class="series lines"><path {colour} d="{" ".join(drawn)}" /></g>'
+    dash = "" if dashes == "none" else f' stroke-dasharray="{dashes}"'
+    pen_is = f'stroke="var(--{style})" fill="none" stroke-width="{width}"{dash}'
+    return f'<g class="series lines"><path {pen_is} d="{" ".join(drawn)}" /></g>'
 
 
 def y_ticks(low: float, high: float, unit: str) -> tuple[float, ...]:

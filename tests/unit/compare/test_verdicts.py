@@ -381,7 +381,7 @@ def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
     parts = []
     for some in (workloads[:7], workloads[7:8], workloads[8:]):
         part = judge([one for one in results if one.cell.workload in some], baseline, Thresholds())
-        parts.append(unpack(msgspec.Raw(pack(part))))
+        parts.append(unpack(pack(part)))
     apart = combine(parts, baseline, Thresholds(), detail_of)
     whole = compare(results, baseline, Thresholds(), detail_of)
     assert whole.groups and whole.step_times and "changed" in {one.kind for one in whole.findings}

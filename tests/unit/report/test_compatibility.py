@@ -70,6 +70,12 @@ def test_what_was_skipped_or_broken_by_the_harness_says_nothing_about_the_releas
     ]
 
 
+def test_a_release_that_the_harness_failed_on_everywhere_is_one_line() -> None:
+    broken = [result("0.16.4", variant=f"v{at}", outcome=Failed("harness", "no record was left")) for at in range(8)]
+    comparison = compared([result("0.15.0", variant=f"v{at}") for at in range(8)] + broken)
+    assert view(comparison).patterns == ("every workload: not run in 0.16.4 (no record was left)",)
+
+
 def test_counts_leave_out_the_words_that_nobody_comes_to() -> None:
     comparison = compared(sweep()[:12])
     headings, rows = compatibility.counts(compatibility.matrix(comparison), comparison.names)

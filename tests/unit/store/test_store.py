@@ -117,6 +117,18 @@ def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_j
     assert len(problems) == 1 and problems[0].endswith("named wrongly, it holds llama/base/cpu")
 
 
+def test_a_file_whose_name_is_no_text_is_told_as_others_are(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    folder = Path(store.write(result())).parent
+    (folder / os.fsdecode(b"caf\xe9-cpu-0123456789ab.json")).write_text("{}")
+    problems: list[str] = []
+    found = [
+        msgspec.msgpack.decode(one) for one in map_workloads([store], variants_of, problems.append, record=RunRecord)
+    ]
+    assert found == [["base"]]
+    assert len(problems) == 1 and "caf\udce9" in problems[0]
+
+
 def variants_of(stored: Iterable[Parts[RunRecord]]) -> bytes:
     return msgspec.msgpack.encode([parts.result.cell.variant for parts in stored])
 
