@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from harness.envs.repository import extract
 from tests.packages.history import git
 
 _GENERATED = ("PKG-INFO", "*.egg-info", "build.txt", "deepspeed/git_version_info_installed.py")
@@ -78,7 +79,7 @@ def _unpack(sdist: Path, scratch: Path) -> tuple[Path, str]:
     """The tree as upstream's repository has it, and when it was made."""
     with tarfile.open(sdist) as archive:
         newest = max(member.mtime for member in archive.getmembers())
-        archive.extractall(scratch, filter="data")
+        extract(archive, scratch)
     (tree,) = scratch.iterdir()
     for pattern in _GENERATED:
         for path in tree.glob(pattern):
