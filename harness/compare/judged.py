@@ -83,7 +83,7 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
             if (outcome := outcomes.judge(pair)) is not None:
                 findings.append(outcome)
             reason = _cannot(pair)
-        findings += oracles.judge(pair) if pair.own.suspects else ()
+        findings += oracles.judge(pair)
         findings += ideal_memory.judge(pair, thresholds)
         if reason:
             without[pair.workload].append(pair.stack)

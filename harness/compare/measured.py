@@ -77,8 +77,6 @@ def measured_by(result: Result, record: Brief | None) -> Measured:
     """What a comparison keeps of a result that comes without its record, and of that."""
     if record is None:
         return Measured(result=result)
-    for rank in record.ranks:
-        rank.ideal = rank.ideal or record.ranks[0].ideal  # written once, where all have the same
     errors: dict[str, float] = {}
     suspects, digest = [], ""
     for rank in record.ranks:

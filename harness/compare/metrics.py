@@ -142,7 +142,7 @@ _COLUMNS = (*_PLAIN_FIELDS, "collectives")
 _PLACE = {name: at for at, name in enumerate(_COLUMNS)}
 _COLLECTIVES = _PLACE["collectives"]
 _METRIC_NAMES = (*_PLAIN_FIELDS, "collective_count", "collective_bytes")
-_read = attrgetter(*_COLUMNS)
+_values_of = attrgetter(*_COLUMNS)
 
 #: (rank, phase, values in the order of ``_COLUMNS``)
 Exact = list[tuple[int, str, tuple[Any, ...]]]
@@ -160,19 +160,15 @@ class Reading(msgspec.Struct, frozen=True):
 def exact_values(record: Brief | RunRecord) -> Exact:
     """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
     found = brief(record) if isinstance(record, RunRecord) else record
-    return [(rank.rank, phase, _read(reading)) for rank in found.ranks for phase, reading in rank.phases.items()]
+    return [(rank.rank, phase, _values_of(reading)) for rank in found.ranks for phase, reading in rank.phases.items()]
 
 
 def differing(mine: Exact, base: Exact) -> list[tuple[str, str]]:
     """``(phase, metric)`` of all that any rank measured differently."""
     columns: dict[tuple[str, str], None] = {}
-    others: dict[tuple[int, str], tuple[Any, ...]] = {}
-    for at, (rank, phase, values) in enumerate(mine):
-        if at < len(base) and base[at][0] == rank and base[at][1] == phase:  # both are in the same order, mostly
-            theirs: tuple[Any, ...] | None = base[at][2]
-        else:
-            others = others or {(rank, phase): values for rank, phase, values in base}
-            theirs = others.get((rank, phase))
+    others = {(rank, phase): values for rank, phase, values in base}
+    for rank, phase, values in mine:
+        theirs = others.get((rank, phase))
         if theirs is None or values == theirs:
             continue
         for name, value, other in zip(_COLUMNS, values, theirs, strict=True):

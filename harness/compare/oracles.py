@@ -19,6 +19,8 @@ _WRONG = {
 
 def judge(pair: Pair) -> list[Finding]:
     """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
+    if not pair.own.suspects:
+        return []
     worst: dict[str, tuple[float, int, Numerics]] = {}
     for rank, numbers in pair.own.suspects:
         for name in _WRONG:

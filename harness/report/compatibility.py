@@ -6,7 +6,6 @@ release come to which word, and for each workload that is not sound everywhere, 
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -26,9 +25,6 @@ WORDS = (PASSED, WORSE, WRONG, CRASHED, OUT_OF_MEMORY, HUNG, NO_IMPORT, NO_INSTA
 
 #: What a finding makes of a cell that passed; what an oracle says weighs more than what the baseline says.
 _FOUND = {"regression": WORSE, "wrong": WRONG}
-
-#: How a workload fares: a word for each stack, and how it failed there; empty where it failed in none.
-_Fares = tuple[tuple[str, ...], tuple[str, ...]]
 
 #: Workloads that are named in one line.
 _MOST_NAMED = 4
@@ -99,29 +95,27 @@ def counts(seen: Matrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], lis
 def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
     """First the releases that fare alike on every workload and pass none; then a line for each way in which workloads
     fare on the others, but for those that pass on all: which word where, and how it crashed. The widest first."""
-    signed = {stack for stack, _ in seen.signatures}
+    fates = {
+        stack: [(word, seen.signatures.get((stack, w), "")) for word, w in zip(words, seen.workloads, strict=True)]
+        for stack, words in seen.words.items()
+    }
     lost: dict[tuple[str, str], list[str]] = {}
-    for stack in seen.stacks:
-        words = set(seen.words[stack])
-        ends = {seen.signatures.get((stack, workload), "") for workload in seen.workloads} if stack in signed else {""}
-        if len(words) == len(ends) == 1 and (words - {PASSED, NOT_RUN} or ends != {""}):
-            lost.setdefault((words.pop(), ends.pop()), []).append(stack)
+    for stack, fate in fates.items():
+        whole = set(fate)
+        if len(whole) == 1 and not whole & {(PASSED, ""), (NOT_RUN, "")}:
+            lost.setdefault(whole.pop(), []).append(stack)
     lines = [f"every workload: {_told(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
     others = [stack for stack in seen.stacks if not any(stack in stacks for stacks in lost.values())]
-    failing = {workload for (_, workload), signature in seen.signatures.items() if signature}
-    alike: dict[_Fares, list[str]] = {}
-    for workload, fares in zip(
-        seen.workloads, zip(*(seen.words[stack] for stack in others), strict=True), strict=False
-    ):
-        ends_of = tuple(seen.signatures.get((s, workload), "") for s in others) if workload in failing else ()
-        alike.setdefault((fares, ends_of), []).append(workload)
-    told = [(key, workloads) for key, workloads in alike.items() if {*key[0]} - {PASSED, NOT_RUN}]
-    for (fares, ends_of), workloads in sorted(told, key=lambda one: -len(one[1])):
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for workload, fares in zip(seen.workloads, zip(*(fates[stack] for stack in others), strict=True), strict=False):
+        alike.setdefault(fares, []).append(workload)
+    for fares, workloads in sorted(alike.items(), key=lambda one: -len(one[1])):
         apart: dict[tuple[str, str], list[str]] = {}
-        for stack, word, end in zip(others, fares, ends_of or itertools.repeat(""), strict=False):
-            apart.setdefault((word, end), []).append(stack)
-        ways = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in apart.items())
-        lines.append(f"{listing(workloads, _MOST_NAMED)}: {ways}")
+        for stack, way in zip(others, fares, strict=True):
+            apart.setdefault(way, []).append(stack)
+        if {word for word, _ in apart} - {PASSED, NOT_RUN}:
+            ways = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in apart.items())
+            lines.append(f"{listing(workloads, _MOST_NAMED)}: {ways}")
     return lines
 
 

@@ -99,16 +99,12 @@ def encode(result: Result) -> bytes:
 def decode(data: bytes) -> Result:
     """The result in ``data``. Raises NotAResult."""
     parts = _whole(data)
-    record = parts.record
-    if record is not None:
-        for rank in record.ranks:
-            rank.ideal = rank.ideal or record.ranks[0].ideal
-    return msgspec.structs.replace(parts.result, installed=parts.installed, record=record)
+    return msgspec.structs.replace(parts.result, installed=parts.installed, record=parts.record)
 
 
 def taker(record: type[_R]) -> Take[_R]:
     """Takes files apart, with the JSON of a `harness.probe.wire.RunRecord` read as ``record``, which need not have all of
-    its fields."""
+    its fields, but ranks with their ``ideal``."""
     loaders: dict[int, Take[_R]] = {1: _loader_1(record)}
     newest = loaders[SCHEMA]
     start = f'{{"schema":{SCHEMA},'.encode()  # what nearly every file starts with
@@ -207,11 +203,14 @@ def key_of(result: Result) -> str:
 
 
 def _loader_1(record: type[_R]) -> Take[_R]:
-    decode = msgspec.json.Decoder(_Result1[record]).decode  # type: ignore[valid-type]
+    decode: Callable[[bytes], _Result1[Any]] = msgspec.json.Decoder(_Result1[record]).decode  # type: ignore[valid-type]
 
     def load(data: bytes) -> Parts[_R]:
-        raw: _Result1[_R] = decode(data)
+        raw = decode(data)
         cell = raw.cell
+        ranks: list[Any] = raw.record.ranks if raw.record is not None else []
+        for rank in ranks:
+            rank.ideal = rank.ideal or ranks[0].ideal
         result = Result(
             schema=raw.schema,
             cell=Cell(
