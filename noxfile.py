@@ -78,10 +78,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, with ruff; workflows with zizmor, their schema, and actionlint where there is one."""
+    """Style (ruff), the direction of imports (import-linter), workflows (zizmor, their schema, actionlint if there)."""
     install(session, "lint", project=False)
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache")
     workflows = sorted(str(file) for file in (HERE / ".github" / "workflows").glob("*.yml"))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("zizmor", "--offline", "--quiet", *workflows)
@@ -107,14 +108,14 @@ def docs(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What the harness itself costs."""
     install(session)
-    session.run("python", "-m", "harness.bench", *session.posargs)
+    session.run("python", "-m", "harness.benchmarks", *session.posargs)
 
 
 @nox.session
 def update_pins(session: nox.Session) -> None:
     """Refresh the committed releases and locks; look at the diff before you commit it."""
     install(session)
-    session.run("python", "-m", "harness.update_pins", *session.posargs)
+    session.run("python", "-m", "harness.cli.update_pins", *session.posargs)
 
 
 def install(session: nox.Session, *groups: str, project: bool = True) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.probe.wire import RunRecord
+from harness.probe.border.wire import RunRecord
 
 #: The packages a stack pins, in the order its id spells them; any of them can be the varied axis.
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")

@@ -1,6 +1,6 @@
 """Llama under ZeRO-3: forward, backward, step. Small on CPU; Llama-3-8B on GPUs and in `sim`."""
 
-from harness.probe.coverage import COVERAGE, family
+from scenarios.families import COVERAGE, family
 
 SCENARIO = family(
     version=1,

@@ -10,7 +10,7 @@ integration resolves "auto". A V100 has no flash attention: in fp16 torch takes 
 much.
 
 Not known in public, and chosen: the model (Qwen2.5-7B), prompts of 512 tokens, accumulation 1, LoRA of LLaMA-Factory's
-defaults (rank 8, alpha 16, all linear layers). The loss is the project's own (`harness.probe.losses.dpo_loss`).
+defaults (rank 8, alpha 16, all linear layers). The loss is the project's own (`harness.probe.workloads.losses.dpo_loss`).
 """
 
 from harness.probe.scenario import Scenario, one_by_one

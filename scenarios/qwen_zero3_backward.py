@@ -1,6 +1,6 @@
 """Qwen2.5 under ZeRO-3: tied embeddings, biases in attention. Small on CPU; 1.5B on GPUs and in `sim`."""
 
-from harness.probe.coverage import TIED, family
+from scenarios.families import TIED, family
 
 SCENARIO = family(
     version=1,

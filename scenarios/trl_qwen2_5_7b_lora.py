@@ -6,8 +6,9 @@ held a whole copy first (``zero_init`` false, ``load_on_device`` true). accelera
 configuration, with DeepSpeed's own defaults for all sizes.
 
 Not known in public, and chosen: lengths of 512 + 256 tokens and 8 samples per device, TRL's defaults of that day. TRL's
-own trainer is no small dependency: its loss is the project's (`harness.probe.alignment.group_policy_gradient`), with the
-reference taken from the same model with its adapters disabled, and logits for the answers only.
+own trainer is no small dependency: its loss is the project's
+(`harness.probe.workloads.alignment.group_policy_gradient`), with the reference taken from the same model with its
+adapters disabled, and logits for the answers only.
 """
 
 from harness.probe.scenario import Scenario, grid, one_by_one

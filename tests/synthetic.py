@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.model import Cell, Hardware, Outcome, Passed, Result, Stack
-from harness.probe.wire import PHASES, Numerics, PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import PHASES, Numerics, PhaseReading, RankRecord, RunRecord
 
 HARDWARE = Hardware(cpu="a processor", cores=2, memory_bytes=24 << 30)
 MIB = 1 << 20

@@ -7,19 +7,18 @@ from typing import Any
 
 import click
 
-from harness import pipeline, places
-from harness.bisecting import between, job, timed
-from harness.bisecting.bench import Bench
-from harness.bisecting.job import Asked
+from harness.bisect import between, job, questions, timed
+from harness.bisect.job import Asked
+from harness.bisect.versions import Bench
 from harness.cli import options
 from harness.cli.output import write_file
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
-from harness.compare import questions
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
-from harness.measuring import only_run
 from harness.model import Answer
-from harness.report import bisect_report
+from harness.report.answers import bisect
+from harness.run import pipeline, targets
+from harness.run.measure import only_run
 from harness.store import Store
 
 
@@ -67,7 +66,7 @@ def command(span: str | None, **given: Any) -> int:
     differing, not in the list), 3 the harness failed, 4 it cannot be decided: what is left is printed.
     """
     settings = options.load_settings(results=given["results"])
-    package = given["package"] or places.varied_package(settings)
+    package = given["package"] or targets.varied_package(settings)
     question = questions.parse(given["metric"]) if given["metric"] else None
     if question is not None and question.is_timed and given["every"]:
         raise UsageError("--all and step time", where="bisect", hint="ask for host_calls, which are exact")
@@ -94,9 +93,9 @@ def command(span: str | None, **given: Any) -> int:
         found = job.bisect(asked, what, bench)
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
     if given["json_file"]:
-        write_file(given["json_file"], bisect_report.as_json(found, code))
+        write_file(given["json_file"], bisect.as_json(found, code))
     if given["json_file"] != "-":
-        click.echo(bisect_report.text(found), nl=False)
+        click.echo(bisect.text(found), nl=False)
     return code
 
 

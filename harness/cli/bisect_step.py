@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from harness import config, pipeline, places
-from harness.bisecting import between, walk
-from harness.bisecting.bench import Bench
-from harness.bisecting.exact import ExactAsker
-from harness.bisecting.search import Asker, Search
-from harness.bisecting.timed import TimedAsker
+from harness.bisect import between, questions, walk
+from harness.bisect.exact import ExactAsker
+from harness.bisect.search import Asker, Search
+from harness.bisect.timed import TimedAsker
+from harness.bisect.versions import Bench
 from harness.cli import options
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
-from harness.compare import questions
+from harness.config import settings as config
 from harness.errors import UsageError
-from harness.measuring import only_run
 from harness.model import Answer
+from harness.run import pipeline, targets
+from harness.run.measure import only_run
 from harness.store import Store
 
 #: As `git bisect run` reads them.
@@ -54,7 +54,7 @@ def command(**given: Any) -> int:
     wrong or the harness failed, which ends git's bisection.
     """
     settings = config.load({"results": given["results"]}, start=Path(given["project"]) if given["project"] else None)
-    package = given["package"] or places.varied_package(settings)
+    package = given["package"] or targets.varied_package(settings)
     question = questions.parse(given["metric"]) if given["metric"] else None
     settings = between.with_fixed(settings, package, options.fixed_of(given), given["stack"])
     installer = pipeline.new_installer(settings)

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from harness import pipeline, places
 from harness.cli import options
 from harness.cli.output import note_problems, write_reports
 from harness.cli.stored import stack_id
 from harness.errors import UsageError
+from harness.run import pipeline, targets
 from harness.store import Store
 
 
@@ -31,7 +31,7 @@ def command(a: str, b: tuple[str, ...], **given: Any) -> int:
     """
     settings = options.load_settings(results=given["results"], fail_on=given["fail_on"])
     store = Store(settings.results)
-    package = places.varied_package(settings)
+    package = targets.varied_package(settings)
     known = store.stack_ids()
     baseline = stack_id(a, package, known)
     others = [stack_id(text, package, known, like=baseline) for text in b]

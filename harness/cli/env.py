@@ -7,11 +7,11 @@ from typing import Any
 import click
 import msgspec
 
-from harness import pipeline, places
 from harness.cli import options
 from harness.cli.progress import Progress
-from harness.compare.wording import outcome_text
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.run import pipeline, targets
+from harness.wording.names import outcome_text
 
 
 @click.command("env")
@@ -31,7 +31,7 @@ def command(version: str | None, **given: Any) -> None:
     settings = options.load_settings()
     versions = options.versions_of(given)
     if version:
-        versions[places.varied_package(settings)] = version
+        versions[targets.varied_package(settings)] = version
     choice = pipeline.Choice(versions=versions, stack=given["stack"], baseline=given["baseline"] or version)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, choice, installer)
@@ -40,7 +40,7 @@ def command(version: str | None, **given: Any) -> None:
         raise UsageError(
             f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
         )
-    place = places.open_place(msgspec.structs.replace(settings, executor="local"), installer)  # to look around in
+    place = targets.open_place(msgspec.structs.replace(settings, executor="local"), installer)  # to look around in
     with Progress() as progress:
         (environment,) = pipeline.build_environments(wanted, settings, installer, progress, place)
     if environment.failure is not None:

@@ -8,18 +8,19 @@ from typing import Any
 
 import click
 
-from harness import explaining, pipeline, places
 from harness.cli import options
 from harness.cli.output import write_file
 from harness.cli.progress import Progress
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
-from harness.matrix import Selection
-from harness.measuring import only_run
 from harness.model import Cell
-from harness.probe.wire import Explanation
-from harness.report import explain_report, timeline
+from harness.probe.border.wire import Explanation
+from harness.report import timeline
+from harness.report.answers import explain as explain_report
+from harness.run import explain, pipeline, targets
+from harness.run.matrix import Selection
+from harness.run.measure import only_run
 from harness.store import Store, newest
 
 
@@ -90,13 +91,13 @@ def _explained(
     cells: list[Cell], settings: Settings, installer: Installer, store: Store, progress: Progress, *, fresh: bool
 ) -> dict[str, Explanation]:
     store.check_writable()
-    place = places.open_place(settings, installer)
+    place = targets.open_place(settings, installer)
     with only_run(Path(settings.environments)):
         stacks = list(dict.fromkeys(cell.stack for cell in cells))
         environments = pipeline.build_environments(stacks, settings, installer, progress, place)
         here = pipeline.explaining_place(settings, place, environments)
         at_once = max(1, min(len(cells), here.hardware.cores))
-        found = explaining.explain(cells, here, fresh=fresh, at_once=at_once, told=progress.note)
+        found = explain.explain(cells, here, fresh=fresh, at_once=at_once, told=progress.note)
     told: dict[str, Explanation] = {}
     for name, one in found.items():
         if one.explanation is None:
@@ -107,7 +108,7 @@ def _explained(
 
 def _cell(text: str, settings: Settings, store: Store, installer: Installer) -> Cell:
     """The one cell that a person means. Raises UsageError."""
-    package = places.varied_package(settings)
+    package = targets.varied_package(settings)
     stored = {name: result.cell for name, result in newest(store.load().results).items()}
     for pattern in (text, f"*-{package}{text}", f"{text}*", f"*-{package}{text}*"):
         found = sorted(name for name in stored if name == pattern or fnmatch.fnmatchcase(name, pattern))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from harness import fit, gpus, pipeline
+from harness.advice import fit, gpus
 from harness.cli import options
 from harness.cli.output import write_file, write_files
 from harness.cli.progress import Progress
@@ -14,7 +14,9 @@ from harness.cli.running import one_axis, running
 from harness.cli.workload import declared_scenario
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import Scenario
-from harness.report import fit_curve, fit_report
+from harness.report.answers import fit as fit_report
+from harness.report.answers import fit_curve
+from harness.run import pipeline
 
 _GIB = 1 << 30
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness import containers
 from harness.cli import options
 from harness.envs import images
+from harness.system import docker
 
 
 @click.command("images")
@@ -27,7 +27,7 @@ def command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) -> None
       images --prune --keep deepspeed0.16.4 --keep deepspeed0.15.0
     """
     options.load_settings()
-    client = containers.connect()
+    client = docker.connect()
     try:
         found = images.kept(client)
         if not prune:

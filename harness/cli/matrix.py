@@ -9,10 +9,10 @@ from typing import Any
 import click
 from packaging.version import Version
 
-from harness import pipeline, places
 from harness.cli import options
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.errors import UsageError
+from harness.run import pipeline, targets
 from harness.versions import releases
 
 
@@ -64,7 +64,7 @@ def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
 
 def _new(settings: Settings) -> list[str]:
     """Final releases of the varied package that the index has and the committed data does not know yet."""
-    package = places.varied_package(settings)
+    package = targets.varied_package(settings)
     newest = max(map(Version, releases.known(package)), default=Version("0"))
     published = releases.in_order(pipeline.new_installer(settings).published(package))
     return [text for text in published if Version(text) > newest and not Version(text).is_prerelease]

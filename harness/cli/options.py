@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from harness import config, fit
-from harness.config import Settings
+from harness.advice import fit
+from harness.config import settings as config
+from harness.config.settings import Settings
 from harness.errors import UsageError
-from harness.matrix import Selection
 from harness.model import AXES
-from harness.report.exports import FORMATS
+from harness.report.comparison.exports import FORMATS
+from harness.run.matrix import Selection
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

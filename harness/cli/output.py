@@ -11,14 +11,15 @@ import click
 from rich.console import Console
 
 from harness import compare
-from harness.collecting import collector_paused
 from harness.compare import Comparison
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.errors import ResultsError
-from harness.report import json_report, markdown, terminal
-from harness.report.exports import FORMATS
+from harness.report.comparison import json as json_report
+from harness.report.comparison import markdown, terminal
+from harness.report.comparison.exports import FORMATS
 from harness.store import explained_in, write_atomically
 from harness.store.bulk import in_order
+from harness.system.collecting import collector_paused
 
 _T = TypeVar("_T")
 
@@ -41,8 +42,8 @@ def write_reports(
 ) -> int:
     """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError.
 
-    ``exports`` are formats of `harness.report.exports` with their files; ``folders`` are those of the results, where
-    they are others than the configured one.
+    ``exports`` are formats of `harness.report.comparison.exports` with their files; ``folders`` are those of the
+    results, where they are others than the configured one.
     """
     with collector_paused():
         code = compare.exit_code(comparison, settings.fail_on)

@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from harness.compare.wording import outcome_text
 from harness.launch.schedule import Again, Event, Finished, Round, Started
-from harness.measuring import GUESSED_IMPORT_S, guessed_s, is_timed
 from harness.model import Cell, Environment, Passed, Stack
+from harness.run.measure import GUESSED_IMPORT_S, guessed_s, is_timed
+from harness.wording.names import outcome_text
 
 
 class Estimate:
@@ -61,7 +61,7 @@ class Estimate:
 
 @final
 class Progress:
-    """See `harness.measuring.Watch`. Enter it around a run; ``brief`` leaves the lines about cells to the caller."""
+    """See `harness.run.measure.Watch`. Enter it around a run; ``brief`` leaves the lines about cells to the caller."""
 
     def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
         self._brief = brief

@@ -8,17 +8,18 @@ from typing import Any
 
 import click
 
-from harness import gpus, pipeline, places, recommending
+from harness.advice import gpus, recommend
+from harness.advice.recommend import Advice
 from harness.cli import options
 from harness.cli.output import note_problems, write_files
 from harness.cli.stored import most_common, series, stack_id
 from harness.cli.workload import declared_scenario
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from harness.model import AXES, Stack
 from harness.probe.scenario import Scenario, ScenarioError
-from harness.recommending import Advice
-from harness.report import recommend_report
+from harness.report.answers import recommend as recommend_report
+from harness.run import pipeline, targets
 from harness.store import Store
 
 
@@ -59,7 +60,7 @@ def command(scenario: str, **given: Any) -> int:
     declared = declared_scenario(settings, scenario)
     question = _question(scenario, declared, settings, given)
     asked = _asked(settings, given)
-    package = places.varied_package(settings)
+    package = targets.varied_package(settings)
     versions = [stack.versions[package] for stack in asked]
     again = _Again(question, declared, package, given["baseline"] or settings.baseline)
     store = Store(settings.results)
@@ -83,7 +84,7 @@ def command(scenario: str, **given: Any) -> int:
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks, scenario)
     note_problems(problems)
     missing = [stack.versions[package] for stack in asked if stack.id not in known]
-    advice = recommending.advise(question, declared, comparison, package, stacks, missing)
+    advice = recommend.advise(question, declared, comparison, package, stacks, missing)
     commands = again.commands(advice)
     write_files(
         advice,
@@ -101,14 +102,14 @@ def exit_code(advice: Advice) -> int:
     return EXIT_REGRESSION if advice.pick is None else EXIT_OK
 
 
-def _question(name: str, scenario: Scenario, settings: Settings, given: dict[str, Any]) -> recommending.Question:
+def _question(name: str, scenario: Scenario, settings: Settings, given: dict[str, Any]) -> recommend.Question:
     try:
         for device in scenario.devices:
             scenario.resolve(given["variant"], device)
     except ScenarioError as error:
         raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
     card = given["card"] or scenario.parameters.get("gpu")
-    return recommending.Question(
+    return recommend.Question(
         scenario=name,
         variant=given["variant"],
         card=None if card is None else gpus.card(card),
@@ -129,7 +130,7 @@ def _asked(settings: Settings, given: dict[str, Any]) -> Sequence[Stack]:
 class _Again:
     """The commands that measure what is missing."""
 
-    def __init__(self, question: recommending.Question, scenario: Scenario, package: str, baseline: str) -> None:
+    def __init__(self, question: recommend.Question, scenario: Scenario, package: str, baseline: str) -> None:
         self._question = question
         self._scenario = scenario
         self._package = package

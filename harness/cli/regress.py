@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from harness import pipeline
 from harness.cli import options
 from harness.cli.output import write_reports
 from harness.cli.progress import Progress, duration_text
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
-from harness.measuring import GUESSED_STACK_S, expected_s, guessed_s
+from harness.run import pipeline
+from harness.run.measure import GUESSED_STACK_S, expected_s, guessed_s
 from harness.store import Store
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from packaging.version import Version
 
-from harness import gpus, pipeline, places, remedies
+from harness.advice import gpus, remedies
 from harness.cli import options
 from harness.cli.output import write_files
 from harness.cli.progress import Progress
@@ -16,7 +16,8 @@ from harness.cli.workload import declared_scenario
 from harness.envs import hardware
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
-from harness.report import remedies_report
+from harness.report.answers import remedies as remedies_report
+from harness.run import pipeline, targets
 
 _GIB = 1 << 30
 
@@ -57,7 +58,7 @@ def command(scenario: str, **given: Any) -> int:
     planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
     stacks = planned.stacks
     if not options.versions_of(given) and given["stack"] is None:
-        package = places.varied_package(settings)
+        package = targets.varied_package(settings)
         stacks = (max(stacks, key=lambda stack: Version(stack.versions[package])),)
     pinned = [stack for one in stacks for stack in remedies.pinned_stacks(one, declared).values()]
     every = list({stack.id: stack for stack in (*stacks, *pinned)}.values())

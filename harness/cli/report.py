@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from harness import pipeline, places
 from harness.cli import options
 from harness.cli.output import note_problems, write_reports
 from harness.cli.stored import most_common, stack_id
 from harness.errors import NothingMeasured
+from harness.run import pipeline, targets
 from harness.store import Store
 
 
@@ -36,7 +36,7 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     if not known:
         folders_read = ", ".join(store.folder for store in stores)
         raise NothingMeasured("no results", where=folders_read, hint="`regress` measures some")
-    package = places.varied_package(settings)
+    package = targets.varied_package(settings)
     chosen = stack_id(baseline or settings.baseline, package, known, like=most_common(known, package))
     problems: list[str] = []
     comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import pipeline, places
 from harness.cli import options
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.envs.installer import Installer
-from harness.matrix import Matrix
-from harness.measuring import Watch, measure, only_run
 from harness.model import Cell, Result, Stack
+from harness.run import pipeline, targets
+from harness.run.matrix import Matrix
+from harness.run.measure import Watch, measure, only_run
 from harness.store import Store, newest
 from harness.versions import stacks as stack_plans
 
@@ -36,7 +36,7 @@ def running(
     """
     store = Store(settings.results)
     store.check_writable()
-    place = places.open_place(settings, installer)
+    place = targets.open_place(settings, installer)
     with only_run(Path(settings.environments)):
         environments = pipeline.build_environments(stacks, settings, installer, watch, place)
         here = place.hardware()
@@ -61,7 +61,7 @@ def running(
 def one_axis(settings: Settings, given: dict[str, Any], published: stack_plans.Published) -> pipeline.Choice:
     """Nothing is compared, so the releases asked for are all there are: the first of them stands as the baseline."""
     versions = options.versions_of(given)
-    primary = places.varied_package(settings)
+    primary = targets.varied_package(settings)
     first = given["baseline"]
     if first is None and primary in versions:
         first = stack_plans.resolve(primary, versions[primary], published)[0]

@@ -6,9 +6,9 @@ import fnmatch
 
 import click
 
-from harness import pipeline
 from harness.cli import options
 from harness.errors import UsageError
+from harness.run import pipeline
 
 
 @click.command("scenarios")

@@ -9,14 +9,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness import fit, gpus
+from harness.advice import fit, gpus
 from harness.cli import options
 from harness.cli.output import note_problems
-from harness.compare.wording import outcome_text, quantity
 from harness.errors import NothingMeasured
 from harness.model import Result
-from harness.probe.wire import PHASES
+from harness.probe.border.wire import PHASES
 from harness.store import Store, newest
+from harness.wording.names import outcome_text
+from harness.wording.quantities import quantity
 
 _MIB = 1 << 20
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from harness import pipeline
 from harness.cli import options
+from harness.run import pipeline
 from harness.store import Store
 
 

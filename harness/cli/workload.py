@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import matrix, pipeline
-from harness.config import Settings
+from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.errors import UsageError
-from harness.matrix import Selection
 from harness.model import Cell, Stack
 from harness.probe.scenario import Scenario
+from harness.run import matrix, pipeline
+from harness.run.matrix import Selection
 
 #: Where it runs if nobody says: the real thing at a small size, else what simulates it.
 _DEVICES = ("cpu", "sim", "cuda")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.probe.wire import Numerics, PhaseReading, RunRecord
+from harness.probe.border.wire import Numerics, PhaseReading, RunRecord
 
 
 class Reading(msgspec.Struct, gc=False):
-    """As `harness.probe.wire.PhaseReading`."""
+    """As `harness.probe.border.wire.PhaseReading`."""
 
     device_peak_bytes: int = 0
     device_retained_bytes: int = 0
@@ -27,7 +27,7 @@ class Reading(msgspec.Struct, gc=False):
 
 
 class Rank(msgspec.Struct, gc=False):
-    """As `harness.probe.wire.RankRecord`."""
+    """As `harness.probe.border.wire.RankRecord`."""
 
     rank: int
     phases: dict[str, Reading] = {}
@@ -37,7 +37,7 @@ class Rank(msgspec.Struct, gc=False):
 
 
 class Brief(msgspec.Struct, gc=False):
-    """As `harness.probe.wire.RunRecord`."""
+    """As `harness.probe.border.wire.RunRecord`."""
 
     import_s: float = 0.0
     world_size: int = 0

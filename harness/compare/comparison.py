@@ -10,9 +10,9 @@ from typing import overload
 
 import msgspec
 
-from harness.compare.measured import Measured
+from harness.compare.summary import Measured
 from harness.model import Finding, Outcome, Result, Stack
-from harness.probe.wire import Detail
+from harness.probe.border.wire import Detail
 
 #: Reads what explains a result's figures; None where it is not there any more. May be slow: called only for findings.
 DetailOf = Callable[[Result], Detail | None]

@@ -6,10 +6,10 @@ import msgspec
 
 from harness.compare.metrics import BY_NAME, Exact, Metric, Reading, collectives_by_kind, differing, read
 from harness.compare.pairs import Pair
-from harness.compare.wording import quantity, share
+from harness.config.thresholds import Thresholds
 from harness.model import Finding
-from harness.probe.wire import PHASES, Detail
-from harness.thresholds import Thresholds
+from harness.probe.border.wire import PHASES, Detail
+from harness.wording.quantities import quantity, share
 
 #: How each metric's growth reads: what the phase does, and the words for more and for less of it.
 _SENTENCES = {

@@ -1,11 +1,11 @@
-"""How much more than its ideal a run holds. The ideal is `harness.probe.ideal`'s; the verdict is `ideal_memory`'s."""
+"""How much more than its ideal a run holds. `harness.probe.oracles.ideal` has the ideal, `ideal_memory` the verdict."""
 
 from __future__ import annotations
 
 import msgspec
 
 from harness.compare.brief import Brief
-from harness.probe.wire import PHASES
+from harness.probe.border.wire import PHASES
 
 METRIC = "device_excess_bytes"
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from harness.compare import exact
 from harness.compare.comparison import Group
 from harness.compare.metrics import BY_NAME
+from harness.config.thresholds import Thresholds
 from harness.model import Finding
-from harness.thresholds import Thresholds
 
 _KINDS = ("failed", "wrong", "regression", "changed", "improvement")
 

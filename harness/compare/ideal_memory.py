@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from harness.compare.excess import METRIC, Excess
 from harness.compare.pairs import Pair
-from harness.compare.wording import quantity
+from harness.config.thresholds import Thresholds
 from harness.model import Finding
-from harness.thresholds import Thresholds
+from harness.wording.quantities import quantity
 
 
 def judge(pair: Pair, thresholds: Thresholds) -> list[Finding]:

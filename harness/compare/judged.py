@@ -11,17 +11,26 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.compare import changed, exact, groups, ideal_memory, oracles, outcomes, packing, timing
-from harness.compare.changed import Change
+from harness.compare import (
+    configuration,
+    exact,
+    groups,
+    ideal_memory,
+    oracles,
+    outcomes,
+    packing,
+    timing,
+)
 from harness.compare.comparison import Group, NotCompared
-from harness.compare.measured import Measured, Taken, measured
+from harness.compare.configuration import Change
 from harness.compare.metrics import Exact
 from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
+from harness.compare.summary import Measured, Taken, measured
 from harness.compare.timing import Timed
-from harness.compare.wording import outcome_text
+from harness.config.thresholds import Thresholds
 from harness.model import Finding, Outcome, Passed, Result, Stack
-from harness.thresholds import Thresholds
+from harness.wording.names import outcome_text
 
 #: Differences below the thresholds are listed up to this many, and counted beyond.
 MOST_SMALL = 5_000
@@ -116,7 +125,7 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
         small_differences=small_differences,
         not_compared=silent,
         timed=timing.estimate(comparable, thresholds),
-        changes=changed.changes(comparable),
+        changes=configuration.changes(comparable),
         remarks=remarks_on(compared),
         passed=len(pairs) - sum(map(len, ended.values())),
         ended=ended,

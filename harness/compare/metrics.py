@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from harness.compare.brief import Brief, brief
-from harness.probe.wire import RunRecord
-from harness.thresholds import Thresholds
+from harness.config.thresholds import Thresholds
+from harness.probe.border.wire import RunRecord
 
 
 class Direction(Enum):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from harness.compare.measured import Measured
 from harness.compare.pairs import Pair
-from harness.compare.wording import listing, plural, quantity
+from harness.compare.summary import Measured
 from harness.model import Stack
+from harness.wording.quantities import listing, plural, quantity
 
 #: init and import are measured once per run, so only what no noise explains is told, and it is never a finding.
 HUGE_RATIO, HUGE_S = 3.0, 5.0

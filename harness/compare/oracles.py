@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from harness.compare.pairs import Pair
-from harness.compare.wording import quantity, shortened
 from harness.model import Finding
-from harness.probe.wire import NO_NUMBER, Numerics
+from harness.probe.border.wire import NO_NUMBER, Numerics
+from harness.wording.quantities import quantity, shortened
 
 _WRONG = {
     "loss_error": ("forward", "the loss is wrong"),

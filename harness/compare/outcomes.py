@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from harness.compare.pairs import Pair, why_not
-from harness.compare.wording import outcome_text, shortened
 from harness.model import Failed, Finding, Outcome, OutOfMemory, Passed, TimedOut
+from harness.wording.names import outcome_text
+from harness.wording.quantities import shortened
 
 
 def judge(pair: Pair) -> Finding | None:

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from harness.compare.excess import Excess
-from harness.compare.measured import Measured
+from harness.compare.summary import Measured
 from harness.model import Cell, Hardware, Outcome, Result, Stack
-from harness.probe.wire import Numerics
+from harness.probe.border.wire import Numerics
 
 _T = TypeVar("_T")
 

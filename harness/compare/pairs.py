@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.comparison import NotCompared
-from harness.compare.measured import Measured, Taken
+from harness.compare.summary import Measured, Taken
 from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
 
 

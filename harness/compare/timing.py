@@ -14,9 +14,9 @@ from harness.compare.comparison import NotCompared, StepTime
 from harness.compare.metrics import BY_NAME
 from harness.compare.pairs import Pair, finding
 from harness.compare.statistics import Floats
-from harness.compare.wording import quantity
+from harness.config.thresholds import Thresholds
 from harness.model import Finding
-from harness.thresholds import Thresholds
+from harness.wording.quantities import quantity
 
 METRIC = BY_NAME["step_time_s"]
 

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.collecting import collector_paused
-from harness.compare import changed, exact, notes, timing
-from harness.compare.changed import Change
+from harness.compare import configuration, exact, notes, timing
 from harness.compare.comparison import Cells, Comparison, DetailOf, Group
+from harness.compare.configuration import Change
 from harness.compare.groups import severity
-from harness.compare.history import in_version_order, spans
 from harness.compare.judged import MOST_SMALL, Judged, judge
 from harness.compare.metrics import BY_NAME
-from harness.compare.wording import stack_names
+from harness.compare.spans import in_version_order, spans
+from harness.config.thresholds import Thresholds
 from harness.model import Finding, Result, Stack
-from harness.thresholds import Thresholds
+from harness.system.collecting import collector_paused
+from harness.wording.names import stack_names
 
 #: The functions that grew are looked up for this many findings, worst first.
 MOST_EXPLAINED = 200
@@ -54,7 +54,7 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
     raw = timing.Ratios.together(zip(firsts, (part.timed.times for part in parts), strict=True))
     control = timing.Ratios.together(zip(firsts, (part.timed.control for part in parts), strict=True))
     timed, step_times, controls, unknown = timing.judge(raw, control, cells.names, thresholds)
-    told, lost = changed.judge(_changes(parts, firsts), cells, detail_of)
+    told, lost = configuration.judge(_changes(parts, firsts), cells, detail_of)
     groups = [group for part in parts for group in part.groups]
     groups = sorted([*groups, *map(Group, (*timed, *told))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)

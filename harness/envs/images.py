@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness import containers
-from harness.containers import Containers
+from harness.config.docker import Containers
 from harness.envs import bringing, inside, signatures
 from harness.envs.installer import Installer
 from harness.envs.recipe import recipe, torch_version
 from harness.envs.venv import held
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, Hardware, LockedStack
+from harness.system import docker
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -132,9 +132,9 @@ class ImageBuilder:
     def build_all(
         self, locked: Sequence[LockedStack], progress: Callable[[int, str, Environment | None], None]
     ) -> tuple[Environment, ...]:
-        """See `harness.places.Build`. One after the other: they share their largest layers."""
+        """See `harness.run.targets.Build`. One after the other: they share their largest layers."""
         made = []
-        client = containers.connect()
+        client = docker.connect()
         try:
             for index, lock in enumerate(locked):
                 progress(index, "started", None)
@@ -177,17 +177,17 @@ class ImageBuilder:
             with held(locks / f"{of.common_key}.lock", waiting):
                 if find(client, of.common_tag) is None:
                     arguments = {"BASE": of.base, "PYTHON": of.python}
-                    labels = {containers.ROLE: "common", containers.BASE: of.base, containers.COMMON: of.common_key}
+                    labels = {docker.ROLE: "common", docker.BASE: of.base, docker.COMMON: of.common_key}
                     failed = self._build(client, "common", of.common, of.common_tag, arguments, labels)
                     if failed is not None:
                         return failed
                 if find(client, of.tag) is not None:  # another run was faster
                     return None
                 labels = {
-                    containers.ROLE: "stack",
-                    containers.BASE: of.base,
-                    containers.LOCK: locked.sha256,
-                    containers.STACK: locked.stack.id,
+                    docker.ROLE: "stack",
+                    docker.BASE: of.base,
+                    docker.LOCK: locked.sha256,
+                    docker.STACK: locked.stack.id,
                 }
                 return self._build(client, "stack", of.framework, of.tag, {"COMMON": of.common_tag}, labels)
         except OSError as error:
@@ -216,7 +216,7 @@ class ImageBuilder:
             proxies = {
                 name: value for name, value in self._installer.environment.items() if name in bringing.PROXIES and value
             }
-            with containers.complaints(tag):
+            with docker.complaints(tag):
                 answers = client.api.build(
                     path=place,
                     dockerfile=str(_DOCKERFILES / f"{which}.Dockerfile"),
@@ -240,8 +240,8 @@ class ImageBuilder:
     def _describe(self, client: DockerClient, image: Image, locked: LockedStack) -> Environment:
         assert image.id is not None
         command = ["python", "-c", Path(inside.__file__).read_text(encoding="utf-8"), self._framework]
-        limits = containers.confined(self._limits, gpus=self._gpu)
-        said = containers.answer_of(client, image.id, command, str(self._folder), limits)
+        limits = docker.confined(self._limits, gpus=self._gpu)
+        said = docker.answer_of(client, image.id, command, str(self._folder), limits)
         answer = json.loads(said)
         self._hardware = msgspec.convert(answer["machine"], Hardware)
         return Environment(
@@ -258,7 +258,7 @@ def find(client: DockerClient, tag: str) -> Image | None:
     """The image of that name, None where there is none."""
     from docker.errors import ImageNotFound
 
-    with containers.complaints(tag):
+    with docker.complaints(tag):
         try:
             return client.images.get(tag)
         except ImageNotFound:
@@ -267,17 +267,17 @@ def find(client: DockerClient, tag: str) -> Image | None:
 
 def kept(client: DockerClient) -> list[Kept]:
     """All images of ours, stacks first, the newest of each first."""
-    with containers.complaints():
-        found = [image for image in client.images.list(filters={"label": containers.ROLE}) if image.tags]
+    with docker.complaints():
+        found = [image for image in client.images.list(filters={"label": docker.ROLE}) if image.tags]
     listed = [
         Kept(
             id=str(image.id),
             tag=image.tags[0],
-            role=image.labels[containers.ROLE],
-            common=image.labels.get(containers.COMMON, ""),
-            stack=image.labels.get(containers.STACK, ""),
-            lock_sha256=image.labels.get(containers.LOCK, ""),
-            base=image.labels.get(containers.BASE, ""),
+            role=image.labels[docker.ROLE],
+            common=image.labels.get(docker.COMMON, ""),
+            stack=image.labels.get(docker.STACK, ""),
+            lock_sha256=image.labels.get(docker.LOCK, ""),
+            base=image.labels.get(docker.BASE, ""),
             created=str(image.attrs["Created"])[:19] + "Z",
             size_bytes=int(image.attrs["Size"]),
         )
@@ -305,7 +305,7 @@ def remove(client: DockerClient, image: Kept) -> bool:
     from docker.errors import APIError
 
     try:
-        with containers.complaints(image.tag):
+        with docker.complaints(image.tag):
             try:
                 client.images.remove(image.tag)
             except APIError as error:
@@ -322,8 +322,8 @@ def _forget_stages(client: DockerClient, build: str) -> None:
 
     Of that build alone, as another may be about to copy from its own. Empty: of every one.
     """
-    label = f"{containers.BUILD}={build}" if build else containers.BUILD
-    with containers.complaints():
+    label = f"{docker.BUILD}={build}" if build else docker.BUILD
+    with docker.complaints():
         client.images.prune(filters={"dangling": True, "label": label})
 
 
@@ -360,7 +360,7 @@ def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> Envi
             where=tag,
             hint="choose one that has the stack's Python, with --image-base",
         )
-    return containers.fault(RuntimeError(error), tag)
+    return docker.fault(RuntimeError(error), tag)
 
 
 def _key(*of: object) -> str:

@@ -9,7 +9,7 @@ import re
 
 from harness.errors import EnvironmentUnavailable
 from harness.model import Failed
-from harness.probe.faults import without_folders
+from harness.probe.border.faults import without_folders
 
 _DETAIL_CHARACTERS = 4000
 _SIGNATURE_CHARACTERS = 200

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from harness.model import Cell, Environment, Hardware, Outcome
-from harness.probe.wire import Detail, Explanation, RunRecord
+from harness.probe.border.wire import Detail, Explanation, RunRecord
 
 
 class Lost(Exception):

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness import containers
-from harness.containers import Containers
+from harness.config.docker import Containers
 from harness.errors import EnvironmentUnavailable
 from harness.launch import staging
 from harness.launch.process import Gone, Lines, how_it_ended
 from harness.launch.worker import ServerWorker
 from harness.model import Environment
-from harness.probe.surroundings import ENVIRONMENT
+from harness.probe.border.surroundings import ENVIRONMENT
+from harness.system import docker
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -74,8 +74,8 @@ class DockerExecutor:
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
         client = self._connected()
-        with containers.complaints():
-            user = containers.user_in(client)
+        with docker.complaints():
+            user = docker.user_in(client)
         runs = self._runs_folder(user)
         options = {
             "image": environment.image,
@@ -83,14 +83,14 @@ class DockerExecutor:
             "working_dir": "/tmp",
             "user": str(user),
             "environment": {**self._variables, **ENVIRONMENT, **_INSIDE, "PYTHONPATH": str(self._probe)},
-            "labels": {containers.ROLE: "server", containers.OWNER: str(self._folder)},
+            "labels": {docker.ROLE: "server", docker.OWNER: str(self._folder)},
         }
-        host = containers.confined(self._limits, gpus=device == "cuda")
+        host = docker.confined(self._limits, gpus=device == "cuda")
         host["binds"] = {
             str(self._probe): {"bind": str(self._probe), "mode": "ro"},
             str(runs): {"bind": str(runs), "mode": "rw"},
         }
-        command = ["python", "-m", "harness.probe.server", "--framework", framework, "--device", device]
+        command = ["python", "-m", "harness.probe.process.server", "--framework", framework, "--device", device]
 
         def converse(home: Path, log: Path) -> ContainerTalk:
             return ContainerTalk(client, {**options, "command": [*command, "--log", str(log)]}, host)
@@ -119,7 +119,7 @@ class DockerExecutor:
 
     def _connected(self) -> DockerClient:
         if self._client is None:
-            self._client = containers.connect()
+            self._client = docker.connect()
         return self._client
 
     def _runs_folder(self, user: int) -> Path:
@@ -151,7 +151,7 @@ class ContainerTalk:
         self._frames = bytearray()
         self._errors = bytearray()
         self._how: Gone | None = None
-        with containers.complaints():
+        with docker.complaints():
             host_config = self._api.create_host_config(**host, log_config=LogConfig(type=LogConfig.types.NONE))
             made = self._api.create_container(**options, stdin_open=True, host_config=host_config)
             self._id: str = made["Id"]
@@ -266,8 +266,8 @@ def containers_gone_are_fine() -> Iterator[None]:
 
 def _removed(client: DockerClient, owner: str) -> Iterator[str]:
     """Remove every container of that owner."""
-    with containers.complaints():
-        for found in client.api.containers(all=True, filters={"label": f"{containers.OWNER}={owner}"}):
+    with docker.complaints():
+        for found in client.api.containers(all=True, filters={"label": f"{docker.OWNER}={owner}"}):
             with containers_gone_are_fine():
                 client.api.remove_container(found["Id"], force=True, v=True)
                 yield str(found["Id"])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.model import Cell, Environment, Hardware, Passed
-from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 
 #: What a cell does: the end that it comes to.
 Behaviour = Callable[[Cell], Ended]

@@ -13,7 +13,7 @@ from harness.launch import staging
 from harness.launch.process import Conversation
 from harness.launch.worker import ServerWorker
 from harness.model import Environment
-from harness.probe.surroundings import ENVIRONMENT
+from harness.probe.border.surroundings import ENVIRONMENT
 
 
 class LocalExecutor:
@@ -53,7 +53,15 @@ class LocalExecutor:
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version
             "TRITON_CACHE_DIR": str(caches / "triton"),
         }
-        command = [environment.python, "-m", "harness.probe.server", "--framework", framework, "--device", device]
+        command = [
+            environment.python,
+            "-m",
+            "harness.probe.process.server",
+            "--framework",
+            framework,
+            "--device",
+            device,
+        ]
 
         def converse(home: Path, log: Path) -> Conversation:
             return Conversation([*command, "--log", str(log)], variables, str(home), str(log))

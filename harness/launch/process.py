@@ -95,7 +95,8 @@ class Conversation:
                 env=dict(environment),
                 start_new_session=True,
             ).result()
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         os.set_blocking(self._stdout.fileno(), False)
         self._selector = selectors.DefaultSelector()

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.launch.contract import Ended
 from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
-from harness.probe.wire import Explanation, RunRecord
+from harness.probe.border.wire import Explanation, RunRecord
 
 _decoder = msgspec.json.Decoder(RunRecord, strict=True)
 _explanation_decoder = msgspec.json.Decoder(Explanation, strict=True)

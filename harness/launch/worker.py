@@ -1,8 +1,8 @@
 """A probe server and the cells it runs, wherever it runs: the host's side of the dialogue in docs/architecture.md.
 
-The server (`harness.probe.server`) imports the framework once and forks each cell from there. It enforces the cell's own
-timeout; here is the outer one, for a server that hangs itself. What differs between executors is how a server is started
-and how its death is learned: a `Talk`.
+The server (`harness.probe.process.server`) imports the framework once and forks each cell from there. It enforces the
+cell's own timeout; here is the outer one, for a server that hangs itself. What differs between executors is how a
+server is started and how its death is learned: a `Talk`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.launch import reading
 from harness.launch.contract import Ended, RunPlan, Share, Waiting
 from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, Outcome, OutOfMemory, TimedOut
-from harness.probe.wire import CellRequest
+from harness.probe.border.wire import CellRequest
 
 #: How much longer than the cell's own timeout we wait for its server to act on it.
 _OUTER_GRACE_S = 30.0
@@ -162,7 +162,8 @@ class ServerWorker:
     def _advance(self, command: dict[str, Any]) -> Waiting | Ended:
         """Send a command and follow the cell until it waits or has ended."""
         run, server = self._run, self._server
-        assert run is not None and server is not None, "no cell has been started"
+        assert run is not None, "no cell has been started"
+        assert server is not None, "no cell has been started"
         begun = time.monotonic()
         try:
             server.send(command)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from harness.probe.wire import Numerics, PhaseReading
+from harness.probe.border.wire import Numerics, PhaseReading
 
 
 class Meter(Protocol):

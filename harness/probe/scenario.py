@@ -140,12 +140,17 @@ def load(file: Path) -> Scenario:
     return found
 
 
+#: Files of a scenarios folder that declare none.
+_NO_SCENARIOS = ("__init__", "conftest", "families", "models", "test_scenarios")
+
+
 def find(folder: Path) -> dict[str, Path]:
     """The scenario files of a folder by name: every module in it that declares a SCENARIO."""
     return {
         file.stem: file
         for file in sorted(folder.glob("*.py"))
-        if file.stem not in ("__init__", "conftest", "models", "test_scenarios") and not file.stem.startswith("_")
+        if file.stem not in ("__init__", "conftest", "families", "models", "test_scenarios")
+        and not file.stem.startswith("_")
     }
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.compare import Comparison
-from harness.compare.history import ranges
 from harness.compare.outcomes import stage
-from harness.compare.wording import listing
+from harness.compare.spans import ranges
 from harness.model import Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut
+from harness.wording.quantities import listing
 
 #: Every word, from the soundest to what says least about the release.
 PASSED, WORSE, WRONG, CRASHED = "passed", "worse", "wrong", "crashed"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
-from harness.compare.wording import short_quantity
-from harness.probe.wire import Stretch
+from harness.probe.border.wire import Stretch
+from harness.wording.quantities import short_quantity
 
 WIDTH, HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 16, 34, 46

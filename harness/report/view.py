@@ -9,26 +9,18 @@ from typing import Any
 
 import msgspec
 
-from harness import fit, gpus, recommending
+from harness.advice import fit, gpus, recommend
+from harness.advice.gpus import step_time
 from harness.compare import Comparison, Group, StepTime
-from harness.compare.history import ranges
-from harness.compare.measured import Measured
 from harness.compare.metrics import collectives_by_kind, read
+from harness.compare.spans import ranges
+from harness.compare.summary import Measured
 from harness.compare.timing import ratio_text
-from harness.compare.wording import (
-    listing,
-    outcome_text,
-    plural,
-    quantity,
-    short_quantity,
-    shortened,
-    varied_axes,
-    version,
-)
-from harness.gpus import step_time
 from harness.model import AXES, Failed, Finding, Passed, Stack
-from harness.probe.wire import PHASES, PhaseReading
+from harness.probe.border.wire import PHASES, PhaseReading
 from harness.report import compatibility
+from harness.wording.names import outcome_text, varied_axes, version
+from harness.wording.quantities import listing, plural, quantity, short_quantity, shortened
 
 #: What a person reads is bounded; all of it is in the JSON report.
 MOST_ROWS, MOST_TABLES, MOST_LINES = 30, 6, 12
@@ -42,7 +34,7 @@ _COLUMNS = (
 )
 
 
-#: The heading of a simulated cell's least step time (`harness.gpus.step_time`).
+#: The heading of a simulated cell's least step time (`harness.advice.gpus.step_time`).
 _MODELLED = "step, model"
 
 
@@ -389,7 +381,7 @@ def _modelled(tables: Iterable[Table]) -> list[str]:
 
 def fits(cell: Measured, card: str) -> str:
     """Whether the simulated rank fits a card, in words. Raises UsageError for a card that is not known."""
-    phase = fit.fails_in(*recommending.peaks(cell), fit.available_bytes(gpus.card(card), cell.result.cell.parameters))
+    phase = fit.fails_in(*recommend.peaks(cell), fit.available_bytes(gpus.card(card), cell.result.cell.parameters))
     return f"OUT OF MEMORY in {phase}" if phase else "fits"
 
 

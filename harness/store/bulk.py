@@ -21,8 +21,8 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.collecting import collector_paused
 from harness.errors import ResultsError
+from harness.system.collecting import collector_paused
 
 _S = TypeVar("_S")
 

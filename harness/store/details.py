@@ -13,9 +13,9 @@ import os
 import zlib
 from collections.abc import Mapping
 
-from harness.probe.wire import Detail
+from harness.probe.border.wire import Detail
 from harness.store import schema
-from harness.store.atomic import write_atomically
+from harness.system.files import write_atomically
 
 #: Of the folder within the results.
 FOLDER = "details"

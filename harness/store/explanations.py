@@ -18,10 +18,10 @@ import msgspec
 
 from harness.errors import ResultsError
 from harness.model import Result
-from harness.probe.wire import Explanation
+from harness.probe.border.wire import Explanation
 from harness.store import details
-from harness.store.atomic import write_atomically
 from harness.store.schema import key_of
+from harness.system.files import write_atomically
 
 #: Letters of a content key in a file's name, as many as `harness.store.details` takes.
 _NAME_LENGTH = 16

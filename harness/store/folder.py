@@ -27,14 +27,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.collecting import collector_paused
 from harness.errors import ResultsError, UsageError
 from harness.model import Cell, Result
-from harness.probe.wire import Detail
+from harness.probe.border.wire import Detail
 from harness.store import bulk, details, schema
-from harness.store.atomic import write_atomically
 from harness.store.details import Details
 from harness.store.schema import Parts
+from harness.system.collecting import collector_paused
+from harness.system.files import write_atomically
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")

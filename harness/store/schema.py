@@ -2,7 +2,7 @@
 
 History of the schema
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
-                (`harness.probe.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
+                (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
                 (see `harness.store.details`). Optional, and absent from older files: ``image``. A rank with an empty
                 ``ideal`` has the first rank's; older files repeat it.
 
@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from harness.model import Cell, Environment, Hardware, Outcome, Result, Stack
-from harness.probe.wire import Detail, RunRecord
+from harness.probe.border.wire import Detail, RunRecord
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -103,8 +103,8 @@ def decode(data: bytes) -> Result:
 
 
 def taker(record: type[_R]) -> Take[_R]:
-    """Takes files apart, with the JSON of a `harness.probe.wire.RunRecord` read as ``record``, which need not have all of
-    its fields, but ranks with their ``ideal``."""
+    """Takes files apart, with the JSON of a `harness.probe.border.wire.RunRecord` read as ``record``, which need not
+    have all of its fields, but ranks with their ``ideal``."""
     loaders: dict[int, Take[_R]] = {1: _loader_1(record)}
     newest = loaders[SCHEMA]
     start = f'{{"schema":{SCHEMA},'.encode()  # what nearly every file starts with

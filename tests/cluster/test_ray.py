@@ -42,7 +42,7 @@ def heard(process: subprocess.Popen[str], words: str) -> str:
 
 def servers(project: Project) -> list[str]:
     """What runs in the nodes' environments: servers, and the cells and ranks that are forked from them."""
-    return [command for command in project.processes() if "harness.probe.server" in command]
+    return [command for command in project.processes() if "harness.probe.process.server" in command]
 
 
 def built(cluster: Nodes) -> dict[str, float]:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import containers
-from harness.containers import Containers
+from harness.config.docker import Containers
 from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.docker import DockerExecutor
 from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Stack, TimedOut
+from harness.system import docker
 from tests.containers.conftest import LIMIT_S, Engine, configure
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, stack, stored
 
@@ -106,10 +106,11 @@ def test_stacks_share_every_layer_but_the_framework_s(project: Project, docker_e
 
 def test_neither_the_installer_nor_the_index_is_in_an_image(docker_engine: Engine, image: str) -> None:
     history = json.dumps(docker_engine.client.images.get(image).history())
-    assert "find-links" not in history and "/installer/" not in history
+    assert "find-links" not in history
+    assert "/installer/" not in history
     script = "import os; print(os.path.exists('/installer'))"
-    said = containers.answer_of(
-        docker_engine.client, image, ["python", "-c", script], "test", containers.confined(Containers(), gpus=False)
+    said = docker.answer_of(
+        docker_engine.client, image, ["python", "-c", script], "test", docker.confined(Containers(), gpus=False)
     )
     assert said == b"False\n"
 
@@ -139,8 +140,8 @@ said = {
 print(json.dumps(said))
 """
     limits = Containers(memory_bytes=128 * MIB, shm_bytes=8 * MIB, pids=77)
-    said = containers.answer_of(
-        docker_engine.client, image, ["python", "-c", script], "test", containers.confined(limits, gpus=False)
+    said = docker.answer_of(
+        docker_engine.client, image, ["python", "-c", script], "test", docker.confined(limits, gpus=False)
     )
     assert json.loads(said) == {
         "root": False,

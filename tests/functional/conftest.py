@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from harness import config
+from harness.config import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = config.load(start=REPOSITORY).environments
+ENVIRONMENTS = settings.load(start=REPOSITORY).environments
 
 #: The healthy release before the fault, one that has it, and the first healthy one after it.
 BEFORE, FAULTY, AFTER = RELEASES = ("0.15.0", "0.16.4", "0.16.8")

@@ -38,7 +38,8 @@ def test_the_release_that_began_it_is_found_in_six_runs_though_both_ends_are_goo
     course = bisect(harness, tmp_path, "0.15.0..0.16.9")
     assert sought(course) == ("0.15.4", "0.16.0")
     assert course["metric"] == "backward.device_retained_bytes"
-    assert len(course["probes"]) == 15 and course["runs"] <= 6
+    assert len(course["probes"]) == 15
+    assert course["runs"] <= 6
     assert any("in _pre_forward_module_hook" in site for site in course["sites"])
     assert any("runtime/zero/parameter_offload.py" in line for line in course["files"][:3])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.probe.ledger import CACHE_EMPTIED, NOWHERE, Event, Move
+from harness.probe.meters.ledger import CACHE_EMPTIED, NOWHERE, Event, Move
 
 
 def figures(trace: Sequence[Event], moves: Sequence[Move], phases: int) -> list[tuple[int, int]]:

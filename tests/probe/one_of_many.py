@@ -19,8 +19,8 @@ from typing import Any
 
 from harness.probe import scenario
 from harness.probe.framework import Meter
-from harness.probe.ledger import StorageLedger
-from harness.probe.phases import walk
+from harness.probe.meters.ledger import StorageLedger
+from harness.probe.meters.phases import walk
 
 from . import one_memory
 
@@ -119,8 +119,8 @@ def _healthy_meter() -> Meter:
     large ones only."""
     import torch
 
-    from harness.probe import operators
-    from harness.probe.meter import TorchMeter
+    from harness.probe.meters import operators
+    from harness.probe.meters.meter import TorchMeter
 
     class HealthyMeter(TorchMeter):
         def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,9 +18,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from harness.probe import scenario
-from harness.probe.cell import Gate, execute
-from harness.probe.surroundings import ENVIRONMENT
-from harness.probe.wire import NO_NUMBER, CellRequest, RankRecord
+from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.wire import NO_NUMBER, CellRequest, RankRecord
+from harness.probe.process.cell import Gate, execute
 
 FILE = Path(__file__).parents[2] / "scenarios" / "llama_zero3_backward.py"
 
@@ -153,4 +153,5 @@ def test_what_an_evaluation_leaves_behind_is_held_beyond_the_ideal(
 def test_a_finite_norm_of_an_infinite_gradient_is_wrong(training: Any, monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(training, "gradient_norm", lambda self: 1.0)
     numerics = trained("infinite_gradient_step=1,zero_stage=2", tmp_path).numerics
-    assert numerics is not None and numerics.gradient_norm_error == NO_NUMBER
+    assert numerics is not None
+    assert numerics.gradient_norm_error == NO_NUMBER

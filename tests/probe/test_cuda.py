@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
-from harness.probe import cuda, nvml
-from harness.probe.allocator import AllocatorSettings
-from harness.probe.host_work import HostWork
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.gpu import cuda, nvml
+from harness.probe.meters.host_work import HostWork
 
 from . import one_of_many
 

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import losses  # noqa: E402
+from harness.probe.workloads import losses  # noqa: E402
 
 ONES = torch.ones(1, 4)
 
@@ -33,7 +33,8 @@ def test_beyond_the_trust_region_a_gain_is_cut_and_has_no_gradient_and_a_loss_is
     gain = losses.policy_loss(new, torch.zeros(1, 4), ONES, ONES)
     assert gain.item() == pytest.approx(-1.2)
     gain.backward()
-    assert new.grad is not None and not new.grad.any()
+    assert new.grad is not None
+    assert not new.grad.any()
     assert losses.policy_loss(new, torch.zeros(1, 4), -ONES, ONES).item() == pytest.approx(2.0)
 
 
@@ -62,7 +63,8 @@ def test_a_reward_at_the_end_is_the_return_of_every_token_before_it() -> None:
 
 def test_advantages_of_a_group_are_centred_and_survive_equal_rewards() -> None:
     found = losses.group_advantages(torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    assert found.mean().item() == pytest.approx(0, abs=1e-6) and found.std().item() == pytest.approx(1)
+    assert found.mean().item() == pytest.approx(0, abs=1e-6)
+    assert found.std().item() == pytest.approx(1)
     assert not losses.group_advantages(torch.ones(4)).any()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.faults import signature_of  # noqa: E402
+from harness.probe.border.faults import signature_of  # noqa: E402
 from harness.probe.sim import Simulation, SimulationError  # noqa: E402
 
 

@@ -15,9 +15,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe import truth  # noqa: E402
-from harness.probe.wire import Numerics  # noqa: E402
-from harness.probe.workload import Workload  # noqa: E402
+from harness.probe.border.wire import Numerics  # noqa: E402
+from harness.probe.oracles import truth  # noqa: E402
+from harness.probe.workloads.workload import Workload  # noqa: E402
 
 STEPS = 3
 LLAMA = {

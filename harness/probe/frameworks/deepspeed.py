@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from harness.probe import meeting
-from harness.probe.flatten import flatten
+from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
-from harness.probe.wire import Numerics
+from harness.probe.process import meeting
+from harness.probe.workloads.flatten import flatten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,11 +59,11 @@ def preload(device: str) -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     import transformers.integrations.deepspeed  # noqa: F401
 
-    import harness.probe.meter
-    import harness.probe.truth  # noqa: F401
+    import harness.probe.meters.meter
+    import harness.probe.oracles.truth  # noqa: F401
 
     if device == "cuda":
-        from harness.probe import cuda
+        from harness.probe.gpu import cuda
 
         cuda.assert_untouched()
 
@@ -71,7 +71,7 @@ def preload(device: str) -> None:
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
     size = int(parameters["world_size"])
     if device == "cuda":
-        from harness.probe import cuda, nvml
+        from harness.probe.gpu import cuda, nvml
 
         return cuda.processes(size, nvml.gpu_count())
     return 1 if device == "sim" else size
@@ -81,7 +81,7 @@ def stopwatch(device: str) -> Any:
     """CUDA events on a GPU; elsewhere the host's clock will do."""
     if device != "cuda":
         return None
-    from harness.probe import cuda
+    from harness.probe.gpu import cuda
 
     return cuda.stopwatch()
 
@@ -92,7 +92,7 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
         return device == "sim"
     if meeting.spans_machines():
         return False
-    from harness.probe import cuda, nvml
+    from harness.probe.gpu import cuda, nvml
 
     return cuda.stubbed(int(parameters["world_size"]), nvml.gpu_count())
 
@@ -100,9 +100,9 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
 @contextlib.contextmanager
 def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
     if device == "sim":
-        from harness.probe.allocator import AllocatorSettings
+        from harness.probe.allocator.model import AllocatorSettings
         from harness.probe.sim import Simulation
-        from harness.probe.workload import pick
+        from harness.probe.workloads.workload import pick
 
         allocator = pick(AllocatorSettings, parameters)
         with Simulation(rank=0, world_size=int(parameters["world_size"]), allocator=allocator) as simulation:
@@ -111,16 +111,16 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
         with _on_gpu(parameters) as cuda_meter:
             yield cuda_meter
     else:
-        from harness.probe.meter import TorchMeter
+        from harness.probe.meters.meter import TorchMeter
 
         yield TorchMeter(device=device)
 
 
 @contextlib.contextmanager
 def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
-    from harness.probe import cuda, nvml
-    from harness.probe.allocator import AllocatorSettings
-    from harness.probe.workload import pick
+    from harness.probe.allocator.model import AllocatorSettings
+    from harness.probe.gpu import cuda, nvml
+    from harness.probe.workloads.workload import pick
 
     with contextlib.ExitStack() as stack:
         meter = stack.enter_context(cuda.on_gpu(pick(AllocatorSettings, parameters), nvml.gpu_count()))
@@ -142,7 +142,7 @@ def _alone(world_size: int) -> Iterator[None]:
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """The dictionary that ``deepspeed.initialize`` gets."""
     from harness.probe.frameworks import integrations
-    from harness.probe.workload import Workload, pick
+    from harness.probe.workloads.workload import Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     zero = {
@@ -196,7 +196,7 @@ def start(
     import deepspeed
     import torch
 
-    from harness.probe import workload
+    from harness.probe.workloads import workload
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
@@ -284,7 +284,7 @@ def fill(model: Any, weights_of: str = "") -> None:
     """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
     import torch
 
-    from harness.probe.workload import weight
+    from harness.probe.workloads.workload import weight
 
     for name, parameter in model.named_parameters():
         with _gathered(parameter, modifier_rank=0), torch.no_grad():
@@ -309,7 +309,7 @@ class DeepSpeedTraining:
     """See `harness.probe.framework.Training`."""
 
     def __init__(self, work: Any, engine: Any, model_config: Any, device: str, alone: bool) -> None:
-        from harness.probe import objectives
+        from harness.probe.workloads import objectives
 
         self._alone = alone  #: without the other ranks, values mean nothing
         self._device = accelerator(device)
@@ -361,7 +361,7 @@ class DeepSpeedTraining:
             shutil.rmtree(folder, ignore_errors=True)
 
     def forward(self, micro_batch: int) -> None:
-        from harness.probe.objectives import with_infinite_gradient
+        from harness.probe.workloads.objectives import with_infinite_gradient
 
         loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
         bad = (self._at_step, self._rank) == (self._work.infinite_gradient_step, self._work.world_size - 1)
@@ -461,8 +461,8 @@ def judge(
     trained: Mapping[str, Any],
     numerics: Numerics,
 ) -> None:
-    from harness.probe import truth
-    from harness.probe.workload import Workload, pick
+    from harness.probe.oracles import truth
+    from harness.probe.workloads.workload import Workload, pick
 
     if int(os.environ["RANK"]) == 0:
         truth.judge(pick(Workload, parameters), shape, steps, trained, numerics)
@@ -480,11 +480,12 @@ def _as_obeyed(zero: Mapping[str, Any]) -> dict[str, Any]:
 def ideal(
     parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
-    """What ZeRO says that this job's ranks must hold: see `harness.probe.ideal`. Without activations on a real GPU:
+    """What ZeRO says that this job's ranks must hold: see `harness.probe.oracles.ideal`. Without activations on a real GPU:
     beside the engine there is no room to train the model once more."""
-    from harness.probe import ideal as oracle
-    from harness.probe import objectives, plain
-    from harness.probe.workload import Workload, pick
+    from harness.probe.oracles import ideal as oracle
+    from harness.probe.oracles import plain
+    from harness.probe.workloads import objectives
+    from harness.probe.workloads.workload import Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     job = oracle.from_configuration(
@@ -500,12 +501,12 @@ def ideal(
 
 
 def model(training: DeepSpeedTraining) -> Any:
-    """Whose modules have names (see `harness.probe.sites`)."""
+    """Whose modules have names (see `harness.probe.holders.sites`)."""
     return training._engine.module
 
 
 def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
-    """What the engine holds its tensors for (see `harness.probe.sites`)."""
+    """What the engine holds its tensors for (see `harness.probe.holders.sites`)."""
     from harness.probe.frameworks import zero_holders
 
     return zero_holders.of(training._engine)

@@ -1,4 +1,4 @@
-"""DeepSpeed's adapter for jobs of several models on the same ranks: one engine per role (`harness.probe.jobs`).
+"""DeepSpeed's adapter for jobs of several models on the same ranks: one engine per role (`harness.probe.workloads.jobs`).
 
 What one engine needs, and what this process is, are those of `harness.probe.frameworks.deepspeed`.
 """
@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from harness.probe.flatten import flatten
+from harness.probe.border.wire import Numerics
 from harness.probe.frameworks import deepspeed as one_engine
 from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
-from harness.probe.wire import Numerics
+from harness.probe.workloads.flatten import flatten
 
 __all__ = ["judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
 
 def preload(device: str) -> None:
     one_engine.preload(device)
-    import harness.probe.job_truth  # noqa: F401
+    import harness.probe.oracles.job_truth  # noqa: F401
 
 
 def start(
@@ -30,7 +30,7 @@ def start(
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> JobTraining:
-    from harness.probe import jobs
+    from harness.probe.workloads import jobs
 
     job = jobs.job_of(parameters, shape["vocab_size"])
     alone = one_engine.join(parameters, device)
@@ -43,8 +43,8 @@ def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[s
     """What ``deepspeed.initialize`` gets for one role. A frozen model is in stage 3 where training is, and whole on every
     rank (stage 0) where it is not, as OpenRLHF's evaluation configuration and TRL's ``prepare_deepspeed`` have it; it has
     no optimizer to offload."""
-    from harness.probe.jobs import TRAINED, JobParameters
-    from harness.probe.workload import pick
+    from harness.probe.workloads.jobs import TRAINED, JobParameters
+    from harness.probe.workloads.workload import pick
 
     if role in TRAINED:
         return one_engine.config(parameters, hidden_size)
@@ -64,7 +64,7 @@ def _engine(
 ) -> Any:
     import deepspeed
 
-    from harness.probe import jobs, workload
+    from harness.probe.workloads import jobs, workload
 
     work, shard = job.work, workload.pick(one_engine.Sharding, parameters)
     model_config = workload.configuration(work, shape)
@@ -179,7 +179,8 @@ def judge(
     trained: Mapping[str, Any],
     numerics: Numerics,
 ) -> None:
-    from harness.probe import job_truth, jobs
+    from harness.probe.oracles import job_truth
+    from harness.probe.workloads import jobs
 
     if int(os.environ["RANK"]) == 0:
         job_truth.judge(jobs.job_of(parameters, shape["vocab_size"]), shape, steps, trained, numerics)

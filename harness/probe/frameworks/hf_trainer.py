@@ -27,7 +27,7 @@ _STEPS = 1_000_000
 _AUTO = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
 
 
-#: Whose code counts as the framework's own (see `harness.probe.sites`).
+#: Whose code counts as the framework's own (see `harness.probe.holders.sites`).
 PACKAGE = "deepspeed"
 
 
@@ -51,7 +51,7 @@ def start(
     import torch
     import transformers
 
-    from harness.probe import workload
+    from harness.probe.workloads import workload
 
     work = workload.pick(workload.Workload, parameters)
     if raw.join(parameters, device):
@@ -118,7 +118,7 @@ class Samples:
     """The sequences of all ranks, numbered in the order in which accelerate deals micro-batches out to ranks."""
 
     def __init__(self, work: Any, vocabulary: int) -> None:
-        from harness.probe import objectives
+        from harness.probe.workloads import objectives
 
         self._work, self._vocabulary, self._objective = work, vocabulary, objectives.of(work)
 
@@ -242,7 +242,7 @@ class TrainerTraining:
         return raw.whole_parameters(self._driven.engine.module)
 
     def configuration(self) -> dict[str, Any]:
-        from harness.probe.flatten import flatten
+        from harness.probe.workloads.flatten import flatten
 
         trainer = self._driven.trainer
         settings = trainer.args.to_dict()

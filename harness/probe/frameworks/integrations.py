@@ -20,7 +20,7 @@ INTEGRATIONS = ("transformers", "accelerate", "none")
 def complete(
     settings: Mapping[str, Any], integration: str, *, hidden_size: int, world_size: int, work: Any
 ) -> dict[str, Any]:
-    """A new dictionary for ``deepspeed.initialize``. ``work`` is a `harness.probe.workload.Workload`.
+    """A new dictionary for ``deepspeed.initialize``. ``work`` is a `harness.probe.workloads.workload.Workload`.
 
     Raises ValueError for an integration that there is not.
     """
@@ -53,7 +53,7 @@ def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: 
 def _training_arguments(world_size: int, work: Any) -> Any:
     """What of transformers.TrainingArguments the integration reads, at the values of the workload. Not the class itself:
     to be constructed it starts devices and process groups of its own."""
-    from harness.probe.workload import ADAM_BETAS, ADAM_EPSILON
+    from harness.probe.workloads.workload import ADAM_BETAS, ADAM_EPSILON
 
     return types.SimpleNamespace(
         world_size=world_size,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from harness.probe import categories
+from harness.probe.holders import categories
 
 
 def of(engine: Any) -> Iterator[tuple[str, str, Any]]:

@@ -19,14 +19,14 @@ from typing import Any
 
 import torch
 
-from harness.probe import operators
-from harness.probe.allocator import AllocatorSettings
-from harness.probe.ledger import DEVICE, HOST, NOWHERE
-from harness.probe.meter import TorchMeter, finished_work
-from harness.probe.reserving import Reserving
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.allocator.reserving import Reserving
+from harness.probe.border.wire import PhaseReading
+from harness.probe.meters import operators
+from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE
+from harness.probe.meters.meter import TorchMeter, finished_work
 from harness.probe.sim import answers, geometry, host
 from harness.probe.sim.errors import SimulationError, caller, place, says
-from harness.probe.wire import PhaseReading
 
 aten = torch.ops.aten
 

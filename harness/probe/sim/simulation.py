@@ -12,12 +12,12 @@ import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
 
-from harness.probe.allocator import AllocatorSettings
-from harness.probe.ledger import StorageLedger
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.border.wire import PhaseReading
+from harness.probe.meters.ledger import StorageLedger
 from harness.probe.sim import attention, host
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
-from harness.probe.wire import PhaseReading
 
 
 class Simulation:

@@ -8,9 +8,9 @@ import msgspec
 
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME
-from harness.compare.wording import plural
 from harness.report.plain import plain
 from harness.report.view import is_worse
+from harness.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
 

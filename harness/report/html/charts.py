@@ -19,7 +19,7 @@ from leather.scales.base import Scale
 from leather.shapes import Line
 from markupsafe import Markup, escape
 
-from harness.compare.wording import quantity
+from harness.wording.quantities import quantity
 
 theme.background_color = "none"
 theme.margin = 0.02

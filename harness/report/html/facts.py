@@ -8,15 +8,16 @@ from typing import Any
 
 import msgspec
 
-from harness import gpus
+from harness.advice import gpus
 from harness.compare import Comparison, Group, Thresholds
-from harness.compare.measured import Measured
 from harness.compare.metrics import BY_NAME, PHASE_METRICS, Metric
-from harness.compare.wording import outcome_text, quantity, share
+from harness.compare.summary import Measured
 from harness.model import Failed, Passed, Skipped
-from harness.probe.wire import PHASES
+from harness.probe.border.wire import PHASES
 from harness.report.html.changes import change_points
 from harness.report.view import fits, is_worse
+from harness.wording.names import outcome_text
+from harness.wording.quantities import quantity, share
 
 #: Over the baseline's, of the same session: seconds of different sessions are not comparable.
 _STEP_TIME = "step time, over the baseline's"
@@ -197,7 +198,8 @@ def _series(
         for place in places:
             before = max(at for at in range(place) if values[at] is not None)
             old, new = values[before], values[place]
-            assert old is not None and new is not None
+            assert old is not None
+            assert new is not None
             changes.append(
                 Change(
                     workload=workload,

@@ -9,13 +9,13 @@ import msgspec
 
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import BY_NAME, read
-from harness.compare.wording import quantity
 from harness.model import Finding
-from harness.probe.wire import PHASES
-from harness.report.html import attributed, next_steps, places, words
-from harness.report.html.attributed import Explained
+from harness.probe.border.wire import PHASES
+from harness.report.html import explain, next_steps, urls, words
+from harness.report.html.explain import Explained
 from harness.report.html.facts import Facts
 from harness.report.html.frame import Linked
+from harness.wording.quantities import quantity
 
 #: What a page lists of one kind of thing.
 _MOST = 30
@@ -42,7 +42,7 @@ def finding_context(
     having = [stack for stack in comparison.names if stack in with_it]
     measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, seen, times)]
     told = words.story(found, having, measured, comparison.names)
-    holders = attributed.holders(comparison, groups, explained)
+    holders = explain.holders(comparison, groups, explained)
     said, rest = words.configuration(seen.parameters, seen.device)
     workloads = list(dict.fromkeys(g.headline.workload for g in groups))
     return {
@@ -58,7 +58,7 @@ def finding_context(
         "story": told,
         "configuration": said,
         "parameters": rest,
-        "workloads": [(workload, places.workload_page(workload)) for workload in workloads[:_MOST]],
+        "workloads": [(workload, urls.workload_page(workload)) for workload in workloads[:_MOST]],
         "more_workloads": max(0, len(workloads) - _MOST),
         "figures": [_figure(comparison, group.headline) for group in _in_order(comparison, groups)[:_MOST]],
         "evidence": [line for line in one.entry.row.evidence if holders is None or line not in holders.lines],
@@ -95,7 +95,7 @@ def _has_verdict(stack: str, found: Finding, seen: Facts, times: Mapping[str, St
 def _figure(comparison: Comparison, found: Finding) -> dict[str, str]:
     return {
         "stack": comparison.names[found.stack],
-        "page": places.release_page(found.stack),
+        "page": urls.release_page(found.stack),
         "value": _text(found.value, found.unit),
         "baseline": _text(found.baseline_value, found.unit),
         "ratio": f"{found.ratio:.3g}" if found.ratio is not None else "-",

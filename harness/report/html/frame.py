@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from harness.compare import Comparison
-from harness.compare.wording import varied_axes, version
 from harness.model import Stack
-from harness.report.html import places
+from harness.report.html import urls
 from harness.report.view import Entry, View
+from harness.wording.names import varied_axes, version
 
 #: kind -> sign, word: told by both, and by a colour.
 KINDS = {
@@ -60,7 +60,7 @@ def _release(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> Rel
     return Release(
         id=stack.id,
         name=comparison.names[stack.id],
-        page=places.release_page(stack.id),
+        page=urls.release_page(stack.id),
         baseline=stack.id == comparison.baseline,
         axes={axis: version(stack, axis) for axis in axes},
         versions={"python": stack.python, **stack.versions},
@@ -81,7 +81,7 @@ class Linked(msgspec.Struct, frozen=True, kw_only=True):
             identity = [found.kind, found.stack, found.message]
         elif found.kind == "changed":
             identity = [found.kind, found.message]
-        return cls(entry=entry, page=places.finding_page("-".join(identity)))
+        return cls(entry=entry, page=urls.finding_page("-".join(identity)))
 
     def line(self) -> dict[str, Any]:
         """As a line of a list of findings."""

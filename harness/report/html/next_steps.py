@@ -6,14 +6,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import attribution
-from harness.compare import Comparison, Group, questions
+from harness.advice import attribution
+from harness.bisect import questions
+from harness.compare import Comparison, Group
 from harness.compare.metrics import BY_NAME
-from harness.compare.wording import varied_axes, version
 from harness.errors import UsageError
 from harness.model import Finding, Stack
 from harness.report.html.words import Story
 from harness.report.view import is_worse
+from harness.wording.names import varied_axes, version
 
 _HARNESS = ("python", "-m", "harness")
 

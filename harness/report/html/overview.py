@@ -10,7 +10,7 @@ import msgspec
 
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME, METRICS
-from harness.report.html import places
+from harness.report.html import urls
 from harness.report.html.badges import Standing, endpoint, standings
 from harness.report.html.facts import Change
 from harness.report.html.frame import Frame, Linked
@@ -47,7 +47,7 @@ def contexts(
     yield "trend.html", "trends.html", _trends(comparison, done)
     compared = {
         "title": "Compare two stacks",
-        "files": [[release.name, places.stack_data(release.id)] for release in frame.releases],
+        "files": [[release.name, urls.stack_data(release.id)] for release in frame.releases],
         "metrics": [[metric.name, metric.title, metric.unit, metric.direction.name] for metric in METRICS],
     }
     yield "compare.html", "compare.html", compared
@@ -65,14 +65,14 @@ def stack_data(stack: str, done: Sequence[Done]) -> bytes:
         for one in done
         if stack in one.figures.cells
     ]
-    name = msgspec.json.encode(places.stack_data(stack))
+    name = msgspec.json.encode(urls.stack_data(stack))
     return b"dsregressStack(" + name + b",{\n" + b",\n".join(parts) + b"\n})\n"
 
 
 def badges(comparison: Comparison, frame: Frame) -> Iterator[tuple[str, bytes, dict[str, Any]]]:
     """``(path, endpoint, context of the picture)`` for each scenario and stack."""
     for standing in standings(comparison):
-        yield places.badge(standing.scenario, standing.stack), endpoint(standing), _picture(standing)
+        yield urls.badge(standing.scenario, standing.stack), endpoint(standing), _picture(standing)
 
 
 def _picture(standing: Standing) -> dict[str, Any]:
@@ -108,11 +108,11 @@ def _matrix(
             "title": "Version compatibility",
             "seen": _told(seen) if number == 0 else {},
             "number": number,
-            "pages": [places.matrix_page(at) for at in range(count)],
+            "pages": [urls.matrix_page(at) for at in range(count)],
             "rows": [
                 {
                     "workload": one.workload,
-                    "page": places.workload_page(one.workload),
+                    "page": urls.workload_page(one.workload),
                     "device": one.workload.rpartition("/")[2],
                     "spots": [one.spots.get(release.id) for release in frame.releases],
                 }
@@ -123,7 +123,7 @@ def _matrix(
             "top": [one.line() for one in linked[:8]] if number == 0 else [],
             "findings": len(linked),
         }
-        yield places.matrix_page(number), "matrix.html", context
+        yield urls.matrix_page(number), "matrix.html", context
 
 
 def _releases(
@@ -172,7 +172,7 @@ def _releases(
                 "rows": [
                     {
                         "workload": one.workload,
-                        "page": places.workload_page(one.workload),
+                        "page": urls.workload_page(one.workload),
                         "spot": one.spots[release.id],
                     }
                     for one in measured[release.id][:_MOST_LINES]
@@ -215,12 +215,12 @@ def _steps(comparison: Comparison, changes: Mapping[str, list[Change]]) -> list[
 def _line(comparison: Comparison, change: Change) -> dict[str, str]:
     return {
         "workload": change.workload,
-        "page": places.trend_page(change.workload),
+        "page": urls.trend_page(change.workload),
         "series": change.series,
         "text": change.text,
         "stack": comparison.names[change.stack],
         "before": comparison.names[change.before],
-        "release": places.release_page(change.stack),
+        "release": urls.release_page(change.stack),
         "word": "more" if change.new > change.old else "less",
     }
 
@@ -233,5 +233,5 @@ def _trends(comparison: Comparison, done: Sequence[Done]) -> dict[str, Any]:
         "title": "Trend",
         "lines": [_line(comparison, change) for change in largest],
         "more": max(0, len(changes) - _MOST_LINES),
-        "workloads": [(one.workload, places.trend_page(one.workload)) for one in done[:_MOST_LINES]],
+        "workloads": [(one.workload, urls.trend_page(one.workload)) for one in done[:_MOST_LINES]],
     }

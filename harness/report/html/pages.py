@@ -15,7 +15,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from harness.probe.wire import Stretch
+from harness.probe.border.wire import Stretch
 from harness.report import timeline
 from harness.report.html import charts
 from harness.report.html.facts import Spot, reading
@@ -27,7 +27,7 @@ _HERE = Path(__file__).parent
 #: Where the pages of a build and their digests are noted, for the next one.
 MANIFEST = ".dsregress-site.json"
 
-#: What a build may remove: files of the names that `harness.report.html.places` gives.
+#: What a build may remove: files of the names that `harness.report.html.urls` gives.
 _OURS = re.compile(
     r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
 )

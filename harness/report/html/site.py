@@ -11,9 +11,9 @@ import msgspec
 
 from harness.compare import Comparison, Group, StepTime, Thresholds
 from harness.errors import ResultsError
-from harness.report import json_report
-from harness.report.html import overview, places
-from harness.report.html.attributed import Explained, nothing_explained
+from harness.report.comparison import json
+from harness.report.html import overview, urls
+from harness.report.html.explain import Explained, nothing_explained
 from harness.report.html.facts import Change, Facts, Figures, Spot, facts, spot
 from harness.report.html.finding import finding_context
 from harness.report.html.frame import Frame, Linked
@@ -139,7 +139,7 @@ class _Builder:
         for part in spread(_draw, [[path] for path in self.general]):
             self.pages.note(*msgspec.msgpack.decode(part, type=tuple[dict[str, str], int]))
         if len(self.comparison.cells) <= _MOST_IN_JSON:
-            self.pages.file("report.json", json_report.chunks(self.comparison, exit_code))
+            self.pages.file("report.json", json.chunks(self.comparison, exit_code))
         self.pages.static()
         return Built(pages=len(self.pages.digests), removed=self.pages.finish(), written=self.pages.written)
 
@@ -148,7 +148,7 @@ class _Builder:
         for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.linked, done):
             yield path, partial(Pages.page, path=path, template=template, context=context)
         for stack in self.comparison.stacks:
-            path = places.stack_data(stack.id)
+            path = urls.stack_data(stack.id)
             yield path, partial(_write_stack, path=path, stack=stack.id, done=done)
         for path, badge_text, badge_svg in overview.badges(self.comparison, self.frame):
             yield f"{path}.json", partial(Pages.file, path=f"{path}.json", content=badge_text)
@@ -172,8 +172,8 @@ class _Builder:
         spots = self._spots(workload)
         linked = self.by_workload.get(workload, [])
         context = workload_context(self.comparison, seen, spots, linked, times)
-        pages.page(places.workload_page(workload), "workload.html", context)
-        pages.page(places.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
+        pages.page(urls.workload_page(workload), "workload.html", context)
+        pages.page(urls.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
         for one in self.owned.get(workload, []):
             context = finding_context(self.comparison, one, seen, linked, times, self.explained)
             pages.page(one.page, "finding.html", context)
@@ -195,7 +195,7 @@ class _Builder:
             found[stack] = spot(
                 cell,
                 groups,
-                page or places.workload_page(workload),
+                page or urls.workload_page(workload),
                 baseline=stack == self.comparison.baseline,
                 judged=(stack, workload) not in self.silent,
             )

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from harness.compare.metrics import BY_NAME
-from harness.compare.wording import listing
 from harness.model import Finding
+from harness.wording.quantities import listing
 
 _DEVICES = {
     "sim": "simulated at full size, without a GPU",

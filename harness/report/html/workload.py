@@ -8,11 +8,11 @@ from typing import Any
 from harness.compare import Comparison, StepTime
 from harness.compare.metrics import BY_NAME
 from harness.compare.timing import ratio_text
-from harness.compare.wording import short_quantity
-from harness.report.html import places, words
+from harness.report.html import urls, words
 from harness.report.html.facts import Facts, Spot
 from harness.report.html.frame import Linked
 from harness.report.view import is_worse
+from harness.wording.quantities import short_quantity
 
 #: Charts of one page; the other series are in its tables.
 _MOST_CHARTS = 6
@@ -44,7 +44,7 @@ def workload_context(
     return {
         "workload": seen.workload,
         "title": seen.workload,
-        "trend": places.trend_page(seen.workload),
+        "trend": urls.trend_page(seen.workload),
         "configuration": said,
         "parameters": rest,
         "device": seen.device,
@@ -76,7 +76,7 @@ def trend_context(comparison: Comparison, seen: Facts) -> dict[str, Any]:
     return {
         "workload": seen.workload,
         "title": f"Trend of {seen.workload}",
-        "page": places.workload_page(seen.workload),
+        "page": urls.workload_page(seen.workload),
         "labels": names,
         "charted": charted,
         "more": [series.title for series in seen.moved[_MOST_CHARTS:]],
@@ -117,7 +117,7 @@ def _pins(comparison: Comparison, seen: Facts, linked: Sequence[Linked]) -> list
             {
                 "what": what,
                 "name": comparison.names[newest] if newest else "",
-                "page": places.release_page(newest) if newest else "",
+                "page": urls.release_page(newest) if newest else "",
             }
         )
     return pins

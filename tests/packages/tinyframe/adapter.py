@@ -5,7 +5,7 @@ import math
 import os
 import sys
 
-from harness.probe.wire import PhaseReading
+from harness.probe.border.wire import PhaseReading
 
 WEIGHTS = 1000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.compare import Comparison, Thresholds, compare, exit_code
 from harness.model import Finding, Result
-from harness.probe.wire import RunRecord
+from harness.probe.border.wire import RunRecord
 from tests import synthetic
 from tests.synthetic import MIB, result
 
@@ -30,7 +30,8 @@ def wrong(comparison: Comparison) -> list[Finding]:
 
 def test_a_sound_release_is_not_mentioned() -> None:
     comparison = judged(result(run=run()), result("0.16.8", run=run()))
-    assert comparison.findings == () and exit_code(comparison, ["memory"]) == 0
+    assert comparison.findings == ()
+    assert exit_code(comparison, ["memory"]) == 0
 
 
 def test_what_a_release_holds_beyond_zero_is_found_with_no_baseline_at_all() -> None:

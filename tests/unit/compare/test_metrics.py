@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compare import exact, history
+from harness.compare import exact, spans
 from harness.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, exact_values, worst_values
-from harness.compare.wording import quantity, share
-from harness.probe.wire import PhaseReading
-from harness.thresholds import Thresholds
+from harness.config.thresholds import Thresholds
+from harness.probe.border.wire import PhaseReading
+from harness.wording.quantities import quantity, share
 from tests import synthetic
 
 
@@ -23,7 +23,7 @@ def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:
 def test_every_metric_that_is_measured_per_phase_can_be_told_of_one_release_and_of_several() -> None:
     names = {metric.name for metric in PHASE_METRICS}
     assert names <= set(exact._SENTENCES)
-    assert names <= set(history._VERBS)
+    assert names <= set(spans._VERBS)
 
 
 def test_every_limit_that_a_metric_names_is_a_threshold() -> None:

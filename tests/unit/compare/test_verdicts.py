@@ -11,7 +11,7 @@ import pytest
 
 from harness.compare import Comparison, Thresholds, combine, compare, exit_code, judge, pack, unpack
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
-from harness.probe.wire import Detail, RunRecord
+from harness.probe.border.wire import Detail, RunRecord
 from tests import synthetic
 from tests.synthetic import MIB, result
 
@@ -50,7 +50,8 @@ def only(findings: tuple[Finding, ...]) -> Finding:
 
 def test_equal_runs_have_no_finding_and_exit_0() -> None:
     comparison = judged(result(), result("0.16.8"))
-    assert comparison.findings == () and exit_code(comparison, EVERYTHING) == 0
+    assert comparison.findings == ()
+    assert exit_code(comparison, EVERYTHING) == 0
 
 
 def test_what_is_held_after_backward_is_the_headline_of_what_peaks() -> None:
@@ -63,20 +64,25 @@ def test_what_is_held_after_backward_is_the_headline_of_what_peaks() -> None:
         ("device_peak_bytes", "backward"),
         ("device_peak_bytes", "step"),
     }
-    assert len(comparison.findings) == 3 and exit_code(comparison, ["memory"]) == 1
+    assert len(comparison.findings) == 3
+    assert exit_code(comparison, ["memory"]) == 1
     assert exit_code(comparison, ["time", "numerics", "crash"]) == 0
 
 
 def test_the_worst_rank_is_reported_and_ranks_are_never_summed() -> None:
     head = judged(result(), result("0.16.4", run=holding(3, rank=1))).groups[0].headline
-    assert head.rank == 1 and head.value == 5 * MIB + 2048 and head.baseline_value == 2 * MIB + 2048
+    assert head.rank == 1
+    assert head.value == 5 * MIB + 2048
+    assert head.baseline_value == 2 * MIB + 2048
     assert "skew 3.00 MiB" in head.evidence[0]
 
 
 def test_a_difference_of_one_byte_is_significant_and_not_relevant() -> None:
     comparison = judged(result(), result("0.16.4", run=holding(1 / MIB)))
     assert {(f.significant, f.relevant) for f in comparison.findings} == {(True, False)}
-    assert comparison.groups == () and comparison.small_differences == 3 and exit_code(comparison, EVERYTHING) == 0
+    assert comparison.groups == ()
+    assert comparison.small_differences == 3
+    assert exit_code(comparison, EVERYTHING) == 0
 
 
 def test_what_grew_from_nothing_has_no_ratio() -> None:
@@ -84,12 +90,15 @@ def test_what_grew_from_nothing_has_no_ratio() -> None:
         run.ranks[0].phases["init"].host_peak_bytes = MIB
 
     found = only(judged(result(), result("0.16.4", run=changed_run(grow))).findings)
-    assert found.ratio is None and found.relevant and "(from 0): 0 B -> 1.00 MiB" in found.message
+    assert found.ratio is None
+    assert found.relevant
+    assert "(from 0): 0 B -> 1.00 MiB" in found.message
 
 
 def test_less_memory_is_an_improvement_and_fails_nothing() -> None:
     comparison = judged(result(run=holding(3)), result("0.16.8"))
-    assert {f.kind for f in comparison.findings} == {"improvement"} and exit_code(comparison, EVERYTHING) == 0
+    assert {f.kind for f in comparison.findings} == {"improvement"}
+    assert exit_code(comparison, EVERYTHING) == 0
 
 
 def test_functions_that_grew_are_named_from_details_that_are_read_only_for_the_finding() -> None:
@@ -166,7 +175,8 @@ def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
         "new warning: beware",
         "zero.overlap_comm is true, was null",
     ]
-    assert {f.kind for f in comparison.findings} == {"changed"} and exit_code(comparison, EVERYTHING) == 0
+    assert {f.kind for f in comparison.findings} == {"changed"}
+    assert exit_code(comparison, EVERYTHING) == 0
 
 
 @pytest.mark.parametrize(
@@ -229,14 +239,16 @@ def with_cell(original: Result, **changes: Any) -> Result:
 )
 def test_different_work_is_never_compared_silently(other: Result, reason: str) -> None:
     comparison = judged(result(), other)
-    assert comparison.findings == () and comparison.compared == 0
+    assert comparison.findings == ()
+    assert comparison.compared == 0
     assert reason in comparison.not_compared[0].reason
 
 
 def test_other_hardware_compares_memory_but_not_time() -> None:
     elsewhere = Hardware(cpu="another", cores=64, memory_bytes=1 << 40)
     comparison = judged(result(), result("0.16.4", run=holding(3), hardware=elsewhere))
-    assert len(comparison.findings) == 3 and comparison.step_times == ()
+    assert len(comparison.findings) == 3
+    assert comparison.step_times == ()
     assert comparison.not_compared[0].what == "step_time_s"
 
 
@@ -250,7 +262,8 @@ def test_other_hardware_compares_memory_but_not_time() -> None:
 )
 def test_time_is_compared_only_where_rounds_were_interleaved(changes: dict[str, Any], reason: str) -> None:
     comparison = judged(result(), result("0.16.4", **changes))
-    assert comparison.step_times == () and reason in comparison.not_compared[0].reason
+    assert comparison.step_times == ()
+    assert reason in comparison.not_compared[0].reason
 
 
 def test_time_is_compared_with_the_baseline_that_took_turns_with_it_also_when_that_ran_again_later() -> None:
@@ -276,7 +289,8 @@ def test_each_time_is_compared_with_the_baseline_of_its_own_session() -> None:
     names = {time.stack: round(time.ratio, 1) for time in comparison.step_times}
     assert names == {synthetic.stack("0.16.4").id: 1.6, synthetic.stack("0.16.8").id: 1.0}
     (silent,) = comparison.not_compared
-    assert silent.stack == synthetic.stack("0.16.9").id and "another session" in silent.reason
+    assert silent.stack == synthetic.stack("0.16.9").id
+    assert "another session" in silent.reason
 
 
 def test_a_lost_detail_is_a_note() -> None:
@@ -290,19 +304,22 @@ def test_a_wide_interval_is_not_enough_data_to_say() -> None:
     run = synthetic.record()
     run.round_s = [s * f for s, f in zip(run.round_s, [0.6, 1.5, 0.7, 1.9, 1.1, 0.8, 1.6, 1.2, 0.9], strict=True)]
     comparison = judged(result(), result("0.16.4", run=run))
-    assert comparison.step_times[0].verdict == "unknown" and comparison.findings == ()
+    assert comparison.step_times[0].verdict == "unknown"
+    assert comparison.findings == ()
     assert "not enough data to say" in comparison.not_compared[0].reason
 
 
 def test_every_timed_report_has_a_control() -> None:
     control = only_control(judged(result(), result("0.16.4")))
-    assert control.pairs == 4 and control.low <= control.ratio <= control.high
+    assert control.pairs == 4
+    assert control.low <= control.ratio <= control.high
 
 
 def test_a_second_run_of_the_baseline_is_the_better_control() -> None:
     again = result(started_at="2026-01-01T00:00:01Z", run=synthetic.record(step_s=0.6))
     control = only_control(judged(result(), again, result("0.16.4")))
-    assert control.pairs == 9 and control.ratio == pytest.approx(0.5 / 0.6)
+    assert control.pairs == 9
+    assert control.ratio == pytest.approx(0.5 / 0.6)
 
 
 def only_control(comparison: Comparison) -> Any:
@@ -325,14 +342,17 @@ def test_the_same_finding_on_neighbouring_releases_is_one_sentence() -> None:
 def test_a_release_without_a_verdict_is_not_called_free_of_the_finding() -> None:
     broken = result("0.16.8", outcome=Failed("import", "x"))
     span = judged(result(), result("0.16.4", run=holding(3)), broken).spans[0]
-    assert span.free == (BASELINE,) and span.unknown == (synthetic.stack("0.16.8").id,)
-    assert "holds 3.00 MiB more" in span.sentence and "no verdict for 0.16.8" in span.sentence
+    assert span.free == (BASELINE,)
+    assert span.unknown == (synthetic.stack("0.16.8").id,)
+    assert "holds 3.00 MiB more" in span.sentence
+    assert "no verdict for 0.16.8" in span.sentence
 
 
 def test_a_release_without_a_verdict_on_time_is_not_called_free_of_a_slow_step() -> None:
     slow, elsewhere = result("0.16.4", run=synthetic.record(step_s=0.8)), result("0.16.8", session="another")
     span = judged(result(), slow, elsewhere, result("0.16.9")).spans[0]
-    assert span.free == (BASELINE, synthetic.stack("0.16.9").id) and span.unknown == (synthetic.stack("0.16.8").id,)
+    assert span.free == (BASELINE, synthetic.stack("0.16.9").id)
+    assert span.unknown == (synthetic.stack("0.16.8").id,)
 
 
 def test_memory_comes_before_time() -> None:
@@ -356,12 +376,14 @@ def test_the_newest_result_of_a_cell_counts() -> None:
     newer = result("0.16.4", started_at="2026-02-01T00:00:00Z")
     for order in ((older, newer), (newer, older)):
         comparison = judged(result(), *order)
-        assert comparison.findings == () and "1 older result" in comparison.notes[0]
+        assert comparison.findings == ()
+        assert "1 older result" in comparison.notes[0]
 
 
 def test_many_results_are_compared_in_one_pass() -> None:
     comparison = compare(synthetic.results(10, 50), synthetic.stack("0.0.0").id, Thresholds(), lambda r: None)
-    assert comparison.ran == 500 and comparison.compared == 450
+    assert comparison.ran == 500
+    assert comparison.compared == 450
     assert {f.metric for g in comparison.groups for f in [g.headline]} >= {"device_retained_bytes", "host_calls"}
 
 
@@ -384,7 +406,9 @@ def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
         parts.append(unpack(pack(part)))
     apart = combine(parts, baseline, Thresholds(), detail_of)
     whole = compare(results, baseline, Thresholds(), detail_of)
-    assert whole.groups and whole.step_times and "changed" in {one.kind for one in whole.findings}
+    assert whole.groups
+    assert whole.step_times
+    assert "changed" in {one.kind for one in whole.findings}
     assert list(apart.cells) == list(whole.cells)
     for name in set(whole.__struct_fields__) - {"cells"}:
         assert getattr(apart, name) == getattr(whole, name), name

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import config
+from harness.config import settings as config
+from harness.config import variables
 from harness.errors import UsageError
 
 
@@ -106,18 +107,18 @@ def test_measured_processes_see_no_variable_that_is_not_listed() -> None:
         "HF_TOKEN": "secret",
         "CUDA_VISIBLE_DEVICES": "1",
     }
-    inside = config.child_environment({"RANK": "0"}, environ=outside)
+    inside = variables.child_environment({"RANK": "0"}, environ=outside)
     assert inside == {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1", "RANK": "0"}
 
 
 def test_installers_see_their_own_configuration_besides() -> None:
     outside = {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c", "HF_TOKEN": "secret"}
-    inside = config.installer_environment(environ=outside)
+    inside = variables.installer_environment(environ=outside)
     assert inside == {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c"}
 
 
 def test_reading_the_configuration_imports_no_numerics() -> None:
     """It is the first thing that every command does."""
-    program = "import sys, harness.config; print(sorted({'numpy', 'scipy', 'rich'} & sys.modules.keys()))"
+    program = "import sys, harness.config.settings; print(sorted({'numpy', 'scipy', 'rich'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

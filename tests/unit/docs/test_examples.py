@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import config
-from harness.matrix import Selection, build
+from harness.config import settings
 from harness.model import Hardware, Stack
 from harness.probe import framework, scenario
+from harness.run.matrix import Selection, build
 from tests.unit.docs import markdown
 from tests.unit.docs.markdown import ROOT
 
@@ -60,7 +60,7 @@ def test_every_parameter_that_a_shown_scenario_sets_is_one_that_the_adapter_read
     namespace: dict[str, scenario.Scenario] = {}
     exec(shown, namespace)
     read = "".join(
-        (ROOT / "harness" / "probe" / file).read_text() for file in ("workload.py", "frameworks/deepspeed.py")
+        (ROOT / "harness" / "probe" / file).read_text() for file in ("workloads/workload.py", "frameworks/deepspeed.py")
     )
     for parameter in namespace["SCENARIO"].parameters:
         assert f"    {parameter}: " in read, parameter
@@ -96,7 +96,7 @@ def test_shown_configuration_is_accepted(page: Path, tmp_path: Path) -> None:
     for block in markdown.blocks(page):
         if "[tool.dsregress" in block:
             (tmp_path / "pyproject.toml").write_text(block)
-            assert config.load(start=tmp_path, environ={}) != config.Settings()
+            assert settings.load(start=tmp_path, environ={}) != settings.Settings()
 
 
 def test_some_configuration_is_shown() -> None:

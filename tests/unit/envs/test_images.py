@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from docker.errors import APIError, DockerException
 
-from harness import containers
-from harness.containers import Containers
+from harness.config.docker import Containers
 from harness.envs import bringing
 from harness.envs.images import Kept, Parts, base_image, parts, superfluous
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.model import LockedStack, Stack
+from harness.system import docker
 
 DEFAULT = Containers()
 CUDA = "nvidia-cuda-runtime-cu12==12.4.127 ; sys_platform == 'linux'"
@@ -133,5 +133,5 @@ def test_a_build_is_brought_the_packages_of_local_folders_that_it_needs_and_no_o
     ],
 )
 def test_what_an_engine_complains_of_is_one_line_that_says_what_to_do(complaint: Exception, line: str) -> None:
-    assert str(containers.fault(complaint)) == line
-    assert containers.fault(complaint).exit_code == 3
+    assert str(docker.fault(complaint)) == line
+    assert docker.fault(complaint).exit_code == 3

@@ -76,7 +76,8 @@ def test_a_commit_is_installed_beside_what_the_lock_of_a_release_pins(tmp_path: 
         for lock, code in ((locked, "A = 1\n"), (commits.lock_of(release, release.stack, "mine"), "A = 2\nB = 3\n"))
     ]
     assert [environment.failure for environment in built] == [None, None]
-    assert built[0].installed["mine"] == "9" and built[0].installed["other"] == "1.0"
+    assert built[0].installed["mine"] == "9"
+    assert built[0].installed["other"] == "1.0"
     assert built[0].code_sha256 != built[1].code_sha256
     assert changed_files(built[0], built[1], "mine") == ("+2 -1 mine/__init__.py",)
     place = Path(built[0].python).parents[1]
@@ -180,6 +181,7 @@ def test_a_url_is_cloned_once_and_asked_again_for_what_is_missing(tmp_path: Path
     again = Repository(place, cache=tmp_path / "cache", environment={"PATH": os.environ["PATH"]})
     again.open()
     found = again.commit(later)
-    assert found is not None and found.subject == "Later"
+    assert found is not None
+    assert found.subject == "Later"
     again.unpack(found, tmp_path / "unpacked")
     assert (tmp_path / "unpacked" / "CHANGES").read_text() == "later\n"

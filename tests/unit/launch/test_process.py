@@ -37,7 +37,7 @@ def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_asked_for_
     program = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-from harness.probe import reaping
+from harness.probe.process import reaping
 reaping.die_with_parent(os.getppid())
 print('{{"event": "ready"}}', flush=True)
 for line in sys.stdin:

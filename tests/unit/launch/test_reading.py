@@ -10,7 +10,7 @@ import pytest
 
 from harness.launch import reading
 from harness.model import Failed, OutOfMemory, Passed, TimedOut
-from harness.probe.wire import Detail, RankRecord, RunRecord
+from harness.probe.border.wire import Detail, RankRecord, RunRecord
 
 
 def record(**fields: object) -> bytes:
@@ -22,7 +22,8 @@ def test_a_record_is_read_and_its_detail_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "record.json").write_text(json.dumps(asdict(whole)))
     ended = reading.ended(tmp_path, 10)
     assert ended.outcome == Passed()
-    assert ended.record is not None and ended.record.detail is None
+    assert ended.record is not None
+    assert ended.record.detail is None
     assert ended.detail == Detail(warnings={"w": 1})
 
 

@@ -23,9 +23,9 @@ def scenarios(tmp_path: Path) -> Path:
 def test_the_copy_holds_the_probe_and_the_scenarios_alone(tmp_path: Path, scenarios: Path) -> None:
     folder = staging.stage(staging.probe_files(scenarios), tmp_path / "probe")
     copied = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
-    assert {"harness/__init__.py", "harness/probe/server.py", "scenarios/one.py"} <= copied
+    assert {"harness/__init__.py", "harness/probe/process/server.py", "scenarios/one.py"} <= copied
     assert not [name for name in copied if not name.startswith(("harness/probe/", "scenarios/", "harness/__init__"))]
-    program = "import harness.probe.wire; print(harness.__file__)"
+    program = "import harness.probe.border.wire; print(harness.__file__)"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(folder / "harness" / "__init__.py")
 

@@ -15,7 +15,7 @@ from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.process import Conversation
 from harness.launch.worker import ServerWorker
 from harness.model import Failed, Passed, TimedOut
-from harness.probe.wire import RunRecord
+from harness.probe.border.wire import RunRecord
 from tests.unit.launch.test_schedule import cell
 
 PLAN = RunPlan(warmup_rounds=1, rounds=1)
@@ -56,7 +56,8 @@ def started(command: list[str], folder: Path, timeout_s: float = 10.0) -> Server
 
 
 def failure(ended: Waiting | Ended) -> Failed:
-    assert isinstance(ended, Ended) and isinstance(ended.outcome, Failed)
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.outcome, Failed)
     return ended.outcome
 
 

@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.probe.allocator import AllocatorSettings, CachingAllocator, OutOfMemoryError, replay
-from harness.probe.ledger import CACHE_EMPTIED, DEVICE, HOST, Event
+from harness.probe.allocator.model import (
+    AllocatorSettings,
+    CachingAllocator,
+    OutOfMemoryError,
+    replay,
+)
+from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, HOST, Event
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -126,7 +131,8 @@ def test_neighbours_that_are_held_apart_cannot_serve_a_larger_request() -> None:
     made.allocate(5, 62 * MIB)
     assert made.reserved_bytes == 152 * MIB
     usage = made.usage()
-    assert usage.allocated_peak_bytes == 92 * MIB and usage.fragmentation_bytes == 60 * MIB
+    assert usage.allocated_peak_bytes == 92 * MIB
+    assert usage.fragmentation_bytes == 60 * MIB
 
 
 def test_a_storage_that_grows_has_its_new_block_before_the_old_one_goes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.probe import faults
+from harness.probe.border import faults
 
 
 def raised(error: Exception) -> Exception:

@@ -6,11 +6,11 @@ import logging
 import warnings
 from enum import Enum
 
-from harness.probe import noise
-from harness.probe.flatten import flatten
-from harness.probe.host_work import HostWork
-from harness.probe.phases import fold
-from harness.probe.wire import PhaseReading
+from harness.probe.border.wire import PhaseReading
+from harness.probe.meters import noise
+from harness.probe.meters.host_work import HostWork
+from harness.probe.meters.phases import fold
+from harness.probe.workloads.flatten import flatten
 
 
 def helper() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe import meeting
+from harness.probe.process import meeting
 
 RUN = Path("/runs/run-1")
 

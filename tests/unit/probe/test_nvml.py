@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.probe import nvml
-from harness.probe.wire import Clocks
+from harness.probe.border.wire import Clocks
+from harness.probe.gpu import nvml
 
 
 class Driver:
@@ -68,7 +68,8 @@ def test_heat_and_supply_make_a_round_worthless_and_the_power_cap_does_not(bits:
     board = nvml.board(0, {}, Driver(bits))
     assert board is not None
     clocks = board.clocks()
-    assert clocks is not None and clocks.throttled is throttled
+    assert clocks is not None
+    assert clocks.throttled is throttled
 
 
 def test_a_rank_reads_the_card_that_cuda_gives_it() -> None:
@@ -81,7 +82,8 @@ def test_a_rank_reads_the_card_that_cuda_gives_it() -> None:
 
 def test_a_card_that_does_not_tell_its_clocks_has_none() -> None:
     board = nvml.board(0, {}, Mute())
-    assert board is not None and board.clocks() is None
+    assert board is not None
+    assert board.clocks() is None
 
 
 def test_a_rank_without_a_card_has_no_board() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.probe.phases import HostStopwatch, Metered, Timed, walk
-from harness.probe.wire import Clocks, PhaseReading
+from harness.probe.border.wire import Clocks, PhaseReading
+from harness.probe.meters.phases import HostStopwatch, Metered, Timed, walk
 
 
 class Job:
@@ -82,4 +82,5 @@ def test_a_round_adds_up_the_micro_batches_by_the_device_s_own_clock() -> None:
 
 def test_the_host_s_clock_needs_nothing_of_a_device() -> None:
     seconds = Timed(HostStopwatch()).round(Job())  # type: ignore[arg-type]
-    assert list(seconds) == ["forward", "backward", "step"] and min(seconds.values()) >= 0
+    assert list(seconds) == ["forward", "backward", "step"]
+    assert min(seconds.values()) >= 0

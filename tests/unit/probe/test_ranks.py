@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.channel import Channel
-from harness.probe.ranks import CellEnded, Ranks, Round
+from harness.probe.process.channel import Channel
+from harness.probe.process.ranks import CellEnded, Ranks, Round
 
 Body = Callable[[int, Channel], None]
 
@@ -66,7 +66,8 @@ def test_a_throttled_round_is_thrown_away_and_run_again(tmp_path: Path) -> None:
         first, second = ranks.round(), ranks.round()
     assert (first.seconds, first.discarded) == ({"forward": 0.0}, 0)
     assert (second.seconds, second.discarded) == ({"forward": 3.0}, 2)
-    assert second.clocks is not None and (second.clocks.throttled, second.clocks.sm_mhz) == (False, 1409)
+    assert second.clocks is not None
+    assert (second.clocks.throttled, second.clocks.sm_mhz) == (False, 1409)
 
 
 def test_a_card_that_stays_throttled_says_so(tmp_path: Path) -> None:
@@ -74,7 +75,9 @@ def test_a_card_that_stays_throttled_says_so(tmp_path: Path) -> None:
         ranks.measured()
         kept = ranks.round()
     assert kept.discarded == 2
-    assert kept.clocks is not None and kept.clocks.throttled and kept.clocks.reasons == ["hardware_thermal"]
+    assert kept.clocks is not None
+    assert kept.clocks.throttled
+    assert kept.clocks.reasons == ["hardware_thermal"]
 
 
 def test_ranks_know_who_they_are(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from harness.probe.allocator import AllocatorSettings, replay
-from harness.probe.ledger import DEVICE, HOST, Event
-from harness.probe.reserving import Reserving
+from harness.probe.allocator.model import AllocatorSettings, replay
+from harness.probe.allocator.reserving import Reserving
+from harness.probe.meters.ledger import DEVICE, HOST, Event
 
 MIB = 1 << 20
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.probe import scenario as scenarios
-from harness.probe.scenario import Scenario, ScenarioError, grid, one_by_one, parse_variant, variant_id
+from harness.probe.scenario import (
+    Scenario,
+    ScenarioError,
+    grid,
+    one_by_one,
+    parse_variant,
+    variant_id,
+)
 
 PARAMETERS = {"zero_stage": 3, "dtype": "bf16", "clip": 1.0, "offload": False, "accumulation": None}
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from harness.probe import categories, explanations, sites
-from harness.probe.ledger import DEVICE, HOST, StorageLedger
-from harness.probe.wire import Explanation, Held, Moment, Stretch
+from harness.probe.border import explanations
+from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.probe.holders import categories, sites
+from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
 
 
 class Storage:
@@ -156,7 +157,8 @@ def test_a_site_is_named_by_its_package_with_its_callers() -> None:
     with job.phase("forward"):
         kept = caller()
     (held,) = job.explanation().moments["forward.device_retained_bytes"].held
-    assert held.site.startswith("tests/unit/probe/test_sites.py:") and held.site.endswith(" in innermost")
+    assert held.site.startswith("tests/unit/probe/test_sites.py:")
+    assert held.site.endswith(" in innermost")
     assert held.via[0].endswith(" in caller")
     assert kept.nbytes() == 8
 
@@ -164,7 +166,8 @@ def test_a_site_is_named_by_its_package_with_its_callers() -> None:
 def test_without_a_watch_a_ledger_keeps_no_trace() -> None:
     ledger = StorageLedger()
     ledger.add(Storage(8), DEVICE)
-    assert ledger.trace is None and ledger.observer is None
+    assert ledger.trace is None
+    assert ledger.observer is None
 
 
 def test_an_observed_ledger_counts_the_same() -> None:
@@ -188,7 +191,8 @@ def test_the_timeline_keeps_every_phases_extremes() -> None:
         held += [job.make(1) for _ in range(500)]
     (stretch,) = job.explanation().timeline
     assert max(nbytes for _, nbytes in stretch.points) == 10_500
-    assert stretch.points[0] == [0, 0] and stretch.points[-1] == [1000, 1000]
+    assert stretch.points[0] == [0, 0]
+    assert stretch.points[-1] == [1000, 1000]
     assert len(stretch.points) <= 2 * 60 + 1
     assert len(held) == 1000
 
@@ -214,7 +218,8 @@ def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
 def test_a_meter_without_books_is_said_to_have_none() -> None:
     with sites.watching(object(), SimpleNamespace(), "tinyframe.adapter") as watch:
         told = watch.explanation(0)
-    assert told.moments == {} and "keeps no books" in told.note
+    assert told.moments == {}
+    assert "keeps no books" in told.note
 
 
 def test_attributes_of_optimizers_tell_what_they_hold() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from harness.probe import categories, snapshot
-from harness.probe.ledger import DEVICE, HOST, StorageLedger
-from harness.probe.wire import PhaseReading
+from harness.probe.border.wire import PhaseReading
+from harness.probe.holders import categories, snapshot
+from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
 from tests.unit.probe.test_sites import Storage, Tensor, by_category
 
 PACKAGES = "/env/lib/python3.11/site-packages"

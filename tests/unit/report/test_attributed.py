@@ -12,12 +12,12 @@ import click
 import msgspec
 import pytest
 
-from harness.attribution import moment_of
+from harness.advice.attribution import moment_of
 from harness.cli import cli
 from harness.compare import Group, Thresholds, compare
 from harness.model import Result
-from harness.probe.wire import PHASES, Explanation, Held, Moment, Stretch
-from harness.report.html.attributed import Explained
+from harness.probe.border.wire import PHASES, Explanation, Held, Moment, Stretch
+from harness.report.html.explain import Explained
 from harness.report.html.site import build
 from harness.store import Explanations, explained_in, key_of
 from tests.synthetic import result
@@ -76,15 +76,20 @@ def test_where_both_were_explained_the_page_lays_their_live_bytes_over_one_anoth
 
 def test_the_picture_needs_nothing_that_the_policy_of_the_page_forbids(tmp_path: Path) -> None:
     text = page(tmp_path, explained=explained_as_measured)
-    assert "<style" not in text and " style=" not in text
+    assert "<style" not in text
+    assert " style=" not in text
     rules = (tmp_path / "static" / "style.css").read_text(encoding="utf-8")
-    assert ".timeline .s0" in rules and ".timeline .s1" in rules
+    assert ".timeline .s0" in rules
+    assert ".timeline .s1" in rules
 
 
 def test_the_places_that_hold_more_are_a_table_and_no_evidence_beside_it(tmp_path: Path) -> None:
     text = re.sub(r"<wbr>|<small>", "", page(tmp_path, explained=explained_as_measured))
     assert "held after backward: 4.00 MiB instead of 1.00 MiB (+3,145,728 B)" in text
-    assert "+3,145,728 B 3.00 MiB" in text and SITE in text and CALLER in text and "model.layers.*" in text
+    assert "+3,145,728 B 3.00 MiB" in text
+    assert SITE in text
+    assert CALLER in text
+    assert "model.layers.*" in text
     assert "stage3.py:547" not in text  # it holds the same in both
 
 
@@ -101,7 +106,8 @@ def test_what_the_finding_says_already_of_the_places_is_not_said_twice(tmp_path:
     build(with_lines, tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured)
     (file,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
     text = file.read_text(encoding="utf-8")
-    assert line not in text and "<li>kept</li>" in text
+    assert line not in text
+    assert "<li>kept</li>" in text
 
 
 @pytest.mark.parametrize("who", ["nobody", "0.15.0", "0.16.0"])
@@ -112,7 +118,8 @@ def test_where_not_both_were_explained_the_page_draws_what_every_result_has(who:
     text = page(tmp_path, explained=explained)
     assert text == page(tmp_path / "without")
     assert "Device memory through one training step" in text
-    assert "Live bytes over time" not in text and "Who holds it" not in text
+    assert "Live bytes over time" not in text
+    assert "Who holds it" not in text
 
 
 def test_a_release_whose_run_gave_no_explanation_leaves_the_word_to_the_next(tmp_path: Path) -> None:
@@ -126,7 +133,8 @@ def test_a_release_whose_run_gave_no_explanation_leaves_the_word_to_the_next(tmp
 
 def test_a_finding_that_is_not_about_memory_asks_nobody(tmp_path: Path) -> None:
     text = page(tmp_path, "regression-host_calls", explained=explained_as_measured)
-    assert "Live bytes over time" not in text and "Who holds it" not in text
+    assert "Live bytes over time" not in text
+    assert "Who holds it" not in text
 
 
 @pytest.mark.parametrize("stretches", [[], [Stretch("forward", [])], [Stretch("forward", [[0, 1], [2]])]])
@@ -136,7 +144,8 @@ def test_a_damaged_timeline_is_not_drawn_and_the_places_are_told(stretches: list
         return None if told is None else Explanation(told.moments, stretches)
 
     text = page(tmp_path, explained=explained)
-    assert "Live bytes over time" not in text and "Who holds it" in text
+    assert "Live bytes over time" not in text
+    assert "Who holds it" in text
 
 
 def test_what_an_explanation_says_never_becomes_markup(tmp_path: Path) -> None:
@@ -151,7 +160,8 @@ def test_what_an_explanation_says_never_becomes_markup(tmp_path: Path) -> None:
         return Explanation({KEY: Moment(0, told.moments[KEY].nbytes, rows)}, [Stretch(HOSTILE, [[0, 1], [9, 2]])])
 
     text = page(tmp_path, explained=explained)
-    assert "<script>" not in text and "\u202e" not in text
+    assert "<script>" not in text
+    assert "\u202e" not in text
     assert text.count("alert(1)") >= 5
     assert any("alert(1)" in (label.text or "") for label in picture(text).findall(f"{SVG}text"))
 
@@ -169,7 +179,8 @@ def test_explanations_are_found_by_the_content_of_a_result_in_any_of_the_folders
     assert explained_in([empty, there])(one) is None
     Explanations(there).write(key_of(one), one.cell.id, explanation(8))
     read = explained_in([empty, there])
-    assert read(one) == explanation(8) and read(other) is None
+    assert read(one) == explanation(8)
+    assert read(other) is None
 
 
 def test_the_excess_over_what_is_needed_is_explained_by_what_is_held() -> None:
@@ -222,7 +233,8 @@ def test_nothing_is_to_be_run_about_what_got_better(tmp_path: Path) -> None:
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     build(seen, tmp_path, Thresholds(), exit_code=0)
     pages = list((tmp_path / "finding").glob("improvement-*"))
-    assert pages and all(commands(file.read_text(encoding="utf-8")) == [] for file in pages)
+    assert pages
+    assert all(commands(file.read_text(encoding="utf-8")) == [] for file in pages)
 
 
 def test_of_many_workloads_the_first_page_says_how_many_fare_how(tmp_path: Path) -> None:

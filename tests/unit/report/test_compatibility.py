@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, OutOfMemory, Result, Skipped, TimedOut
-from harness.probe.wire import RunRecord
-from harness.report import compatibility, markdown
+from harness.probe.border.wire import RunRecord
+from harness.report import compatibility
+from harness.report.comparison import markdown
 from harness.report.view import MOST_TABLES, view
 from tests import synthetic
 from tests.synthetic import MIB, result

@@ -7,8 +7,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from harness.probe.wire import Explanation, Held, Moment, Stretch
-from harness.report import explain_report, timeline
+from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.report import timeline
+from harness.report.answers import explain
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
 KEY = "backward.device_retained_bytes"
@@ -29,7 +30,7 @@ def told(gathered: int) -> Explanation:
 
 def test_a_cell_is_told_by_category_module_and_place() -> None:
     assert (
-        explain_report.text("stack/scenario/base/cpu", told(4096), [KEY])
+        explain.text("stack/scenario/base/cpu", told(4096), [KEY])
         == """\
 stack/scenario/base/cpu
 
@@ -53,7 +54,7 @@ backward, at its end (device_retained_bytes): 6,144 B, rank 1
 
 def test_a_difference_tells_only_what_is_held_more_or_less() -> None:
     assert (
-        explain_report.difference_text("a", told(4096), "b", told(1024), [KEY])
+        explain.difference_text("a", told(4096), "b", told(1024), [KEY])
         == """\
 a
 against b
@@ -68,17 +69,19 @@ backward, at its end (device_retained_bytes): 6,144 B instead of 3,072 B (+3,072
 
 
 def test_equal_cells_are_said_to_be_equal() -> None:
-    assert "every place holds the same" in explain_report.difference_text("a", told(8), "b", told(8), [KEY])
+    assert "every place holds the same" in explain.difference_text("a", told(8), "b", told(8), [KEY])
 
 
 def test_a_memory_that_is_never_used_is_left_out() -> None:
-    assert explain_report.keys(told(8)) == [KEY]
+    assert explain.keys(told(8)) == [KEY]
 
 
 def test_json_has_every_row_and_the_difference() -> None:
-    content = json.loads(explain_report.as_json("a", told(4096), [KEY], "b", told(1024)))
+    content = json.loads(explain.as_json("a", told(4096), [KEY], "b", told(1024)))
     moment = content["moments"][KEY]
-    assert content["schema"] == 1 and moment["bytes"] == 6144 and moment["other_bytes"] == 3072
+    assert content["schema"] == 1
+    assert moment["bytes"] == 6144
+    assert moment["other_bytes"] == 3072
     assert sum(row["nbytes"] for row in moment["held"]) == 6144
     assert [one["more_bytes"] for one in moment["difference"]] == [3072, 0]
 
@@ -87,7 +90,8 @@ def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
     drawn = timeline.svg({"0.16.4 <bad>": told(4096).timeline, "0.15.0": told(1024).timeline}, "a/b/c", identity="t7")
     root = ElementTree.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
-    assert root.get("role") == "img" and root.get("aria-labelledby") == "t7-title t7-desc"
+    assert root.get("role") == "img"
+    assert root.get("aria-labelledby") == "t7-title t7-desc"
     assert root.findtext(f"{space}title") == "Live device memory through one step of a/b/c"
     assert (
         "0.15.0: forward peaks at 4.00 KiB and ends at 1.00 KiB, backward peaks at 4.00 KiB and ends at 1.00 KiB."

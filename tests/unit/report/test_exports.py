@@ -12,7 +12,8 @@ import jsonschema
 import junitparser
 import pytest
 
-from harness.report import exports, json_report, summary
+from harness.report.comparison import exports, summary
+from harness.report.comparison import json as json_report
 from harness.report.html.badges import endpoint, standings
 from tests.unit.docs.markdown import ROOT
 from tests.unit.report.test_reports import comparison
@@ -41,7 +42,8 @@ def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     assert tool is not None
     seen = subprocess.run([tool, "compare", str(file), "--columns=median,rounds"], capture_output=True, text=True)
     assert seen.returncode == 0, seen.stderr
-    assert "[0.16.8]" in seen.stdout and "7 tests" in seen.stdout
+    assert "[0.16.8]" in seen.stdout
+    assert "7 tests" in seen.stdout
 
 
 def test_the_json_report_keeps_to_its_published_schema() -> None:
@@ -64,23 +66,31 @@ def test_action_benchmark_and_bencher_tell_the_same_figures() -> None:
     }
     assert all(one.keys() == {"name", "unit", "value", "extra"} for one in action)
     times = [entry["step-time"] for entry in bencher.values()]
-    assert times and all(one["lower_value"] <= one["value"] <= one["upper_value"] for one in times)
+    assert times
+    assert all(one["lower_value"] <= one["value"] <= one["upper_value"] for one in times)
 
 
 def test_a_summary_folds_what_is_noisy_and_can_be_found_again() -> None:
     text = summary.render(comparison(), "https://report.example")
     first, _, folded = text.partition("<details>")
     assert text.startswith(summary.MARKER)
-    assert "after it ends" in first and "a step takes" not in first and "a step takes" in folded
+    assert "after it ends" in first
+    assert "a step takes" not in first
+    assert "a step takes" in folded
     assert "(https://report.example/finding/" in first
     assert text.count("<details>") == text.count("</details>")
-    assert "<script" not in text and "@all" not in text
+    assert "<script" not in text
+    assert "@all" not in text
 
 
 def test_badges_are_one_for_each_scenario_and_stack() -> None:
     told = {standing.stack.rpartition("deepspeed")[2]: standing for standing in standings(comparison())}
-    assert told["0.15.4"].message == "ok on 1 workload" and told["0.15.4"].colour == "brightgreen"
-    assert told["0.16.0"].message == "worse: memory" and told["0.17.0"].message == "worse: crash"
-    assert told["0.16.8"].colour == "yellow" and told["0.18.9"].message == "not measured"
+    assert told["0.15.4"].message == "ok on 1 workload"
+    assert told["0.15.4"].colour == "brightgreen"
+    assert told["0.16.0"].message == "worse: memory"
+    assert told["0.17.0"].message == "worse: crash"
+    assert told["0.16.8"].colour == "yellow"
+    assert told["0.18.9"].message == "not measured"
     badge = json.loads(endpoint(told["0.16.0"]))
-    assert badge["schemaVersion"] == 1 and badge["color"] == "red"
+    assert badge["schemaVersion"] == 1
+    assert badge["color"] == "red"

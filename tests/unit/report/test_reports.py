@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 from harness.compare import Comparison, Thresholds, compare, pairs
-from harness.compare.measured import measured
+from harness.compare.summary import measured
 from harness.errors import ResultsError
 from harness.model import Failed, Result, Skipped, Stack
-from harness.probe.wire import Detail, RunRecord
-from harness.report import json_report, markdown, terminal
+from harness.probe.border.wire import Detail, RunRecord
+from harness.report.comparison import json as json_report
+from harness.report.comparison import markdown, terminal
 from harness.report.plain import markdown as inert
 from harness.report.plain import plain
 from harness.report.view import fits, reproduce
@@ -104,12 +105,14 @@ def test_nothing_worse_is_said_with_what_was_measured() -> None:
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     text = on_terminal(seen, 100)
     assert text.startswith("Nothing is worse than the baseline\nMeasured deepspeed 0.15.0, 0.16.8 on 1 workload")
-    assert "To see the worst again" not in text and "Control: the baseline against itself" in text
+    assert "To see the worst again" not in text
+    assert "Control: the baseline against itself" in text
 
 
 def test_json_has_at_least_the_promised_keys() -> None:
     report = json.loads(json_report.render(comparison()))
-    assert report["schema"] == 1 and report["baseline"].endswith("deepspeed0.15.0")
+    assert report["schema"] == 1
+    assert report["baseline"].endswith("deepspeed0.15.0")
     assert report["stacks"][0].keys() >= {"id", "versions"}
     cell = report["cells"][0]
     assert cell.keys() >= {"id", "stack", "scenario", "variant", "device", "outcome", "stage", "signature", "metrics"}
@@ -148,7 +151,10 @@ def test_hostile_text_reaches_no_terminal(width: int) -> None:
 
 def test_hostile_text_is_inert_in_markdown() -> None:
     text = markdown.render(comparison())
-    assert "<script" not in text and "`x`" not in text and "https://" not in text and "@all" not in text
+    assert "<script" not in text
+    assert "`x`" not in text
+    assert "https://" not in text
+    assert "@all" not in text
     columns = {line.count(" | ") for line in text.splitlines() if line.startswith("| 0.17.0 | llama")}
     assert columns == {3}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Finding, Result
-from harness.report.html import places, words
+from harness.report.html import urls, words
 from harness.report.html.changes import change_points
 from harness.report.html.charts import line_chart, y_ticks
 from harness.report.html.pages import MANIFEST
@@ -108,7 +108,9 @@ def test_nothing_measured_becomes_markup(tmp_path: Path) -> None:
     made(compared(hostile), tmp_path)
     for name, text in files(tmp_path).items():
         if name.endswith((".html", ".svg")):
-            assert b"<script>" not in text and b"<img" not in text and "\u202e".encode() not in text, name
+            assert b"<script>" not in text, name
+            assert b"<img" not in text, name
+            assert "\u202e".encode() not in text, name
     assert all(page.handlers == [] for page in pages(tmp_path).values())
 
 
@@ -123,9 +125,11 @@ def test_no_name_makes_a_file_outside_of_the_folder(tmp_path: Path) -> None:
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_a_slug_is_one_safe_part_of_a_path_and_tells_names_apart(one: str, other: str) -> None:
-    slug = places.slug(one)
-    assert re.fullmatch(r"[A-Za-z0-9_=][A-Za-z0-9_=.-]*", slug) and ".." not in slug and len(slug) <= 70
-    assert (slug == places.slug(other)) == (one == other)
+    slug = urls.slug(one)
+    assert re.fullmatch(r"[A-Za-z0-9_=][A-Za-z0-9_=.-]*", slug)
+    assert ".." not in slug
+    assert len(slug) <= 70
+    assert (slug == urls.slug(other)) == (one == other)
 
 
 def test_a_second_build_writes_nothing_and_a_changed_result_only_its_own_pages(tmp_path: Path) -> None:
@@ -160,7 +164,8 @@ def test_pages_that_nothing_leads_to_any_more_are_removed_and_strange_files_stay
     built = made(compared([result("0.15.0"), result("0.15.4")]), tmp_path / "site")
     assert built.removed > 0
     assert not list((tmp_path / "site" / "finding").glob("*"))
-    assert outside.read_text() == "mine" and (tmp_path / "site" / "CNAME").exists()
+    assert outside.read_text() == "mine"
+    assert (tmp_path / "site" / "CNAME").exists()
 
 
 def test_a_damaged_manifest_makes_every_page_anew(tmp_path: Path) -> None:
@@ -193,10 +198,11 @@ def test_noise_is_no_change_and_a_step_among_noise_is_one() -> None:
 
 def test_a_chart_has_a_name_a_gap_and_no_colour_of_its_own() -> None:
     chart = str(line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,)))
-    assert 'role="img" aria-label="a &lt; b"' in chart and "var(--s1)" in chart and "var(--mark)" in chart
-    assert "nan" not in chart and chart == str(
-        line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,))
-    )
+    assert 'role="img" aria-label="a &lt; b"' in chart
+    assert "var(--s1)" in chart
+    assert "var(--mark)" in chart
+    assert "nan" not in chart
+    assert chart == str(line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,)))
     assert not line_chart("nothing", ("1",), ((None,),), "bytes")
 
 
@@ -209,7 +215,8 @@ def test_ticks_are_few_and_hold_the_values(low: float, high: float, unit: str) -
     low, high = min(low, high), max(low, high) + 0.01
     ticks = y_ticks(low, high, unit)
     assert 2 <= len(ticks) <= 7
-    assert ticks[0] <= low * (1 + 1e-9) and ticks[-1] >= high * (1 - 1e-9)
+    assert ticks[0] <= low * (1 + 1e-9)
+    assert ticks[-1] >= high * (1 - 1e-9)
 
 
 def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:
@@ -227,7 +234,8 @@ def test_a_story_tells_since_when_until_when_and_which_release_to_pin() -> None:
     assert told.advice.endswith("Pin 0.e or newer or 0.a or older.")
     assert told.free == ("0.a", "0.c", "0.e")
     still = words.story(finding(), ["a", "b"], ["a", "b"], names)
-    assert still.until == "still in 0.b, the newest" and "No release measured is free of it" in still.advice
+    assert still.until == "still in 0.b, the newest"
+    assert "No release measured is free of it" in still.advice
 
 
 def test_a_page_about_memory_draws_both_stacks(tmp_path: Path) -> None:
@@ -235,7 +243,9 @@ def test_a_page_about_memory_draws_both_stacks(tmp_path: Path) -> None:
     page = next(f for f in (tmp_path / "finding").glob("regression-*device_retained_bytes*"))
     text = page.read_text(encoding="utf-8")
     assert text.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox') == 1
-    assert "var(--s1)" in text and "var(--s2)" in text and "held bwd" in text
+    assert "var(--s1)" in text
+    assert "var(--s2)" in text
+    assert "held bwd" in text
 
 
 @pytest.mark.parametrize("name", ["index.html", "compare.html"])
@@ -244,4 +254,5 @@ def test_pages_allow_no_script_and_no_request_but_their_own(name: str, tmp_path:
     text = (tmp_path / name).read_text(encoding="utf-8")
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert "default-src &#39;none&#39;" in policy or "default-src 'none'" in policy
-    assert "unsafe" not in policy and "http" not in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness import compare, fit, gpus
+from harness import compare
+from harness.advice import fit, gpus
 from harness.cli import cli
 from harness.model import Cell, Hardware, Passed, Result, Stack
-from harness.probe.wire import PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.report.view import view
 from harness.store import Store
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.model import Cell, Hardware, Outcome, Passed, Result, Stack
-from harness.probe.wire import Detail, RunRecord
+from harness.probe.border.wire import Detail, RunRecord
 from harness.store import SCHEMA, detail_hashes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.probe.wire import Explanation, Held, Moment
+from harness.probe.border.wire import Explanation, Held, Moment
 from harness.store import Explanations, Store
 
 TOLD = Explanation({"step.device_peak_bytes": Moment(0, 8, [Held(8, 1, "other", "", "a.py:1 in f", [], "step")])})
@@ -35,4 +35,5 @@ def test_a_damaged_one_is_as_if_it_were_not_there(tmp_path: Path) -> None:
 def test_explanations_are_no_results(tmp_path: Path) -> None:
     Explanations(str(tmp_path)).write(KEY, "a/b/c/d", TOLD)
     loaded = Store(str(tmp_path)).load()
-    assert loaded.results == () and loaded.problems == ()
+    assert loaded.results == ()
+    assert loaded.problems == ()

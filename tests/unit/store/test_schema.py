@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from harness.compare.brief import Brief
-from harness.compare.measured import measured, measured_by
+from harness.compare.summary import measured, measured_by
 from harness.store.schema import decode, encode, taker
 from tests.synthetic import record, result
 

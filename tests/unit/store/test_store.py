@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.bench import made_up
+from harness.benchmarks import made_up
 from harness.errors import ResultsError, UsageError
 from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
-from harness.probe.wire import Detail, PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 from harness.store import Parts, Store, encode, key_of, map_workloads, newest
 from harness.store.reuse import reusable
 from tests.unit.store.results import result
@@ -92,7 +92,8 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
         for variant in msgspec.msgpack.decode(variants)
     ]
     assert found == [one.cell.variant for one in written]
-    assert len(problems) == 1 and "layers=0003-cpu-bad.json: not a result, or damaged" in problems[0]
+    assert len(problems) == 1
+    assert "layers=0003-cpu-bad.json: not a result, or damaged" in problems[0]
 
 
 def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_path: Path) -> None:
@@ -102,9 +103,11 @@ def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_pa
         msgspec.structs.replace(result(), cell=msgspec.structs.replace(cell, variant=name)) for name in ("a", "a-cpu-b")
     )
     store.write(other)
-    assert store.last_run(one.cell) is None and store.of_cell(one.cell, key_of(one)).results == ()
+    assert store.last_run(one.cell) is None
+    assert store.of_cell(one.cell, key_of(one)).results == ()
     store.write(one)
-    assert store.last_run(one.cell) == one and store.of_cell(one.cell, key_of(one)).results == (one,)
+    assert store.last_run(one.cell) == one
+    assert store.of_cell(one.cell, key_of(one)).results == (one,)
 
 
 def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_judged(tmp_path: Path) -> None:
@@ -114,7 +117,8 @@ def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_j
     problems: list[str] = []
     (found,) = map_workloads([store], variants_of, problems.append, record=RunRecord)
     assert msgspec.msgpack.decode(found) == []
-    assert len(problems) == 1 and problems[0].endswith("named wrongly, it holds llama/base/cpu")
+    assert len(problems) == 1
+    assert problems[0].endswith("named wrongly, it holds llama/base/cpu")
 
 
 def test_a_file_whose_name_is_no_text_is_told_as_others_are(tmp_path: Path) -> None:
@@ -126,7 +130,8 @@ def test_a_file_whose_name_is_no_text_is_told_as_others_are(tmp_path: Path) -> N
         msgspec.msgpack.decode(one) for one in map_workloads([store], variants_of, problems.append, record=RunRecord)
     ]
     assert found == [["base"]]
-    assert len(problems) == 1 and "caf\udce9" in problems[0]
+    assert len(problems) == 1
+    assert "caf\udce9" in problems[0]
 
 
 def variants_of(stored: Iterable[Parts[RunRecord]]) -> bytes:
@@ -134,7 +139,7 @@ def variants_of(stored: Iterable[Parts[RunRecord]]) -> bytes:
 
 
 def test_a_run_takes_less_than_ten_kilobytes(tmp_path: Path) -> None:
-    """Of the size that real ones have: two ranks, 400 settings, 180 functions; see harness/bench/made_up.py."""
+    """Of the size that real ones have: two ranks, 400 settings, 180 functions; see harness/benchmarks/made_up.py."""
     one, detail = next(made_up.results(made_up.STACKS))
     store = Store(str(tmp_path))
     store.write(one, detail)

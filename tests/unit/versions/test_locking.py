@@ -6,7 +6,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from harness import config
+from harness.config import settings as config
 from harness.model import Failed, LockedStack, Stack
 from harness.versions import locking, releases
 from harness.versions.stacks import plan

@@ -1,0 +1,146 @@
+"""Which places in the code hold the memory, and which hold more of it than another stack's (pure).
+
+A `harness.probe.border.wire.Explanation` tells everything that was alive at a moment, row by row, and its bytes add up
+to the metric of that moment. Here rows become totals, and two explanations a difference that adds up as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from harness.probe.border.wire import Explanation, Held, Moment
+from harness.wording.quantities import quantity
+
+#: The metrics that can be explained, in the order in which a phase's are told.
+METRICS = ("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes")
+
+#: Findings of other metrics that the memory held at the end of their phase explains.
+_EXPLAINED_BY = {"device_excess_bytes": "device_retained_bytes"}
+
+#: The line number in a site: it moves from release to release while the place stays the same.
+_LINE = re.compile(r":\d+(?= in )")
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a moment's bytes that has one name."""
+
+    name: str
+    nbytes: int
+    count: int  #: of storages
+
+
+class SiteDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """What one place holds, of one category, in two explanations of the same moment."""
+
+    category: str
+    site: str  #: as the first spells it, which is the second's where it has none there
+    modules: tuple[str, ...]  #: whose memory it is, largest first
+    via: tuple[str, ...]  #: who called it, for the largest part
+    nbytes: int
+    other_nbytes: int
+
+    @property
+    def more_bytes(self) -> int:
+        """How much more the first holds; negative where it holds less."""
+        return self.nbytes - self.other_nbytes
+
+
+def moment_of(metric: str, phase: str) -> str:
+    """The moment that explains a metric of a phase (``backward.device_retained_bytes``); empty where none does."""
+    explained = _EXPLAINED_BY.get(metric, metric)
+    return f"{phase}.{explained}" if explained in METRICS else ""
+
+
+def by_category(moment: Moment) -> tuple[Share, ...]:
+    """Largest first."""
+    return _shares(moment.held, lambda held: held.category)
+
+
+def by_module(moment: Moment) -> tuple[Share, ...]:
+    """Largest first; what belongs to no module is named ``(no module)``."""
+    return _shares(moment.held, lambda held: held.module or "(no module)")
+
+
+def by_site(moment: Moment) -> tuple[SiteDifference, ...]:
+    """What each place holds of each category, largest first."""
+    return difference(moment, None)
+
+
+def difference(mine: Moment, theirs: Moment | None) -> tuple[SiteDifference, ...]:
+    """What each place holds in ``mine`` and in ``theirs``, the largest difference first.
+
+    The same place is the same function of the same file, whatever its line, and the same category. All rows' bytes are
+    in it, so ``more_bytes`` add up to the difference of the two metrics.
+    """
+    places: dict[tuple[str, str], tuple[list[Held], list[Held]]] = defaultdict(lambda: ([], []))
+    for side, moment in enumerate((mine, theirs)):
+        for held in moment.held if moment is not None else ():
+            places[held.category, _LINE.sub("", held.site)][side].append(held)
+    found = []
+    for (category, _), (ours, others) in places.items():
+        rows = sorted(ours or others, key=lambda held: -held.nbytes)
+        modules = _shares(rows, lambda held: held.module)
+        found.append(
+            SiteDifference(
+                category=category,
+                site=rows[0].site,
+                modules=tuple(share.name for share in modules if share.name),
+                via=tuple(rows[0].via),
+                nbytes=sum(held.nbytes for held in ours),
+                other_nbytes=sum(held.nbytes for held in others),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-abs(one.more_bytes), -one.nbytes, one.category, one.site)))
+
+
+def evidence(mine: Explanation, theirs: Explanation | None, key: str, most: int = 3) -> tuple[str, ...]:
+    """The places that hold more than the other stack does, as lines of a report; empty where none does, or the moment
+    (``backward.device_retained_bytes``) was not explained."""
+    moment = mine.moments.get(key)
+    if moment is None:
+        return ()
+    other = theirs.moments.get(key) if theirs is not None else None
+    more = [one for one in difference(moment, other) if one.more_bytes > 0]
+    lines = [f"{when(key)}: {sentence(one)}" for one in more[:most]]
+    if len(more) > most:
+        rest = sum(one.more_bytes for one in more[most:])
+        lines.append(f"{when(key)}: {quantity(rest, 'bytes')} more at {len(more) - most} other places")
+    return tuple(lines)
+
+
+def sentence(one: SiteDifference) -> str:
+    """``128 KiB more gathered parameters at deepspeed/...:1234 in wait, for model.layers.*, called by ...``"""
+    mine, other, size = (quantity(n, "bytes") for n in (one.nbytes, one.other_nbytes, one.more_bytes))
+    more = "" if one.other_nbytes == 0 else f" ({mine} instead of {other})"
+    modules = f", for {', '.join(shorter(one.modules))}" if one.modules else ""
+    caller = f", called by {one.via[-1]}" if one.via else ""
+    return f"{size} more {one.category} at {one.site}{modules}{caller}{more}"
+
+
+def shorter(modules: Iterable[str], most: int = 3) -> list[str]:
+    """A few names for many: where there are more, what they have in common up to the layer."""
+    names = list(modules)
+    if len(names) <= most:
+        return names
+    return list(dict.fromkeys(name.partition(".*")[0] + (".*" if ".*" in name else "") for name in names))[:most]
+
+
+def when(key: str) -> str:
+    """A moment in words: ``backward.device_retained_bytes`` -> ``held after backward``."""
+    phase, _, metric = key.partition(".")
+    memory = "on the host " if metric.startswith("host") else ""
+    return f"held {memory}after {phase}" if "retained" in metric else f"held {memory}at the peak of {phase}"
+
+
+def _shares(rows: Iterable[Held], name: Callable[[Held], str]) -> tuple[Share, ...]:
+    together: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for held in rows:
+        figures = together[name(held)]
+        figures[0] += held.nbytes
+        figures[1] += held.count
+    shares = (Share(name=key, nbytes=nbytes, count=count) for key, (nbytes, count) in together.items())
+    return tuple(sorted(shares, key=lambda share: (-share.nbytes, share.name)))

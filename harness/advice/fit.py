@@ -1,0 +1,390 @@
+"""Does it fit? Simulated cells at several scales -> verdicts on cards, the smallest scale that fits, break points.
+
+Pure but for ``run``, which measures cells. A verdict compares the largest peak of the simulated rank with what a card
+has for tensors: its usable memory less the overhead that no allocator of PyTorch sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.advice.gpus import Card, step_time
+from harness.advice.gpus.step_time import Bound
+from harness.errors import UsageError
+from harness.model import Cell, Outcome, Passed, Result, Stack
+from harness.probe.border.wire import PHASES, PhaseReading
+from harness.probe.scenario import Scenario, ScenarioError, parse_variant, variant_id
+
+#: Set aside on each card: the CUDA context with its kernels (about 0.5 GiB: 470 MiB in 3DTopia/Phidias-Diffusion#8)
+#: and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB of all that is not
+#: PyTorch's on 8 H100 before the first all-to-all, NVIDIA/nccl#1685), and a third as much again for other setups.
+OVERHEAD_BYTES = 3 << 29
+
+#: What `sim` is tested up to.
+MOST_RANKS = 4096
+
+#: The parameter that overrides the number of layers of the scenario's model (see ``harness.probe.process.cell``).
+LAYERS = "layers"
+
+Run = Callable[[Sequence[Cell]], Iterable[Result]]
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """One parameter that grows, and its values in growing order."""
+
+    parameter: str
+    values: tuple[int, ...]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked."""
+
+    scenario: str
+    variant: str
+    others: tuple[str, ...] = ()  #: further variants, each asked as the first
+    cards: tuple[Card, ...]
+    ranks: tuple[int, ...]
+    sweep: Sweep | None = None
+    overhead_bytes: int = OVERHEAD_BYTES
+    gpus_per_node: int = step_time.GPUS_PER_NODE
+    network_gbits_per_gpu: float = step_time.NETWORK_GBITS_PER_GPU
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.variant, *self.others)))
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell on one card."""
+
+    stack: str  #: id
+    card: str
+    ranks: int
+    value: int | None  #: of the parameter that is swept
+    cell: str
+    variant: str = "base"
+    outcome: Outcome
+    peak_bytes: int | None  #: None where the cell did not run to its end
+    peak_phase: str
+    counted: str  #: ``reserved`` where an allocator was modelled, else ``allocated``
+    held_after_backward_bytes: int | None
+    host_bytes_per_node: int | None
+    available_bytes: int
+    taken_bytes: int = 0  #: of the card by what runs beside the job (a generation engine's share)
+    sent_bytes: int = 0  #: payload of all collectives of a step
+    fails_in: str  #: the first phase whose peak is too large; empty where all fit
+    bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
+    dtype_note: str = ""  #: what the card says to the job's dtype; empty where it computes in it
+
+    @property
+    def headroom_bytes(self) -> int | None:
+        return None if self.peak_bytes is None else self.available_bytes - self.peak_bytes
+
+    @property
+    def fits(self) -> bool:
+        return self.peak_bytes is not None and not self.fails_in
+
+    @property
+    def least_step_s(self) -> float | None:
+        """A model: see `harness.advice.gpus.step_time`."""
+        return sum(bound.least_s for bound in self.bounds.values()) if self.bounds else None
+
+
+class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a sweep ends."""
+
+    stack: str
+    card: str
+    ranks: int
+    parameter: str
+    largest_fitting: int | None  #: None: not even the smallest value fits
+    first_failing: int | None  #: None: the largest value asked for fits
+    reason: str  #: why that one fails
+    variant: str = "base"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found out. Lines come in the order card, stack, ranks, value."""
+
+    question: Question
+    stacks: tuple[Stack, ...]
+    lines: tuple[Line, ...]
+    smallest: dict[str, dict[str, int | None]]  #: card -> stack -> fewest ranks that fit, of the first variant
+    break_points: tuple[BreakPoint, ...]
+
+
+def check(question: Question, scenario: Scenario) -> None:
+    """Raises UsageError for what cannot be answered, before anything is started."""
+    if "sim" not in scenario.devices:
+        raise UsageError(
+            f"has no sim mode (it runs on: {', '.join(scenario.devices)})",
+            where=question.scenario,
+            hint="fit needs one: add `sim` to its devices",
+        )
+    parameters = {**scenario.parameters, **scenario.devices["sim"]}
+    needed = ["world_size", *([question.sweep.parameter] if question.sweep else [])]
+    for name in needed:
+        if name not in parameters and not (name == LAYERS and "model" in parameters):
+            raise UsageError(f"has no parameter {name}", where=question.scenario, hint="take another scenario or sweep")
+    node = question.gpus_per_node
+    for ranks in question.ranks:
+        if not 1 <= ranks <= MOST_RANKS:
+            raise UsageError(f"{ranks} ranks", where="--ranks", hint=f"a job has 1 to {MOST_RANKS}")
+        if ranks > node and ranks % node:
+            raise UsageError(
+                f"{ranks} ranks do not fill nodes of {node} GPUs",
+                where="--ranks",
+                hint=f"take {ranks // node * node} or {(ranks // node + 1) * node}, or set --gpus-per-node",
+            )
+    if question.sweep and (not question.sweep.values or min(question.sweep.values) < 1):
+        raise UsageError("a sweep needs values of 1 or more", where=question.sweep.parameter, hint="e.g. 1..64")
+    try:
+        for variant in question.variants:
+            scenario.resolve(variant, "sim")
+    except ScenarioError as error:
+        raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
+
+
+def answer(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> Answer:
+    """Simulates what is needed and judges it. Raises UsageError, and whatever ``run`` raises."""
+    check(question, scenario)
+    lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
+    order = {name: at for at, name in enumerate([c.name for c in question.cards] + [s.id for s in stacks])}
+    at = {variant: number for number, variant in enumerate(question.variants)}
+    lines = sorted(
+        lines, key=lambda one: (order[one.card], order[one.stack], at[one.variant], one.ranks, one.value or 0)
+    )
+    return Answer(
+        question=question,
+        stacks=tuple(stacks),
+        lines=tuple(lines),
+        smallest={} if question.sweep else {card.name: _smallest(card, stacks, lines) for card in question.cards},
+        break_points=tuple(_break_points(question, lines)) if question.sweep else (),
+    )
+
+
+def cell(
+    question: Question,
+    scenario: Scenario,
+    stack: Stack,
+    ranks: int,
+    value: int | None = None,
+    variant: str | None = None,
+) -> Cell:
+    """The simulated cell of one point, spelled out as a variant: ``world_size=64,layers=40``."""
+    variant = question.variant if variant is None else variant
+    changes: dict[str, Any] = {"world_size": ranks}
+    if question.sweep is not None and value is not None:
+        changes[question.sweep.parameter] = value
+    base = scenario.resolve(variant, "sim")
+    named = parse_variant(variant, scenario.parameters)
+    return Cell(
+        stack=stack,
+        scenario=question.scenario,
+        scenario_version=scenario.version,
+        variant=variant_id({**named, **changes}),
+        device="sim",
+        framework=scenario.framework,
+        parameters={**base, **changes},
+    )
+
+
+def judge(question: Question, card: Card, result: Result, value: int | None = None, variant: str | None = None) -> Line:
+    """One simulated cell on one card."""
+    parameters = result.cell.parameters
+    ranks = int(parameters["world_size"])
+    available = available_bytes(card, parameters, question.overhead_bytes)
+    record = result.record
+    phases: Mapping[str, PhaseReading] = {}
+    if record is not None and record.ranks and isinstance(result.outcome, Passed):
+        phases = record.ranks[0].phases
+    peaks, counted = _peaks(phases)
+    worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
+    dtype = str(parameters.get("dtype", "bf16"))
+    host = max((reading.host_peak_bytes for reading in phases.values()), default=None)
+    ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if phases and record is not None else {}
+    return Line(
+        stack=result.cell.stack.id,
+        card=card.name,
+        ranks=ranks,
+        value=value,
+        cell=result.cell.id,
+        variant=question.variant if variant is None else variant,
+        outcome=result.outcome,
+        peak_bytes=peaks[worst] if worst else None,
+        peak_phase=worst,
+        counted=counted,
+        held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
+        host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
+        available_bytes=available,
+        taken_bytes=taken_bytes(card, parameters),
+        sent_bytes=sum(
+            size for p in ("forward", "backward", "step") if p in phases for _, size in phases[p].collectives.values()
+        ),
+        fails_in=fails_in({p: reading.device_peak_bytes for p, reading in phases.items()}, peaks, available),
+        bounds=step_time.step_bound(
+            phases,
+            card,
+            dtype,
+            ranks,
+            gpus_per_node=question.gpus_per_node,
+            network_gbits_per_gpu=question.network_gbits_per_gpu,
+            state_bytes=ideal.get("master", 0) + ideal.get("optimizer", 0),
+        ),
+        dtype_note=card.without(dtype),
+    )
+
+
+def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
+    """What a generation engine beside the job keeps of the card (``gpu_memory_utilization``, vLLM's word for its share of
+    what the card has). The engine is not simulated: this is taken off."""
+    return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
+
+
+def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: int = OVERHEAD_BYTES) -> int:
+    """What a card has for the tensors of a job with these parameters."""
+    return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
+
+
+def fails_in(allocated: Mapping[str, float], counted: Mapping[str, float], available_bytes: int) -> str:
+    """The first phase that needs more than there is; empty where all fit.
+
+    By what is allocated first: what an allocator reserves in one phase it still has in the next, so in the steps after
+    the first it no longer tells which phase needed it.
+    """
+    for peaks in (allocated, counted):
+        for phase in PHASES:
+            if peaks.get(phase, 0) > available_bytes:
+                return phase
+    return ""
+
+
+class Search:
+    """The largest of growing values that fits: doubles its stride while they do, then halves the gap that is left.
+
+    Assumes that what does not fit does not fit larger either.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._fits = -1  #: the largest index that is known to fit
+        self._fails = count  #: the smallest index that is known to fail; one beyond the end while none is
+        self._stride = 1
+
+    def next(self) -> int | None:
+        """The index to try; None when the answer is known."""
+        if self._fails - self._fits <= 1:
+            return None
+        if self._fails == self._count:
+            return min(self._fits + self._stride, self._count - 1)
+        return (self._fits + self._fails) // 2
+
+    def tell(self, index: int, fits: bool) -> None:
+        """What came of it."""
+        if fits:
+            self._fits = max(self._fits, index)
+            self._stride *= 2
+        else:
+            self._fails = min(self._fails, index)
+
+
+def _scaled(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[Line]:
+    cells = [
+        (cell(question, scenario, stack, ranks, variant=variant), variant)
+        for stack in stacks
+        for variant in question.variants
+        for ranks in question.ranks
+    ]
+    newest = {result.cell.id: result for result in run(list({one.id: one for one, _ in cells}.values()))}
+    return [
+        judge(question, card, newest[one.id], variant=variant)
+        for card in question.cards
+        for one, variant in cells
+        if one.id in newest
+    ]
+
+
+def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[Line]:
+    """All searches go one step at a time together, so that a cell that several of them want is simulated once, and
+    several stacks side by side."""
+    assert question.sweep is not None
+    values = sorted(set(question.sweep.values))
+    searches = {
+        (card.name, stack.id, variant, ranks): Search(len(values))
+        for card in question.cards
+        for stack in stacks
+        for variant in question.variants
+        for ranks in question.ranks
+    }
+    by_id = {stack.id: stack for stack in stacks}
+    cards = {card.name: card for card in question.cards}
+    lines: list[Line] = []
+    while wanted := {key: at for key, search in searches.items() if (at := search.next()) is not None}:
+        points = {
+            key: cell(question, scenario, by_id[key[1]], key[3], values[index], key[2]) for key, index in wanted.items()
+        }
+        newest = {result.cell.id: result for result in run(list({one.id: one for one in points.values()}.values()))}
+        for key, index in wanted.items():
+            line = judge(question, cards[key[0]], newest[points[key].id], values[index], key[2])
+            searches[key].tell(index, line.fits)
+            lines.append(line)
+    return lines
+
+
+def _peaks(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
+    """Peak by phase, and what was counted. Where an allocator was modelled, the smallest card that it gets through a
+    phase on: less than what it reserves where nothing is scarce, as it gives its cache back before it fails."""
+    cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
+    if cards:
+        return cards, "reserved"
+    reserved = {phase: reading.reserved_peak_bytes for phase, reading in phases.items()}
+    known = {phase: size for phase, size in reserved.items() if size is not None}
+    if phases and len(known) == len(phases):
+        return known, "reserved"
+    return {phase: reading.device_peak_bytes for phase, reading in phases.items()}, "allocated"
+
+
+def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[Line]) -> dict[str, int | None]:
+    return {
+        stack.id: min(
+            (
+                one.ranks
+                for one in lines
+                if (one.card, one.stack, one.variant) == (card.name, stack.id, lines[0].variant) and one.fits
+            ),
+            default=None,
+        )
+        for stack in stacks
+    }
+
+
+def _break_points(question: Question, lines: Sequence[Line]) -> Iterable[BreakPoint]:
+    assert question.sweep is not None
+    together: dict[tuple[str, str, str, int], list[Line]] = {}
+    for line in lines:
+        together.setdefault((line.card, line.stack, line.variant, line.ranks), []).append(line)
+    for (card, stack, variant, ranks), members in together.items():
+        fitting = [one for one in members if one.fits]
+        failing = min((one for one in members if not one.fits), key=lambda one: one.value or 0, default=None)
+        yield BreakPoint(
+            stack=stack,
+            card=card,
+            ranks=ranks,
+            parameter=question.sweep.parameter,
+            largest_fitting=max((one.value or 0 for one in fitting), default=None),
+            first_failing=None if failing is None else failing.value,
+            reason="" if failing is None else reason(failing),
+            variant=variant,
+        )
+
+
+def reason(line: Line) -> str:
+    """Why a line does not fit, in a few words; ``fits`` where it does."""
+    if line.fits:
+        return "fits"
+    if line.fails_in:
+        return f"out of memory in {line.fails_in}"
+    return "not simulated"

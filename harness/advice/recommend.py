@@ -1,0 +1,217 @@
+"""Which release should I pin? From what was measured: the newest one that nothing speaks against. Pure.
+
+A release is fit to be pinned for a workload where it ran, was judged (against the baseline, or is it), has no finding
+of the kinds that fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits
+that card. What has no verdict is never recommended.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from harness.advice import fit
+from harness.advice.gpus import Card
+from harness.compare import FAIL_ON, Comparison, Measured
+from harness.compare.exits import fails
+from harness.model import Cell, Finding, Passed, Stack
+from harness.probe.border.wire import PHASES
+from harness.probe.scenario import BASE_VARIANT, Scenario
+from harness.wording.names import outcome_text
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked."""
+
+    scenario: str
+    variant: str
+    card: Card | None = None
+    overhead_bytes: int = fit.OVERHEAD_BYTES
+    fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulated cell on the card."""
+
+    peak_bytes: int
+    headroom_bytes: int
+    fails_in: str  #: the first phase that the card has no room for; empty where it fits
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant that runs right and fits, of a release that something speaks against."""
+
+    variant: str
+    devices: tuple[str, ...]
+    room: Room | None
+    findings: tuple[Finding, ...] = ()  #: what remains: more work or time
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """One stack, and what speaks against it."""
+
+    stack: str  #: id
+    name: str
+    version: str  #: of the package
+    devices: tuple[str, ...]  #: where it was measured and judged without being left out
+    findings: tuple[Finding, ...]  #: that matter, worst first
+    room: Room | None  #: None where nothing was simulated, or no card is given
+    unknown: str  #: why it has no verdict; empty where it has one
+    ways: tuple[Way, ...]  #: what to set if it must be this one
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.findings or self.unknown or (self.room is not None and self.room.fails_in))
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known. Releases are in version order, newest first."""
+
+    question: Question
+    package: str
+    baseline: str  #: its name
+    pick: Release | None
+    newer: tuple[Release, ...]  #: than the pick; all of them where there is none
+    older: tuple[Release, ...]
+    missing: tuple[str, ...]  #: names of releases that were asked for and have no result
+
+
+def advise(
+    question: Question,
+    scenario: Scenario,
+    comparison: Comparison,
+    package: str,
+    candidates: Sequence[str],
+    missing: Sequence[str] = (),
+) -> Advice:
+    """``candidates``: ids of the stacks to choose from. Raises ScenarioError for a variant that is none."""
+    same = _Same(scenario, question.variant)
+    evidence = _Evidence(question, scenario, comparison, package)
+    wanted = set(candidates)
+    releases = [evidence.release(stack, same) for stack in reversed(comparison.stacks) if stack.id in wanted]
+    at = next((at for at, release in enumerate(releases) if release.is_clean), None)
+    return Advice(
+        question=question,
+        package=package,
+        baseline=comparison.names[comparison.baseline],
+        pick=None if at is None else releases[at],
+        newer=tuple(releases if at is None else releases[:at]),
+        older=() if at is None else tuple(releases[at + 1 :]),
+        missing=tuple(missing),
+    )
+
+
+class _Same:
+    """Which cells are of the workload that is asked for: by the parameters, or by a name that comes to the same."""
+
+    def __init__(self, scenario: Scenario, variant: str) -> None:
+        self._wanted = {device: scenario.resolve(variant, device) for device in scenario.devices}
+        declared = (BASE_VARIANT, *scenario.variant_ids, *scenario.remedy_ids.values())
+        self._names = {
+            device: {variant, *(name for name in declared if scenario.resolve(name, device) == wanted)}
+            for device, wanted in self._wanted.items()
+        }
+
+    def __contains__(self, cell: Cell) -> bool:
+        return cell.parameters == self._wanted.get(cell.device) or cell.variant in self._names.get(cell.device, ())
+
+
+class _Evidence:
+    """A comparison, looked up by stack and workload."""
+
+    def __init__(self, question: Question, scenario: Scenario, comparison: Comparison, package: str) -> None:
+        self._question = question
+        self._package = package
+        self._scenario = scenario
+        self._comparison = comparison
+        self._findings: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+        for group in comparison.groups:
+            found = group.headline
+            if fails(found, question.fail_on):
+                self._findings[found.stack, found.workload].append(found)
+        self._reasons = {
+            (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == "everything"
+        }
+        self._cells: dict[str, dict[str, Measured]] = defaultdict(dict)  #: stack -> workload -> its cell
+        for cell in comparison.cells:
+            at = cell.result.cell
+            if at.scenario == question.scenario and at.scenario_version == scenario.version:
+                self._cells[at.stack.id][at.workload] = cell
+
+    def release(self, stack: Stack, same: _Same) -> Release:
+        """All that is known of one stack on the workload."""
+        cells = {w: cell for w, cell in self._cells[stack.id].items() if cell.result.cell in same}
+        findings = [found for w in cells for found in self._findings[stack.id, w]]
+        judged = [w for w in cells if not self._unknown(stack.id, w)]
+        rooms = [room for w in judged if (room := self._room(cells[w])) is not None]
+        unknown = "" if judged else next((self._unknown(stack.id, w) for w in cells), "not measured on this workload")
+        room = min(rooms, key=lambda one: one.headroom_bytes, default=None)
+        version = stack.versions.get(self._package, "")
+        alone = sum(one.versions.get(self._package) == version for one in self._comparison.stacks) == 1
+        release = Release(
+            stack=stack.id,
+            name=version if alone else self._comparison.names[stack.id],
+            version=version,
+            devices=_devices(cells[w] for w in judged),
+            findings=tuple(findings),
+            room=room,
+            unknown="" if findings else unknown,
+            ways=(),
+        )
+        return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
+
+    def _ways(self, stack: str, without: set[str]) -> tuple[Way, ...]:
+        """The variants, on all the device modes that they were measured on, that cost time at most."""
+        together: dict[str, list[str]] = defaultdict(list)
+        for workload, cell in self._cells[stack].items():
+            if workload not in without:
+                together[cell.result.cell.variant].append(workload)
+        ways = []
+        for variant, workloads in together.items():
+            cells = [self._cells[stack][workload] for workload in workloads]
+            rooms = [room for cell in cells if (room := self._room(cell)) is not None]
+            remaining = [found for w in workloads for found in self._findings[stack, w]]
+            if any(fails(found, ("memory", "numerics", "crash")) for found in remaining):
+                continue
+            if any(self._unknown(stack, w) for w in workloads):
+                continue
+            if any(room.fails_in for room in rooms):
+                continue
+            tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
+            ways.append(Way(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
+        return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
+
+    def _unknown(self, stack: str, workload: str) -> str:
+        """Why a cell says nothing; empty where it has a verdict."""
+        outcome = self._cells[stack][workload].result.outcome
+        reason = self._reasons.get((stack, workload), "")
+        return reason or (
+            "" if isinstance(outcome, Passed) or self._findings[stack, workload] else outcome_text(outcome)
+        )
+
+    def _room(self, cell: Measured) -> Room | None:
+        card = self._question.card
+        if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
+            return None
+        allocated, counted = peaks(cell)
+        available = fit.available_bytes(card, cell.result.cell.parameters, self._question.overhead_bytes)
+        peak = int(max(counted.values(), default=0))
+        return Room(
+            peak_bytes=peak, headroom_bytes=available - peak, fails_in=fit.fails_in(allocated, counted, available)
+        )
+
+
+def peaks(cell: Measured) -> tuple[dict[str, float], dict[str, float]]:
+    """Bytes by phase: what is allocated, and what a card must have, which is more where an allocator was modelled."""
+    worst = cell.worst()
+
+    def first_of(*names: str) -> dict[str, float]:
+        return {p: next((worst[f"{p}.{n}"] for n in names if worst.get(f"{p}.{n}")), 0.0) for p in PHASES}
+
+    return first_of("device_peak_bytes"), first_of("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes")
+
+
+def _devices(cells: Iterable[Measured]) -> tuple[str, ...]:
+    return tuple(sorted({cell.result.cell.device for cell in cells}))

@@ -1,0 +1,115 @@
+"""``python -m harness.benchmarks [SECTION ...]``: what the harness itself costs, measured on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from harness.benchmarks import environments, overhead, simulation, stored, sweep
+from harness.benchmarks.figures import Figure, Machine, lines, write
+from harness.cli.progress import Silent
+from harness.config.settings import Settings, load
+from harness.config.variables import installer_environment
+from harness.envs import hardware
+from harness.errors import HarnessError
+from harness.model import LockedStack, Stack
+from harness.run import pipeline, targets
+from harness.versions import locking
+
+SECTIONS = ("results", "sim", "overhead", "environments", "sweep")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    machine = _machine()
+    figures: list[Figure] = []
+    bench = _Bench(load(), options.stacks, options.repeats)
+    sections: dict[str, Callable[[], Iterator[Figure]]] = {
+        "results": bench.results,
+        "sim": bench.sim,
+        "overhead": bench.overhead,
+        "environments": bench.environments,
+        "sweep": sweep.run,
+    }
+    try:
+        for name in dict.fromkeys(options.sections or SECTIONS):
+            print(f"measuring {name} ...", file=sys.stderr, flush=True)
+            figures += sections[name]()
+        if options.json:
+            write(options.json, machine, figures)
+    except HarnessError as error:
+        print(f"dsregress: error: {error}", file=sys.stderr)
+        return error.exit_code
+    print("\n".join(lines(machine, figures)))
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m harness.benchmarks", description=__doc__)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("--stacks", type=int, default=2, metavar="N", help="stacks to build and run (default: 2)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of what is cheap to repeat (default: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    options = parser.parse_args(arguments)
+    for name in options.sections:
+        if name not in SECTIONS:
+            parser.error(f"no such section: {name} (there are: {', '.join(SECTIONS)})")
+    return options
+
+
+class _Bench:
+    """The sections, on the first stacks of the project's own configuration."""
+
+    def __init__(self, settings: Settings, stacks: int, repeats: int) -> None:
+        self._settings = settings
+        self._wanted = stacks
+        self._repeats = repeats
+        self._installer = pipeline.new_installer(settings)
+        self._place = targets.open_place(settings, self._installer)
+        self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
+
+    def results(self) -> Iterator[Figure]:
+        return stored.run(self._variables, self._settings.root, self._repeats)
+
+    def sim(self) -> Iterator[Figure]:
+        (environment,) = pipeline.build_environments(
+            self._stacks(1), self._settings, self._installer, Silent(), self._place
+        )
+        scenario = pipeline.load_scenarios(self._settings)[simulation.SCENARIO]
+        return simulation.run(environment, scenario, self._place.executor, self._repeats)
+
+    def overhead(self) -> Iterator[Figure]:
+        stacks = self._stacks(self._wanted)
+        pipeline.build_environments(stacks, self._settings, self._installer, Silent(), self._place)
+        releases = [stack.versions["deepspeed"] for stack in stacks]
+        cores = hardware.detect().cores
+        return overhead.run(releases, self._variables, self._settings.root, cores, min(2, self._repeats))
+
+    def environments(self) -> Iterator[Figure]:
+        cache = Path(self._settings.environments) / "locks"
+        locks = locking.lock_all(self._stacks(self._wanted), cache=cache, compile=self._installer.compile)
+        locked = [lock for lock in locks if isinstance(lock, LockedStack)]
+        return environments.run(locked, installer_environment())
+
+    def _stacks(self, count: int) -> tuple[Stack, ...]:
+        return pipeline.plan_stacks(self._settings, pipeline.Choice(), self._installer).stacks[:count]
+
+
+def _machine() -> Machine:
+    here = hardware.detect()
+    return Machine(
+        date=f"{datetime.now(timezone.utc):%Y-%m-%d}",
+        cpu=here.cpu,
+        cores=here.cores,
+        memory_gib=here.memory_bytes / (1 << 30),
+        python=sys.version.split()[0],
+        load=os.getloadavg()[0],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Building environments: as the harness does it with uv, against python -m venv and pip, for the same locks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.benchmarks.figures import Figure, measured
+from harness.envs import hardware, venv
+from harness.envs.installer import Installer
+from harness.model import LockedStack
+
+_MB = 1e6
+
+
+def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[Figure]:
+    """The first stack and each further one, with the download caches as they are."""
+    section = "Environments (the same locks, download caches as they are)"
+    gpu = hardware.has_gpu()
+    times: dict[str, list[float]] = {}
+    sizes: dict[str, list[int]] = {}
+    for name, uv in (("uv", None), ("pip", "")):
+        installer = Installer(environment=environment, uv=uv)
+        with tempfile.TemporaryDirectory(prefix="dsregress-bench-") as folder:
+            built = [venv.build(lock, folder=Path(folder), installer=installer, gpu=gpu) for lock in locked]
+            for one in built:
+                assert one.failure is None, f"{one.stack.id}: {one.failure}"
+            times[name] = [one.build_s for one in built]
+            sizes[name] = _added_bytes([str(Path(one.python).parent.parent) for one in built])
+    for name, tool in (("uv", "uv, as the harness does it"), ("pip", "python -m venv and pip")):
+        yield measured(section, f"{tool}: first stack", times[name][:1], "s")
+        if len(locked) > 1:
+            yield measured(section, f"{tool}: each further stack", times[name][1:], "s")
+        yield measured(section, f"{tool}: disk of the first stack", [sizes[name][0] / _MB], "MB")
+        if len(locked) > 1:
+            yield measured(section, f"{tool}: disk of each further stack", [s / _MB for s in sizes[name][1:]], "MB")
+    yield measured(section, "pip over uv: time for all of them", [sum(times["pip"]) / sum(times["uv"])], "x")
+    if len(locked) > 1:
+        ratio = sum(sizes["pip"][1:]) / max(1, sum(sizes["uv"][1:]))
+        yield measured(section, "pip over uv: disk of further stacks", [ratio], "x")
+
+
+def _added_bytes(folders: Sequence[str]) -> list[int]:
+    """Disk that each folder takes beyond those before it: a file that is linked into several counts once."""
+    seen: set[tuple[int, int]] = set()
+    added = []
+    for folder in folders:
+        total = 0
+        for place, _, files in os.walk(folder):
+            for name in files:
+                found = os.lstat(os.path.join(place, name))
+                if (found.st_dev, found.st_ino) not in seen:
+                    seen.add((found.st_dev, found.st_ino))
+                    total += found.st_blocks * 512
+        added.append(total)
+    return added

@@ -1,0 +1,41 @@
+"""The share of a regress that is not the frameworks' own work."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from harness.benchmarks import watching
+from harness.benchmarks.figures import Figure, measured
+from harness.errors import EXIT_OK, EXIT_REGRESSION
+from harness.model import Result
+from harness.store import Store
+
+_WORKLOAD = ("--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=*", "--device", "cpu")
+
+
+def run(releases: Sequence[str], environment: dict[str, str], root: str, cores: int, repeats: int) -> Iterator[Figure]:
+    """A whole ``regress --fresh`` of these DeepSpeed releases, whose environments are there already.
+
+    The frameworks' own work is the time in which a framework was imported or a cell ran, as the results tell it. Cells
+    run one at a time; imports overlap, one on each core, so of each such group the longest counts.
+    """
+    section = f"A regress of {len(releases)} stacks on the cpu, environments warm, everything measured"
+    walls, shares = [], []
+    command = [sys.executable, "-m", "harness", "regress", "--deepspeed", ",".join(releases), "--fresh", *_WORKLOAD]
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory(prefix="dsregress-bench-") as folder:
+            cost = watching.run(command, {**environment, "DSREGRESS_RESULTS": folder}, root)
+            assert cost.exit_code in (EXIT_OK, EXIT_REGRESSION), f"regress ended with exit code {cost.exit_code}"
+            results = Store(folder).load().results
+        walls.append(cost.wall_s)
+        shares.append(100 * (1 - _own_work_s(results, cores) / cost.wall_s))
+    yield measured(section, "time of the whole", walls, "s")
+    yield measured(section, "share outside of the frameworks' own work", shares, "%")
+
+
+def _own_work_s(results: Sequence[Result], cores: int) -> float:
+    imports = {r.cell.stack.id: r.record.import_s for r in results if r.record is not None}
+    longest = sorted(imports.values(), reverse=True)[::cores]
+    return sum(result.duration_s for result in results) + sum(longest)

@@ -1,0 +1,62 @@
+"""``sim`` at full scale: how long the parts take, and how much memory the process needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.benchmarks.figures import Figure, measured
+from harness.benchmarks.watching import PeakMemory
+from harness.launch.contract import Ended, Executor, RunPlan
+from harness.model import Cell, Environment, Passed
+from harness.probe.scenario import Scenario
+
+SCENARIO = "llama3_70b_zero3"
+_MODELS = (("llama-3-70b", "20 or less"), ("llama-3-8b", "8 or less"))
+_GIB = 1 << 30
+
+
+def run(environment: Environment, scenario: Scenario, executor: Executor, repeats: int) -> Iterator[Figure]:
+    """Both models as rank 0 of 32, with non-reentrant checkpointing: import, init, two steps."""
+    version = environment.stack.versions["deepspeed"]
+    section = f"sim, DeepSpeed {version}, rank 0 of 32, sequence 2048"
+    for model, goal in _MODELS:
+        parts: dict[str, list[float]] = {}
+        variant = f"model={model}"
+        cell = Cell(
+            stack=environment.stack,
+            scenario=SCENARIO,
+            scenario_version=scenario.version,
+            variant=variant,
+            device="sim",
+            framework=scenario.framework,
+            parameters=scenario.resolve(variant, "sim"),
+        )
+        for _ in range(repeats):
+            for part, value in _once(environment, cell, executor).items():
+                parts.setdefault(part, []).append(value)
+        for part, values in parts.items():
+            unit = "GiB" if "memory" in part else "s"
+            wanted = {"all of it": goal, "peak memory": "under 2"}.get(part, "")
+            yield measured(section, f"{model}: {part}", values, unit, wanted)
+
+
+def _once(environment: Environment, cell: Cell, executor: Executor) -> dict[str, float]:
+    with PeakMemory() as peak:
+        worker = executor.worker(environment, cell.device, cell.framework)
+        try:
+            ended = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0))
+        finally:
+            worker.close()
+    assert isinstance(ended, Ended), f"{cell.id}: {ended}"
+    assert isinstance(ended.outcome, Passed), f"{cell.id}: {ended}"
+    assert ended.record is not None
+    (rank,) = ended.record.ranks
+    step_s = sum(reading.seconds for phase, reading in rank.phases.items() if phase != "init")
+    return {
+        "import": ended.record.import_s,
+        "init": rank.init_s,
+        "one step": step_s,
+        "the cell (init, two steps, its process)": ended.duration_s,
+        "all of it": ended.record.import_s + ended.duration_s,
+        "peak memory": peak.bytes / _GIB,
+    }

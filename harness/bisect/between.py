@@ -1,0 +1,117 @@
+"""What lies between two versions of a package: the published releases, or the commits of its repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from packaging.version import InvalidVersion
+from packaging.version import Version as Parsed
+
+from harness.bisect.building import FromCommit
+from harness.bisect.search import Version
+from harness.config.settings import Settings
+from harness.config.variables import installer_environment
+from harness.envs.installer import Installer
+from harness.envs.repository import Commit, Repository
+from harness.envs.venv import Source
+from harness.errors import UsageError
+from harness.model import Stack, stack_label
+from harness.run import pipeline
+from harness.run.pipeline import Choice
+from harness.versions import commits as naming
+from harness.versions import releases
+from harness.versions.stacks import resolve
+
+
+def one_release(package: str, text: str, installer: Installer) -> str:
+    """The release that a person named. Raises UsageError, EnvironmentUnavailable where no index can be asked."""
+    found = resolve(package, text, installer.published)
+    if len(found) != 1:
+        raise UsageError(f"{text} means {len(found)} releases", where=package, hint="name exactly one")
+    return found[0]
+
+
+def in_order(release: str) -> Parsed:
+    """Sorts releases, oldest first."""
+    return Parsed(release)
+
+
+def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Version, ...]:
+    """Every final release from ``first`` to ``last``, which are releases themselves. Raises UsageError."""
+    known = releases.known(package)
+    if first not in known or last not in known:
+        known = releases.in_order((*known, *installer.published(package)))
+    low, high = Parsed(first), Parsed(last)
+    names = [
+        name
+        for name in releases.in_order(known)
+        if low <= Parsed(name) <= high and (name in (first, last) or not Parsed(name).is_prerelease)
+    ]
+    choice = Choice(versions={package: ",".join(names)}, baseline=first)
+    stacks = pipeline.plan_stacks(settings, choice, installer).stacks
+    return tuple(Version(name=stack.versions[package], stack=stack) for stack in stacks)
+
+
+def with_fixed(settings: Settings, package: str, fixed: dict[str, str], named: str | None) -> Settings:
+    """Settings whose stack has these versions besides the package that is searched. Raises UsageError."""
+    if package in fixed:
+        raise UsageError(
+            f"{package} is what is searched", where=f"--{package}", hint="name its ends with --good and --bad"
+        )
+    stack = dict(settings.stack)
+    if named is not None:
+        if named not in settings.stacks:
+            hint = f"known are: {', '.join(settings.stacks) or 'none'}"
+            raise UsageError(f"no stack is named {named!r}", where="[tool.dsregress.stacks]", hint=hint)
+        stack.update(settings.stacks[named])
+    stack.update(fixed)
+    if package not in stack:
+        raise UsageError(
+            f"{package} is not part of the stack", where="--package", hint=f"it must be one of {', '.join(stack)}"
+        )
+    return msgspec.structs.replace(settings, stack=stack)
+
+
+def open_repository(place: str, settings: Settings) -> Repository:
+    """The framework's repository. Raises UsageError, EnvironmentUnavailable."""
+    # Without the ceiling git would look above an unpacked commit, and find the repository of whoever runs us.
+    ceiling = {"GIT_CEILING_DIRECTORIES": settings.environments}
+    cache = Path(settings.environments) / "repositories"
+    repository = Repository(place, cache=cache, environment=installer_environment(ceiling))
+    repository.open()
+    return repository
+
+
+def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Version, ...]:
+    """Every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's."""
+    release = _release_at(repository, old) or base.versions[package]
+    return tuple(one_commit(repository, package, one, release, base) for one in repository.between(old, new))
+
+
+def base_stack(repository: Repository, package: str, commit: Commit, settings: Settings, installer: Installer) -> Stack:
+    """The stack of the newest release at or before a commit; of the configured baseline where it has no tag."""
+    name = one_release(package, _release_at(repository, commit) or settings.baseline, installer)
+    return pipeline.plan_stacks(settings, Choice(versions={package: name}, baseline=name), installer).stacks[-1]
+
+
+def _release_at(repository: Repository, commit: Commit) -> str:
+    tag = repository.newest_tag(commit)
+    try:
+        Parsed(tag)
+    except InvalidVersion:
+        return ""
+    return tag
+
+
+def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Version:
+    """A commit as a version: named after the ``release`` before it, beside all that the lock of ``base`` pins."""
+    source = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
+    label = stack_label(base.named, commit.short)
+    stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
+    return Version(
+        name=commit.short,
+        stack=stack,
+        about=f"{commit.date[:10]} {commit.subject}",
+        made_of=FromCommit(release=base, source=source),
+    )

@@ -1,0 +1,221 @@
+"""One question that is asked of many versions: which reading of a result answers it, and when is the answer bad? Pure.
+
+The question of a bisection is a metric as ``--json`` names it (``backward.device_retained_bytes``), or ``outcome``,
+``configuration:KEY``, ``warnings:TEXT``. It is answered by comparison with a good and a bad reading: what lies nearer to
+the bad one is bad. So small drifts on the way from one to the other are no answer, and no limit has to be chosen. While
+only a good reading is known, bad is what the comparison's thresholds call relevant, in the direction that is worse.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Callable
+
+import msgspec
+
+from harness.compare.comparison import Comparison
+from harness.compare.metrics import BY_NAME, Direction, Metric
+from harness.compare.outcomes import signature, stage
+from harness.compare.summary import measured
+from harness.config.thresholds import Thresholds
+from harness.errors import UsageError
+from harness.model import Answer, Failed, Finding, OutOfMemory, Passed, Result, Skipped
+from harness.probe.border.wire import PHASES, Detail
+from harness.wording.names import outcome_text
+from harness.wording.quantities import quantity, shortened
+
+DetailOf = Callable[[Result], Detail | None]
+
+#: A setting that a version does not have.
+ABSENT = "absent"
+
+_WHERE = "--metric"
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked."""
+
+    metric: str
+    phase: str = ""
+    key: str = ""  #: the setting of ``configuration``, the text of ``warnings``, a part of the signature of ``outcome``
+
+    @property
+    def name(self) -> str:
+        """As a person writes it."""
+        if self.key:
+            return f"{self.metric}:{self.key}"
+        return f"{self.phase}.{self.metric}" if self.phase else self.metric
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether no single measurement answers it."""
+        return self.metric == "step_time_s"
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        title = BY_NAME[self.metric].title
+        return f"{title}: {self.key}" if self.key else f"{title}, {self.phase}" if self.phase else title
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What one result says to a question."""
+
+    value: float | str | None  #: a text for what is no number; None where there is no answer in it
+    text: str  #: the value in words, or why there is none
+
+    @property
+    def number(self) -> float:
+        """The value of a question that is answered by one."""
+        return self.value if isinstance(self.value, float) else math.nan
+
+
+def parse(text: str) -> Question:
+    """The question that a person wrote. Raises UsageError naming what there is."""
+    head, colon, key = text.partition(":")
+    phase, dot, name = head.rpartition(".")
+    if name not in BY_NAME or (dot and phase not in PHASES):
+        known = [*_examples(), "outcome", "configuration:KEY", "warnings:TEXT"]
+        near = difflib.get_close_matches(text, known, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(known)}"
+        raise UsageError(f"no such metric: {text}", where=_WHERE, hint=hint)
+    metric = BY_NAME[name]
+    if name in ("init_s", "import_s"):
+        raise UsageError(f"{name} is told and not judged", where=_WHERE, hint="step_time_s can be asked for")
+    if name in ("configuration", "warnings") and not key:
+        example = "zero_optimization.overlap_comm" if name == "configuration" else "deprecated"
+        hint = f"write e.g. {name}:{example}"
+        raise UsageError(f"{name} of what?", where=_WHERE, hint=hint)
+    if colon and name not in ("configuration", "warnings", "outcome"):
+        raise UsageError(f"{name} has nothing behind a colon", where=_WHERE, hint=f"write {head}")
+    has_phase = metric.per_phase or name == "device_excess_bytes"
+    if has_phase and not phase:
+        raise UsageError(
+            f"{name} is measured by phase",
+            where=_WHERE,
+            hint=f"write e.g. backward.{name}; phases: {', '.join(PHASES)}",
+        )
+    if phase and not has_phase:
+        raise UsageError(f"{name} has no phases", where=_WHERE, hint=f"write {name}")
+    return Question(name, phase, key)
+
+
+def _examples() -> list[str]:
+    judged = [m for m in BY_NAME.values() if m.direction is not Direction.NEUTRAL]
+    return [
+        name
+        for metric in judged
+        for name in (
+            [f"{phase}.{metric.name}" for phase in PHASES[1:]]
+            if metric.per_phase or metric.name == "device_excess_bytes"
+            else [metric.name]
+        )
+    ]
+
+
+def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:
+    """The worst relevant finding on a stack, as a question; None where nothing relevant is worse or better. A changed
+    setting or a new warning is neither: who wants to know of one asks for it."""
+    for group in comparison.groups:
+        found = group.headline
+        if found.stack == stack and found.relevant and found.kind != "changed":
+            has_phase = BY_NAME[found.metric].per_phase or found.metric == "device_excess_bytes"
+            return Question(found.metric, found.phase if has_phase else ""), found
+    return None
+
+
+def read(question: Question, result: Result, detail_of: DetailOf) -> Reading:
+    """What a result says."""
+    if question.metric == "outcome":
+        return _outcome(result)
+    if not isinstance(result.outcome, Passed):
+        return Reading(value=None, text=outcome_text(result.outcome))
+    if question.metric in ("configuration", "warnings"):
+        detail = detail_of(result)
+        if detail is None:
+            return Reading(value=None, text="its details are missing; --fresh measures again")
+        if question.metric == "warnings":
+            seen = any(question.key in warning for warning in detail.warnings)
+            return Reading(value="warns" if seen else "does not warn", text="warns" if seen else "does not warn")
+        there = question.key in detail.configuration
+        text = json.dumps(detail.configuration[question.key], sort_keys=True, default=str) if there else ABSENT
+        return Reading(value=text, text=shortened(text, 60))
+    value = measured(result).flat().get(question.name)
+    if value is None:
+        return Reading(value=None, text=f"{question.name} was not measured")
+    return Reading(value=float(value), text=quantity(value, BY_NAME[question.metric].unit))
+
+
+def _outcome(result: Result) -> Reading:
+    outcome = result.outcome
+    text = outcome_text(outcome)
+    if isinstance(outcome, Skipped) or (isinstance(outcome, Failed) and outcome.stage == "harness"):
+        return Reading(value=None, text=text)
+    if isinstance(outcome, Passed):
+        return Reading(value="passed", text=text)
+    kind = "out of memory" if isinstance(outcome, OutOfMemory) else f"{stage(outcome)}: {signature(outcome)}"
+    return Reading(value=kind, text=text)
+
+
+def answer(question: Question, reading: Reading, good: Reading, bad: Reading | None, thresholds: Thresholds) -> Answer:
+    """Good where the reading is as the good one, Bad where it is as the bad one."""
+    if reading.value is None or good.value is None:
+        return Answer.UNKNOWN
+    if isinstance(reading.value, str) or isinstance(good.value, str):
+        return _answer_in_words(question, reading, good, bad)
+    metric, value = BY_NAME[question.metric], reading.number
+    if metric.direction is Direction.AT_MOST_ONE:
+        return Answer.GOOD if value <= 1 else Answer.BAD  # what is not a number is bad
+    if bad is None or bad.value is None:
+        return Answer.BAD if _is_worse(metric, value, good.number, thresholds) else Answer.GOOD
+    return Answer.BAD if abs(value - bad.number) < abs(value - good.number) else Answer.GOOD
+
+
+def _answer_in_words(question: Question, reading: Reading, good: Reading, bad: Reading | None) -> Answer:
+    if reading.value == good.value:
+        return Answer.GOOD
+    if question.metric == "outcome":
+        if question.key:
+            return Answer.BAD if question.key in reading.text else Answer.UNKNOWN
+        if bad is not None and reading.value != bad.value:
+            return Answer.UNKNOWN  # it ends elsewhere, so nobody knows whether it would have come to this
+    return Answer.BAD
+
+
+def _is_worse(metric: Metric, value: float, good: float, thresholds: Thresholds) -> bool:
+    if not metric.floor:  # the memory oracle's excess answers to the limits of memory
+        limit = max(thresholds.memory_bytes, thresholds.memory_share * abs(good))
+        return value - good >= limit
+    return value > good and metric.relevant(value, good, thresholds)
+
+
+class Ends(msgspec.Struct, frozen=True, kw_only=True):
+    """What the good and the bad end of a search are to each other."""
+
+    differ: bool
+    swapped: bool = False  #: they differ, and the good one is the worse
+
+
+def ends(question: Question, good: Reading, bad: Reading, thresholds: Thresholds) -> Ends:
+    """Whether there is a difference to search for. Both readings have values."""
+    if isinstance(good.value, str) or isinstance(bad.value, str):
+        swapped = question.metric == "outcome" and bad.value == "passed" != good.value
+        if question.metric == "outcome" and question.key and not swapped:
+            return Ends(differ=good.value != bad.value and question.key in bad.text)
+        return Ends(differ=good.value != bad.value, swapped=swapped)
+    metric, low, high = BY_NAME[question.metric], good.number, bad.number
+    if metric.direction is Direction.AT_MOST_ONE:
+        return Ends(differ=(low <= 1) != (high <= 1), swapped=not low <= 1 and high <= 1)
+    if _is_worse(metric, high, low, thresholds):
+        return Ends(differ=True)
+    return Ends(differ=(swapped := _is_worse(metric, low, high, thresholds)), swapped=swapped)
+
+
+def is_between(reading: Reading, good: Reading, bad: Reading) -> bool:
+    """Whether a value lies well apart from both ends' (over a quarter of their distance): more than one change, perhaps."""
+    if not all(isinstance(one.value, float) for one in (reading, good, bad)):
+        return reading.value is not None and reading.value not in (good.value, bad.value)
+    distance = abs(bad.number - good.number) / 4
+    return min(abs(reading.number - good.number), abs(reading.number - bad.number)) > distance

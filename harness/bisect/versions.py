@@ -1,0 +1,105 @@
+"""Versions in, results out: from the store where they are there, else built and measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.bisect import building
+from harness.bisect.search import Version
+from harness.config.settings import Settings
+from harness.envs import hardware, venv
+from harness.envs.installer import Installer
+from harness.model import Cell, Environment, Result
+from harness.probe.border.wire import Explanation
+from harness.run import explain, pipeline, targets
+from harness.run.matrix import Matrix
+from harness.run.measure import GUESSED_CELL_S, GUESSED_STACK_S, Watch, measure
+from harness.store import Store, content_key, key_of, newest
+
+
+class Bench:
+    """Versions in, results out; from the store where they are there."""
+
+    def __init__(self, settings: Settings, cell: Cell, installer: Installer, store: Store, watch: Watch) -> None:
+        """Starts nothing. Raises UsageError for an executor that is not there."""
+        self.settings = settings
+        self.store = store
+        self.watch = watch
+        self.runs = 0
+        self.spent_s = 0.0
+        self._cell = cell
+        self._installer = installer
+        self._place = targets.open_place(settings, installer)
+
+    def cell(self, version: Version) -> Cell:
+        """The cell of a version."""
+        return msgspec.structs.replace(self._cell, stack=version.stack)
+
+    def stored(self, version: Version) -> tuple[Result, ...]:
+        """Runs of this very content, oldest first, found without building anything: an environment that is not there can
+        only be what was published, so that its code is taken from the result."""
+        lock = building.known_lock(version.stack, self.settings, version.made_of)
+        if lock is None:
+            return ()
+        framework = targets.varied_package(self.settings)
+        folder = Path(self.settings.environments)
+        there = venv.existing(lock, folder=folder, gpu=hardware.has_gpu(), framework=framework)
+        cell = self.cell(version)
+        return tuple(
+            result
+            for result in self.store.runs(cell)
+            if key_of(result)
+            == content_key(
+                cell,
+                lock_sha256=lock.sha256,
+                code_sha256=there.code_sha256 if there else result.code_sha256,
+                probe_sha256=self._place.executor.probe_sha256(),
+                hardware=self._place.hardware(),
+                image="" if self.settings.executor == "local" else result.image,
+            )
+        )
+
+    def build(self, versions: Sequence[Version]) -> tuple[Environment, ...]:
+        """Their environments."""
+        made_of = {version.stack.id: version.made_of for version in versions if version.made_of is not None}
+        stacks = [version.stack for version in versions if version.made_of is None]
+        built = pipeline.build_environments(stacks, self.settings, self._installer, self.watch, self._place)
+        own = [version.stack for version in versions if version.made_of is not None]
+        built += building.build_commits(own, made_of, self.settings, self._installer, self.watch)
+        by_stack = {environment.stack.id: environment for environment in built}
+        return tuple(by_stack[version.stack.id] for version in versions)
+
+    def measure(self, versions: Sequence[Version], rounds: int = 0) -> list[Result]:
+        """Build and measure versions; with ``rounds``, all in one new session, each round going round all of them."""
+        began = time.monotonic()
+        found = measure(
+            Matrix(cells=tuple(self.cell(version) for version in versions), skipped=()),
+            self.build(versions),
+            versions[0].stack,
+            self._place.hardware(),
+            settings=msgspec.structs.replace(self.settings, rounds=rounds),
+            executor=self._place.executor,
+            store=self.store,
+            watch=self.watch,
+            fresh=rounds > 0,
+        )
+        self.runs += len(versions)
+        self.spent_s += time.monotonic() - began
+        by_cell = newest(found)
+        return [by_cell[self.cell(version).id] for version in versions]
+
+    def explanation(self, version: Version) -> Explanation | None:
+        """Who holds the memory in a version: as it is stored, or from a run that is no result; None where it fails."""
+        cell = self.cell(version)
+        place = pipeline.explaining_place(self.settings, self._place, self.build([version]))
+        return explain.explain([cell], place)[cell.id].explanation
+
+    def expected_s(self) -> float:
+        """Seconds that one more probe takes: as those before it, or a guess."""
+        if self.runs:
+            return self.spent_s / self.runs
+        return GUESSED_STACK_S + GUESSED_CELL_S.get(self._cell.device, 0.0)

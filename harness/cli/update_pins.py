@@ -1,0 +1,78 @@
+"""Refresh the committed releases and locks: ``python -m harness.cli.update_pins``, called by ``nox -s update_pins``.
+
+Run it in a checkout, look at the diff, commit it. It joins stations as the pipeline does, for the project's own upkeep.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from packaging.version import Version
+
+from harness.config import settings as config
+from harness.config.variables import installer_environment
+from harness.envs.installer import Installer
+from harness.errors import HarnessError
+from harness.model import Failed, Stack
+from harness.versions import locking, releases
+from harness.versions.stacks import plan
+
+
+def update_pins(
+    settings: config.Settings, installer: Installer, *, upgrade: bool, told: Callable[[str], None] = print
+) -> None:
+    """Write ``releases.json``, the base lock, and the locks of the default and the named stacks.
+
+    With ``upgrade`` what no stack pins moves to its newest release; without, it stays where the base lock has it.
+    """
+    releases.write({package: installer.published(package) for package in releases.OLDEST})
+    told(f"wrote {releases.FILE.name}")
+
+    def stacks(name: str | None) -> tuple[Stack, ...]:
+        return plan(
+            table=settings.stack,
+            named=settings.stacks,
+            baseline=settings.baseline,
+            python=locking.OLDEST_PYTHON,
+            name=name,
+        ).stacks
+
+    newest = max(stacks(None), key=lambda stack: [Version(stack.versions[p]) for p in sorted(stack.versions)])
+    base = "" if upgrade or not locking.BASE.exists() else locking.BASE.read_text(encoding="utf-8")
+    _lock(newest, locking.BASE, base, installer)
+    base = locking.BASE.read_text(encoding="utf-8")
+    kept = {locking.BASE}
+    for name in (None, *settings.stacks):
+        for stack in stacks(name):
+            file = locking.FOLDER / locking.file_name(stack)
+            if file not in kept:
+                _lock(stack, file, base, installer)
+                told(f"wrote locks/{file.name}")
+            kept.add(file)
+    for stale in set(locking.FOLDER.glob("*.txt")) - kept:
+        stale.unlink()
+        told(f"removed locks/{stale.name}")
+
+
+def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:
+    requirements = locking.wanted(stack)
+    pins = locking.resolve(requirements, base=base, compile=installer.compile, python=stack.python)
+    if isinstance(pins, Failed):
+        raise HarnessError(pins.signature, where=f"locking {stack.id}", hint="change [tool.dsregress.stack]")
+    locking.write(file, requirements, pins)
+
+
+def main() -> int:
+    """Exit code of the command."""
+    try:
+        update_pins(config.load(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Changed defaults and new warnings: told as such, so that they are no mystery, and never failing by themselves."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.compare.comparison import Cells, DetailOf
+from harness.compare.pairs import Pair, finding
+from harness.compare.summary import Measured
+from harness.model import Finding
+from harness.probe.border.wire import Detail
+from harness.wording.quantities import listing, plural, shortened
+
+#: Details are read from files. Beyond this many different ones the rest is not looked at, and a note says so.
+MOST_READ = 2_000
+
+
+class _Differences(msgspec.Struct, frozen=True):
+    """One configuration against another. Values are spelled as JSON, so that they can be told apart and grouped."""
+
+    changed: tuple[tuple[str, str, str], ...] = ()  #: key, value, the baseline's value
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One part of the detail of one stack whose hash is not the baseline's, and the cells where it was seen."""
+
+    part: str
+    stack: str
+    sha256: str
+    baseline_sha256: str
+    places: list[int]  #: of the cells, among all that were judged together
+    baseline_place: int  #: of the baseline's cell for the workload of the first of them
+
+
+def changes(pairs: Iterable[tuple[int, Pair]]) -> list[Change]:
+    """Which details have to be looked at; no detail is read for it. Pairs come with their places."""
+    found: dict[tuple[str, str, str, str], Change] = {}
+    baseline: dict[str, int] = {}
+    pairs = list(pairs)
+    for place, pair in pairs:
+        if pair.is_baseline:
+            baseline[pair.workload] = place
+    for place, pair in pairs:
+        if pair.baseline is None or pair.is_baseline:
+            continue
+        own, base = pair.result.detail_sha256, pair.baseline.detail_sha256
+        if own == base:
+            continue
+        for part in ("configuration", "warnings"):
+            mine, theirs = own.get(part, ""), base.get(part, "")
+            if mine == theirs or not mine or not theirs:
+                continue
+            key = (part, pair.stack, mine, theirs)
+            change = found.get(key)
+            if change is None:
+                change = found[key] = Change(*key, [], baseline[pair.workload])
+            change.places.append(place)
+    return list(found.values())
+
+
+def judge(changes: Iterable[Change], cells: Cells, detail_of: DetailOf) -> tuple[list[Finding], list[str]]:
+    """One finding per stack and changed key (or new warning), naming the workloads that have it; and notes."""
+    diffs = _Differ(cells, detail_of)
+    names = cells.names
+    keys: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    warnings: dict[tuple[str, str], list[int]] = defaultdict(list)
+    moved: dict[str, dict[str, dict[str, None]]] = {}
+    first: dict[str, str] = {}
+    for change in changes:
+        different = diffs.of(change)
+        if change.part == "warnings":
+            for signature in different.added:
+                warnings[change.stack, signature] += change.places
+        elif different.changed or different.added or different.removed:
+            for one in different.changed:
+                keys[(change.stack, *one)] += change.places
+            told = moved.setdefault(change.stack, {"added": {}, "removed": {}})
+            told["added"].update(dict.fromkeys(different.added))
+            told["removed"].update(dict.fromkeys(different.removed))
+            first.setdefault(change.stack, names[change.places[0]][1])
+
+    def workloads(places: list[int]) -> list[str]:
+        return [names[place][1] for place in sorted(places)]
+
+    findings = [_key(workloads(places), *one) for one, places in keys.items()]
+    findings += [
+        _moved(stack, first[stack], told["added"], told["removed"])
+        for stack, told in moved.items()
+        if any(told.values())
+    ]
+    findings += [_warning(workloads(places), *one) for one, places in warnings.items()]
+    notes = []
+    if diffs.unread:
+        notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not looked at")
+    if diffs.missing:
+        notes.append(
+            f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be told: the file in "
+            "results/details is missing or damaged; --fresh measures again"
+        )
+    return findings, notes
+
+
+class _Differ:
+    """Differences of details, each pair of contents looked at once."""
+
+    def __init__(self, cells: Sequence[Measured], detail_of: DetailOf) -> None:
+        self.unread = 0
+        self.missing = 0
+        self._cells, self._detail_of = cells, detail_of
+        self._known: dict[tuple[str, str, str], _Differences] = {}
+
+    def of(self, change: Change) -> _Differences:
+        key = (change.part, change.sha256, change.baseline_sha256)
+        if key not in self._known:
+            if len(self._known) >= MOST_READ:
+                self.unread += len(change.places)
+                return _Differences()
+            detail, other = (
+                self._detail_of(self._cells[place].result) for place in (change.places[0], change.baseline_place)
+            )
+            self.missing += detail is None or other is None
+            differ = _configuration if change.part == "configuration" else _warnings
+            self._known[key] = differ(detail, other) if detail and other else _Differences()
+        return self._known[key]
+
+
+def _configuration(mine: Detail, theirs: Detail) -> _Differences:
+    new, old = mine.configuration, theirs.configuration
+    spelled = ((key, _spell(new[key]), _spell(old[key])) for key in new if key in old)
+    return _Differences(
+        tuple(change for change in spelled if change[1] != change[2]),
+        tuple(sorted(set(new) - set(old))),
+        tuple(sorted(set(old) - set(new))),
+    )
+
+
+def _warnings(mine: Detail, theirs: Detail) -> _Differences:
+    return _Differences(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
+
+
+def _key(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
+    return finding(
+        stack,
+        workloads[0],
+        metric="configuration",
+        phase="init",
+        kind="changed",
+        value={key: json.loads(value)},
+        baseline_value={key: json.loads(baseline)},
+        ratio=None,
+        unit="",
+        significant=True,
+        relevant=True,
+        message=f"{key} is {shortened(value, 60)}, was {shortened(baseline, 60)}",
+        evidence=(_in(workloads),),
+    )
+
+
+def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[str]) -> Finding:
+    new, gone = sorted(added), sorted(removed)
+    parts = [
+        f"{plural(len(names), 'setting')} {word}: {listing(names)}"
+        for names, word in ((new, "new"), (gone, "gone"))
+        if names
+    ]
+    return finding(
+        stack,
+        workload,
+        metric="configuration",
+        phase="init",
+        kind="changed",
+        value={"added": new, "removed": gone},
+        baseline_value=None,
+        ratio=None,
+        unit="",
+        significant=True,
+        relevant=False,
+        message="; ".join(parts),
+    )
+
+
+def _warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
+    return finding(
+        stack,
+        workloads[0],
+        metric="warnings",
+        phase="init",
+        kind="changed",
+        value=signature,
+        baseline_value=None,
+        ratio=None,
+        unit="",
+        significant=True,
+        relevant=True,
+        message=f"new warning: {shortened(signature)}",
+        evidence=(_in(workloads),),
+    )
+
+
+def _in(workloads: Sequence[str]) -> str:
+    return f"in {listing(workloads, 3)}"
+
+
+def _spell(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

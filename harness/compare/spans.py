@@ -1,0 +1,167 @@
+"""Since which release, and until which: one sentence for a finding that several stacks share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from packaging.version import InvalidVersion, Version
+
+from harness.compare.comparison import Group, Span
+from harness.compare.metrics import BY_NAME
+from harness.model import AXES, Finding, Stack
+from harness.wording.names import varied_axes, version
+from harness.wording.quantities import quantity, share
+
+_VERBS = {
+    "device_peak_bytes": "peak {} {} in {}",
+    "device_retained_bytes": "hold {} {} after {} ends",
+    "host_peak_bytes": "peak {} {} in host memory in {}",
+    "host_retained_bytes": "hold {} {} host memory after {} ends",
+    "reserved_peak_bytes": "reserve {} {} device memory in {}",
+    "smallest_card_bytes": "need a card with {} {} memory in {}",
+    "host_calls": "make {} {} Python and C calls in {}",
+    "op_launches": "launch {} {} operations in {}",
+    "flops": "compute {} {} in {}",
+    "collective_count": "issue {} {} collectives in {}",
+    "collective_bytes": "move {} {} in collectives in {}",
+}
+
+
+def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
+    """Oldest first, by each axis in turn; what is no version sorts before those that are."""
+
+    def key(stack: Stack) -> list[tuple[int, Version | str]]:
+        axes = ["python", *AXES, *sorted(set(stack.versions) - set(AXES))]
+        return [_sortable(version(stack, axis)) for axis in axes]
+
+    return sorted(stacks, key=key)
+
+
+def spans(
+    groups: Sequence[Group],
+    stacks: Sequence[Stack],
+    names: Mapping[str, str],
+    baseline: str,
+    judged: Mapping[str, frozenset[str]],
+    timed: Mapping[str, frozenset[str]],
+) -> list[Span]:
+    """The regressions over the stacks, worst first as ``groups`` are.
+
+    ``stacks`` are in version order; ``judged`` says for each workload which stacks have a verdict there, and
+    ``timed`` which have one on step time. Workloads in
+    which the same stacks show the same finding share a span.
+    """
+    having: dict[tuple[str, str, str], dict[str, dict[str, Finding]]] = defaultdict(lambda: defaultdict(dict))
+    headlines: set[tuple[str, str, str]] = set()  # metric, phase, workload
+    for group in groups:
+        head = group.headline
+        if head.relevant and head.kind == "regression":
+            workload = head.workload
+            headlines.add((head.metric, head.phase, workload))
+            for found in (head, *group.related):
+                having[found.metric, found.phase, found.kind][workload].setdefault(found.stack, found)
+    merged: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
+    order = [stack.id for stack in stacks]
+
+    @cache  # most workloads fare like many others
+    def apart(found: tuple[str, ...], verdicts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        present = tuple(stack for stack in order if stack in found)
+        return present, tuple(stack for stack in order if stack in verdicts and stack not in found)
+
+    for key, workloads in having.items():
+        for workload, by_stack in workloads.items():
+            if (key[0], key[1], workload) not in headlines:
+                continue
+            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, frozenset())
+            merged[(*key, *apart(tuple(by_stack), verdicts))].append(workload)
+    place = {id(found): at for at, group in enumerate(groups) for found in (group.headline, *group.related)}
+    result = []
+    for (metric, phase, kind, present, free), workloads_with in merged.items():
+        all_found = [having[metric, phase, kind][w][s] for w in workloads_with for s in present]
+        unknown = tuple(stack for stack in order if stack not in present and stack not in free)
+        result.append(
+            Span(
+                metric=metric,
+                phase=phase,
+                kind=kind,
+                workloads=tuple(sorted(workloads_with)),
+                having=present,
+                free=free,
+                unknown=unknown,
+                worst=min(all_found, key=lambda found: place[id(found)]),
+                sentence=_sentence(all_found, present, free, unknown, stacks, names, baseline),
+            )
+        )
+    return sorted(result, key=lambda span: place[id(span.worst)])
+
+
+def _sentence(
+    found: Sequence[Finding],
+    present: Sequence[str],
+    free: Sequence[str],
+    unknown: Sequence[str],
+    stacks: Sequence[Stack],
+    names: Mapping[str, str],
+    baseline: str,
+) -> str:
+    axes = varied_axes(stacks)
+    prefix = f"{axes[0]} " if len(axes) == 1 else ""
+    who = ranges(present, stacks, names)
+    text = f"{prefix}{who} {_what(found, many=len(present) > 1)} {names.get(baseline, baseline)}"
+    text += f". Not in {ranges(free, stacks, names)}" if free else ". No measured stack is free of it"
+    if unknown:
+        text += f"; no verdict for {ranges(unknown, stacks, names)}"
+    return text + "."
+
+
+def _what(found: Sequence[Finding], *, many: bool) -> str:
+    """``hold 1.31 MiB more after backward ends (2.6x, rank 0)``."""
+    first = found[0]
+    if first.metric == "step_time_s":
+        ratios = sorted(f.ratio for f in found if f.ratio is not None)
+        low, high = f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"
+        return f"take{'' if many else 's'} {low if low == high else f'{low} to {high}'} times as long per step as"
+    unit = BY_NAME[first.metric].unit
+    unit = "" if unit in ("calls", "launches", "collectives") else unit
+    changes = sorted(found, key=lambda f: float(abs(f.value - f.baseline_value)))
+    low, high = (quantity(abs(f.value - f.baseline_value), unit) for f in (changes[0], changes[-1]))
+    size = low if low == high else f"{low} to {high}"
+    more = "higher" if "peak" in first.metric and first.metric != "reserved_peak_bytes" else "more"
+    words = _VERBS[first.metric].format(size, more, first.phase)
+    if not many:
+        verb, rest = words.split(" ", 1)
+        words = f"{verb}{'es' if verb.endswith('ch') else 's'} {rest}"
+    worst = changes[-1]
+    rank = f", rank {worst.rank}" if worst.rank is not None else ""
+    upto = "up to " if low != high else ""
+    return f"{words} ({upto}{share(worst.value, worst.baseline_value)}{rank}) than"
+
+
+def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
+    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: measured neighbours are joined where one axis alone varies."""
+    if len(varied_axes(stacks)) > 1:
+        return ", ".join(names[stack] for stack in ids)
+    order = {stack.id: at for at, stack in enumerate(stacks)}
+    runs: list[list[str]] = []
+    for stack in ids:
+        if runs and order[stack] == order[runs[-1][-1]] + 1:
+            runs[-1].append(stack)
+        else:
+            runs.append([stack])
+    parts = []
+    for run in runs:
+        ends = [names[run[0]], names[run[-1]]]
+        if len(run) > 2:
+            parts.append(f"{ends[0]} to {ends[1]}")
+        else:
+            parts += [names[stack] for stack in run]
+    return ", ".join(parts)
+
+
+def _sortable(text: str) -> tuple[int, Version | str]:
+    try:
+        return (1, Version(text))
+    except InvalidVersion:
+        return (0, text)

@@ -1,0 +1,1 @@
+"""What a person chooses: settings from flags, environment variables and ``pyproject.toml``."""

@@ -1,0 +1,26 @@
+"""``[tool.dsregress.ray]``: the settings of ``--executor ray``."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Ray(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[tool.dsregress.ray]``."""
+
+    address: str = (
+        ""  #: of the head, as HOST:PORT, or ray://HOST:PORT; empty: the one that runs here, else one of our own
+    )
+    folder: str = (
+        "~/.cache/dsregress"  #: on each node: environments and scratch files (DSREGRESS_ENVIRONMENTS there wins)
+    )
+    ranks_per_node: int = 0  #: ranks of one cell on a node; 0: as many as have a core, or a GPU, each
+    resources: dict[str, dict[str, float]] = {}  #: device mode -> custom resources that each of its cells asks for
+    wait_s: float = 60.0  #: how long to wait for a node that is large enough to join
+
+    def __post_init__(self) -> None:
+        if self.ranks_per_node < 0:
+            raise ValueError(f"ranks_per_node must not be negative (it is {self.ranks_per_node})")
+        for device in self.resources:
+            if device not in ("sim", "cpu", "cuda"):
+                raise ValueError(f"resources are by device mode: sim, cpu or cuda (and not {device})")

@@ -1,0 +1,166 @@
+"""pyproject.toml, flags and environment variables -> one frozen `Settings`.
+
+Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
+an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
+
+Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: ask no index),
+``RAY_ADDRESS`` (Ray's own).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.config.docker import Containers
+from harness.config.ray import Ray
+from harness.config.thresholds import Thresholds
+from harness.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FailOn = Literal["memory", "time", "numerics", "crash"]
+
+#: What a stack is made of where no pyproject says otherwise; these stacks' locks ship with the harness.
+DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
+    "torch": "2.13.0",
+    "transformers": "4.57.6",
+    "accelerate": "1.15.0",
+    "peft": "0.21.2",
+    "deepspeed": ("0.15.0", "0.16.4", "0.16.8", "latest"),
+}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that a person can choose. Folders are absolute paths."""
+
+    root: str = ""  #: the project's folder; relative paths are relative to it
+    baseline: str = "0.15.0"  #: a version of the varied package
+    scenarios: str = "scenarios"
+    results: str = "results"
+    environments: str = ".dsregress"  #: environments, resolved locks and scratch files
+    select: tuple[str, ...] = ("*_zero3_backward/gradient_checkpointing=non_reentrant/cpu",)
+    rounds: int = 9
+    warmup_rounds: int = 2
+    timeout_s: float = 180.0
+    fail_on: tuple[FailOn, ...] = ("memory", "time", "numerics", "crash")
+    executor: str = "local"  #: a name in `harness.run.targets`
+    python: str = f"{sys.version_info.major}.{sys.version_info.minor}"  #: interpreter of the stacks
+    offline: bool = False  #: ask no package index
+    #: package -> spec, or list of specs for the varied one
+    stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
+    stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
+    thresholds: Thresholds = Thresholds()
+    docker: Containers = Containers()
+    ray: Ray = Ray()
+
+
+def load(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    start: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of the project that ``start`` (default: the working directory) lies in.
+
+    ``overrides`` holds flags by the names of `Settings`; None means that the flag was not given.
+
+    Raises UsageError naming file and key for what is malformed, unknown or out of range.
+    """
+    variables = os.environ if environ is None else environ
+    root, file, table = _project(Path.cwd() if start is None else start)
+    defaults = Settings()
+    values = {name: _convert(file, name, value, defaults) for name, value in table.items()}
+    if "stack" in values and values["stack"].keys() <= DEFAULT_STACK.keys():  # else it is another framework's
+        values["stack"] = {**DEFAULT_STACK, **values["stack"]}
+    for name in ("environments", "results"):
+        if variable := variables.get(f"DSREGRESS_{name.upper()}"):
+            values[name] = variable
+    if offline := variables.get("DSREGRESS_OFFLINE", ""):
+        values["offline"] = offline.lower() not in ("0", "false", "no")
+    ray = values.get("ray", defaults.ray)
+    if not ray.address and (address := variables.get("RAY_ADDRESS")):  # Ray's own
+        values["ray"] = msgspec.structs.replace(ray, address=address)
+    for name, value in (overrides or {}).items():
+        if value is not None:
+            values[name] = _convert("command line", name, value, defaults)
+    if "scenarios" not in values and not (root / "scenarios").is_dir():
+        values["scenarios"] = str(Path(__file__).resolve().parents[2] / "scenarios")  # those that ship with us
+    settings = msgspec.structs.replace(defaults, **values, root=str(root))
+    folders = {name: str(root / getattr(settings, name)) for name in ("scenarios", "results", "environments")}
+    settings = msgspec.structs.replace(settings, **folders)
+    _check_ranges(settings, file)
+    return settings
+
+
+def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
+    """Folder, file and [tool.dsregress] of the nearest project that has one; else of the nearest pyproject.toml."""
+    nearest: tuple[Path, str] | None = None
+    for folder in (start.resolve(), *start.resolve().parents):
+        file = folder / "pyproject.toml"
+        if not file.is_file():
+            continue
+        try:
+            tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=str(file), hint="check its access") from None
+        if "dsregress" in tool:
+            if not isinstance(tool["dsregress"], dict):
+                raise UsageError("tool.dsregress is not a table", where=str(file), hint="write [tool.dsregress]")
+            return folder, str(file), tool["dsregress"]
+        nearest = nearest or (folder, str(file))
+    folder, name = nearest or (start.resolve(), "defaults")
+    return folder, name, {}
+
+
+def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
+    """``value`` as the type that `Settings` declares for ``key``."""
+    types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    del types["root"]
+    where = file if file == "command line" else f"{file}: [tool.dsregress] {key}"
+    if key not in types:
+        near = difflib.get_close_matches(key, types, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(types))}"
+        raise UsageError(f"unknown key {key!r}", where=where, hint=hint)
+    try:
+        if isinstance(value, dict) and key in ("stack", "stacks"):  # by item, so that the message names the item
+            return _convert_table(where, key, value)
+        return msgspec.convert(value, types[key])
+    except msgspec.ValidationError as error:
+        example = msgspec.to_builtins(getattr(defaults, key))
+        raise UsageError(_plain(error), where=where, hint=f"write it like {example!r}") from None
+
+
+def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:
+    kind: Any = dict[str, str] if key == "stacks" else str | tuple[str, ...]
+    example = '{torch = "2.5.1", deepspeed = "0.16.3"}' if key == "stacks" else '"0.16.4" or ["0.15.0", "0.16.*"]'
+    converted: dict[str, Any] = {}
+    for name, value in table.items():
+        try:
+            converted[name] = msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise UsageError(_plain(error), where=f"{where}.{name}", hint=f"write it like {example}") from None
+    return converted
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    return str(error).replace(" - at `$", " at `").replace("at ``", "").replace("`", "").strip()
+
+
+def _check_ranges(settings: Settings, file: str) -> None:
+    for name, least in (("rounds", 0), ("warmup_rounds", 0)):
+        if getattr(settings, name) < least:
+            raise UsageError(f"{name} is below {least}", where=file, hint=f"give {name} a value of {least} or more")
+    if not settings.timeout_s > 0:
+        raise UsageError("timeout_s is not above 0", where=file, hint="give seconds, e.g. 180")

@@ -1,0 +1,57 @@
+"""Environment variables: what a measured process, an installer and Ray's own processes get of the caller's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+#: What a measured process may see of the caller's environment. Everything else is a variance that nobody would notice.
+MEASURED_VARIABLES = frozenset((
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
+    *("TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("LD_LIBRARY_PATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+))  # fmt: skip
+
+#: What an installer may see besides: its own settings, caches and credentials.
+INSTALLER_PREFIXES = ("UV_", "PIP_")
+INSTALLER_VARIABLES = frozenset(
+    ("NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "SSH_AUTH_SOCK", "CFLAGS", "CXXFLAGS", "LDFLAGS")
+)
+
+
+def child_environment(
+    extra: Mapping[str, str] | None = None, *, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Environment of a measured process: the allow-listed variables of ours, and ``extra``."""
+    variables = os.environ if environ is None else environ
+    return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
+
+
+def prepare_ray() -> None:
+    """What Ray reads from our environment where it is started here: it reports nothing to its makers, and runs cells at
+    the priority that they have without it."""
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_worker_niceness"):
+        os.environ.setdefault(name, "0")
+
+
+def folder_on_node(configured: str, *, environ: Mapping[str, str] | None = None) -> Path:
+    """On a node of a cluster: where environments and scratch files go."""
+    variables = os.environ if environ is None else environ
+    return Path(variables.get("DSREGRESS_ENVIRONMENTS") or configured).expanduser().absolute()
+
+
+def installer_environment(
+    extra: Mapping[str, str] | None = None, *, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Environment of pip and uv: as `child_environment`, plus the variables that configure them."""
+    variables = os.environ if environ is None else environ
+    own = {
+        name: value
+        for name, value in variables.items()
+        if name in INSTALLER_VARIABLES or name.startswith(INSTALLER_PREFIXES)
+    }
+    return {**child_environment(environ=variables), **own, **(extra or {})}

@@ -1,0 +1,1 @@
+"""The executor for a Ray cluster."""

@@ -1,0 +1,133 @@
+"""What all parts that use a Ray cluster share: its settings, how it is reached, and its faults as one line each.
+
+Ray is an extra (``pip install 'dsregress[ray]'``) and is imported here and in `harness.launch.ray.executor` alone, when
+it is asked for. The harness's own code travels to the nodes with each job; what it stands on must be installed there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import re
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.config.ray import Ray
+from harness.errors import EnvironmentUnavailable, UsageError
+
+_WHERE = "ray"
+
+#: How long an address may take to answer. Ray itself would try for minutes.
+_ANSWER_S = 10.0
+
+#: Memory for Ray's own objects where we start it; ours are small.
+_OBJECTS_BYTES = 128 << 20
+
+#: What Ray sets or leaves in our processes on its nodes. Without the first, it hides the GPUs from whoever holds the whole
+#: node, and asks for none of them by itself.
+_ON_NODES = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+#: Travels to the nodes.
+_CODE = Path(__file__).resolve().parents[2]
+
+
+def connect(settings: Ray) -> None:
+    """Join the cluster, once. Raises EnvironmentUnavailable, UsageError where the address is none."""
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as error:
+        raise EnvironmentUnavailable(
+            f"Ray is not installed: {error}", where="--executor ray", hint="pip install 'dsregress[ray]'"
+        ) from None
+    if ray.is_initialized():
+        return
+    options: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "runtime_env": {"py_modules": [str(_CODE)], "env_vars": _ON_NODES, "excludes": ["**/__pycache__/"]},
+    }
+    if settings.address:
+        _check_answers(settings.address)
+    with _own_signals(), complaints(settings.address):
+        if settings.address:
+            ray.init(address=settings.address, **options)
+            return
+        try:
+            ray.init(address="auto", **options)
+        except ConnectionError:
+            ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECTS_BYTES, **options)
+
+
+@contextlib.contextmanager
+def complaints(address: str = "") -> Iterator[None]:
+    """Whatever Ray complains of inside, but for what it tells of single nodes, becomes an EnvironmentUnavailable."""
+    try:
+        yield
+    except Exception as error:  # Ray raises all kinds, and plain ones too
+        raise fault(error, address) from None
+
+
+def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
+    """Ray's complaint as one line: what is the matter, and what to do."""
+    text = re.sub(r"\s+", " ", str(error)).strip()
+    where = f"{_WHERE} {address}".strip()
+    if re.search(r"[Vv]ersion mismatch|different versions? of (Ray|Python)", text):
+        versions = "; ".join(re.findall(r"(?:Ray|Python): ?[\d.]+", text))
+        return EnvironmentUnavailable(
+            f"the cluster runs another Ray or Python than this process ({versions or text[:160]})",
+            where=where,
+            hint="install the cluster's Ray here, under the same minor release of Python",
+        )
+    if re.search(r"ray\[client\]|grpc", text):
+        return EnvironmentUnavailable(
+            "a ray:// address needs Ray's client", where=where, hint="pip install 'ray[client]'"
+        )
+    if re.search(r"No node info found|node_ip_address|raylet", text):
+        return EnvironmentUnavailable(
+            "this machine is no node of that cluster",
+            where=where,
+            hint="run the command on the head node, or give ray://HEAD:10001",
+        )
+    if re.search(r"timed out during startup", text):
+        return EnvironmentUnavailable(
+            "Ray did not start on this machine in time",
+            where=where,
+            hint="free the machine, or start it: ray start --head",
+        )
+    return EnvironmentUnavailable(text[:300], where=where, hint="ask Ray itself: ray status")
+
+
+def _check_answers(address: str) -> None:
+    """Raises UsageError where it is none, EnvironmentUnavailable where nobody listens there."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    hint = "start the head (ray start --head --port=6379), and check --ray-address"
+    if not host or not port.isdigit():
+        raise UsageError(
+            f"not an address: {address!r}", where="--ray-address", hint="write HOST:PORT, or ray://HOST:PORT"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_S).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise EnvironmentUnavailable(f"no Ray answers: {why}", where=f"{_WHERE} {address}", hint=hint) from None
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray takes SIGTERM for itself; what it means is our affair."""
+    ours = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if ours is not None:
+            with contextlib.suppress(ValueError):  # not in the main thread, where Ray leaves it alone too
+                signal.signal(signal.SIGTERM, ours)
+
+
+def totals(node: Mapping[str, Any]) -> dict[str, float]:
+    """All that a node of `ray.nodes()` has to give."""
+    return {str(name): float(amount) for name, amount in (node.get("Resources") or {}).items()}

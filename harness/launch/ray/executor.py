@@ -1,0 +1,468 @@
+"""Runs cells on a Ray cluster: one actor per probe server, which imports the framework once for all the cells it gets.
+
+An actor asks for what its cell needs, and Ray finds the place. A timed session holds whole nodes by a placement group of
+all their CPUs and GPUs, so that nothing else runs there; ranks that span nodes get a group with a bundle on each
+(STRICT_SPREAD). Whatever dies with a node is Lost here, and run again by `harness.launch.ray.lanes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.config.ray import Ray
+from harness.errors import EnvironmentUnavailable, HarnessError
+from harness.launch import staging
+from harness.launch.contract import Ended, Lost, RunPlan, Share, Waiting
+from harness.launch.ray import cluster, spanning
+from harness.launch.ray.node import NodeSide, NodeWorker, Opened
+from harness.launch.ray.placing import Needs, Node, alike, needs, spelled, whole
+from harness.model import Cell, Environment, Hardware, LockedStack, OutOfMemory
+
+#: How often we look whether what we wait for can still come.
+_LOOK_S = 2.0
+
+#: How long an actor may take to close its server.
+_CLOSE_S = 10.0
+
+#: How long the other parts of a cell may take to end by themselves once one has.
+_CONFESSION_S = 5.0
+
+#: Where Ray says that it killed a process of ours because its node had no memory left.
+_OUT_OF_MEMORY = "memory pressure"
+
+
+class RayExecutor:
+    """See `harness.launch.contract.Executor` and `Cluster`. Joins the cluster when first asked for something.
+
+    ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is what is done on nodes.
+    """
+
+    def __init__(self, *, settings: Ray, files: Mapping[str, bytes], side: NodeSide, timeout_s: float) -> None:
+        self.settings = settings
+        self.side = side
+        self.timeout_s = timeout_s
+        self._files = files
+        self._shipped: Any = None
+        self._locked: dict[str, LockedStack] = {}
+        self._held: Counter[tuple[float, float]] = Counter()  #: kind of node -> how many machines of it are held
+        self._open: set[Any] = set()  #: actors and placement groups
+        self._lock = threading.Lock()
+
+    def probe_sha256(self) -> str:
+        return staging.measuring_sha256(self._files)
+
+    def build(
+        self, locked: Sequence[LockedStack], progress: Callable[[int, str, Environment | None], None]
+    ) -> tuple[Environment, ...]:
+        """Each stack's environment on some node, in order; other nodes make theirs when they get a cell of it. Raises
+        EnvironmentUnavailable."""
+        ray = self._joined()
+        make = ray.remote(_build).options(num_cpus=1, max_retries=3, scheduling_strategy="SPREAD")
+        self._locked.update((lock.sha256, lock) for lock in locked)
+        making = {make.remote(self.side, lock): index for index, lock in enumerate(locked)}
+        for index in making.values():
+            progress(index, "started", None)
+        built: dict[int, Environment] = {}
+        since = time.monotonic()
+        while making:
+            ready, _ = ray.wait(list(making), num_returns=1, timeout=_LOOK_S)
+            if not ready and not self.nodes():
+                self.give_up_after(since, "a node")
+            for one in ready:
+                index = making.pop(one)
+                with _told_by_a_node():
+                    built[index] = ray.get(one)
+                progress(index, "done", built[index])
+        return tuple(built[index] for index in range(len(locked)))
+
+    def hardware(self) -> Hardware:
+        """Of the most frequent kind of node that has GPUs, else of the most frequent kind. Raises EnvironmentUnavailable."""
+        ray = self._joined()
+        since = time.monotonic()
+        while not (nodes := self.nodes()):
+            self.give_up_after(since, "a node")
+            time.sleep(_LOOK_S)
+        with_gpus = [node for node in nodes if node.has.get("GPU")]
+        kind = alike(Needs(nodes=1, ranks=1, resources={"CPU": 1}), with_gpus or nodes)
+        ask = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_on(kind[0][0] if kind else nodes[0]))
+        with _told_by_a_node():
+            found: Hardware = ray.get(ask.remote(self.side))
+            return found
+
+    def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
+        return RayWorker(self, self._locked[environment.lock_sha256], device, framework)
+
+    def workers_at_once(self) -> int:
+        return int(sum(node.has.get("CPU", 0) for node in self.nodes()))
+
+    def machines_at_once(self, cell: Cell) -> int:
+        nodes = self.nodes()
+        needed = needs(cell, nodes, self.settings)
+        return sum(len(kind) // needed.nodes for kind in alike(needed, nodes))
+
+    def hold(self, cell: Cell) -> HeldNodes:
+        since = time.monotonic()
+        while True:
+            nodes = self.nodes()
+            needed = needs(cell, nodes, self.settings)
+            kinds = alike(needed, nodes)
+            if not kinds:
+                self.give_up_after(since, spelled(needed))
+                time.sleep(_LOOK_S)
+                continue
+            with self._lock:  # the kind with the most nodes that no machine of ours holds
+                kind = max(kinds, key=lambda kind: len(kind) - self._held[kind[0].kind] * needed.nodes)
+                self._held[kind[0].kind] += 1
+            group = self.group([whole(kind[0], needed)] * needed.nodes, kind)
+            while not (placed := group.wait(_LOOK_S)) and _are_there(kind, self.nodes()):
+                pass  # others have them
+            if placed:
+                try:
+                    return HeldNodes(self, group, kind[0].kind, needed)
+                except Lost:
+                    pass  # between being given and being asked
+            self.release(group, kind[0].kind)
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are alive and run something. Raises EnvironmentUnavailable."""
+        with cluster.complaints(self.settings.address):
+            found = self._joined().nodes()
+        every = [
+            Node(id=one["NodeID"], address=one["NodeManagerAddress"], has=cluster.totals(one))
+            for one in found
+            if one["Alive"]
+        ]
+        return [node for node in every if node.has.get("CPU", 0) >= 1]
+
+    def needs(self, cell: Cell) -> Needs:
+        return needs(cell, self.nodes(), self.settings)
+
+    def group(self, bundles: Sequence[Mapping[str, float]], nodes: Sequence[Node] = ()) -> Any:
+        """A placement group, perhaps not yet placed: on one of the nodes (none: of all), or each bundle on another."""
+        from ray.util.placement_group import placement_group
+
+        self._joined()
+        selector = {"ray.io/node-id": f"in({','.join(node.id for node in nodes)})"} if nodes else {}
+        made = placement_group(
+            [dict(bundle) for bundle in bundles],
+            strategy="STRICT_SPREAD" if len(bundles) > 1 else "STRICT_PACK",
+            bundle_label_selector=[selector] * len(bundles) if selector else None,
+        )
+        with self._lock:
+            self._open.add(made)
+        return made
+
+    def release(self, group: Any, kind: tuple[float, float] | None = None) -> None:
+        """Give a placement group back; of a machine that was held, with its kind."""
+        from ray.util.placement_group import remove_placement_group
+
+        with self._lock:
+            self._open.discard(group)
+            if kind is not None:
+                self._held[kind] -= 1
+        with _gone_is_fine():
+            remove_placement_group(group)
+
+    def actor(self, locked: LockedStack, device: str, framework: str, **options: Any) -> Any:
+        """A `NodeWorker`, perhaps not yet placed."""
+        ray = self._joined()
+        if self._shipped is None:
+            self._shipped = ray.put(dict(self._files))
+        made = ray.remote(NodeWorker).options(max_concurrency=2, max_restarts=0, **options)
+        actor = made.remote(self.side, self._shipped, locked, device, framework, self.timeout_s)
+        with self._lock:
+            self._open.add(actor)
+        return actor
+
+    def end(self, actor: Any) -> None:
+        """Kill an actor, and its server with it."""
+        with self._lock:
+            self._open.discard(actor)
+        with _gone_is_fine():
+            self._joined().kill(actor, no_restart=True)
+
+    def could_run(self, needed: Needs) -> bool:
+        """Whether there are nodes for it, busy or not."""
+        return bool(alike(needed, self.nodes()))
+
+    def close(self) -> None:
+        with self._lock:
+            left = list(self._open)
+        for one in left:
+            if hasattr(one, "bundle_specs"):
+                self.release(one)
+            else:
+                self.end(one)
+
+    def _joined(self) -> Any:
+        """Ray itself."""
+        cluster.connect(self.settings)
+        import ray
+
+        return ray
+
+    def give_up_after(self, since: float, wanted: str) -> None:
+        """Raises EnvironmentUnavailable where we have waited for nodes long enough since that moment."""
+        if time.monotonic() - since > self.settings.wait_s:
+            raise EnvironmentUnavailable(
+                f"the cluster has not {wanted}",
+                where=f"ray {self.settings.address}".strip(),
+                hint="start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is",
+            )
+
+
+class HeldNodes:
+    """See `harness.launch.contract.Machine`."""
+
+    def __init__(self, executor: RayExecutor, group: Any, kind: tuple[float, float], needed: Needs) -> None:
+        """Raises Lost."""
+        import ray
+
+        self._executor = executor
+        self._group = group
+        self._kind = kind
+        self._needed = needed
+        ask = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_in(group, 0))
+        self._hardware: Hardware = _value(ask.remote(executor.side))
+
+    @property
+    def hardware(self) -> Hardware:
+        return self._hardware
+
+    def fits(self, cell: Cell) -> bool:
+        return self._executor.needs(cell) == self._needed
+
+    def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
+        return self._executor.worker(environment, device, framework).inside(self._group, self._needed)
+
+    def close(self) -> None:
+        if self._group is not None:
+            self._executor.release(self._group, self._kind)
+            self._group = None
+
+
+class RayWorker:
+    """See `harness.launch.contract.Worker`: an actor, or one on each node that a cell's ranks span. Its methods raise
+    Lost."""
+
+    def __init__(self, executor: RayExecutor, locked: LockedStack, device: str, framework: str) -> None:
+        self._executor = executor
+        self._what = (locked, device, framework)
+        self._needed: Needs | None = None
+        self._group: Any = None
+        self._is_group_ours = False
+        self._actors: list[Any] = []
+        self._opening: list[Any] = []
+        self._opened: list[Opened] = []
+
+    def inside(self, group: Any, needed: Needs) -> RayWorker:
+        """The same in a placement group that holds whole nodes: asks for nothing itself."""
+        self._group, self._needed = group, needed
+        return self
+
+    def open(self) -> None:
+        if self._actors or self._needed is None:  # where it goes, its first cell decides
+            return
+        for index in range(self._needed.nodes):
+            if self._group is not None:
+                inside = _in(self._group, index)
+                bundle = {} if not self._is_group_ours else _options(self._needed.resources)
+                options = {"num_cpus": 0, **bundle, "scheduling_strategy": inside}
+            else:
+                options = _options(self._needed.resources)
+            self._actors.append(self._executor.actor(*self._what, **options))
+        self._opening = [actor.open.remote() for actor in self._actors]
+
+    def wait_until_open(self) -> None:
+        import ray
+
+        self.open()
+        if self._opened or not self._opening:
+            return
+        assert self._needed is not None
+        since = time.monotonic()
+        while len(ray.wait(self._opening, num_returns=len(self._opening), timeout=_LOOK_S)[0]) < len(self._opening):
+            if self._executor.could_run(self._needed):
+                since = time.monotonic()
+            self._executor.give_up_after(since, spelled(self._needed))
+        self._opened = [_value(one) for one in self._opening]
+
+    def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        if not self._is_held:
+            self._ask_for(self._executor.needs(cell))
+        self.wait_until_open()
+        if len(self._actors) == 1:
+            return self._together([self._actors[0].start.remote(cell, plan, None)])
+        assert self._needed is not None
+        rendezvous = _value(self._actors[0].rendezvous.remote())
+        each = self._needed.ranks
+        shares = [
+            Share(rendezvous=rendezvous, first_rank=number * each, local_ranks=each)
+            for number in range(len(self._actors))
+        ]
+        return self._together(
+            [actor.start.remote(cell, plan, share) for actor, share in zip(self._actors, shares, strict=True)]
+        )
+
+    def round(self) -> Waiting | Ended:
+        return self._together([actor.round.remote() for actor in self._actors])
+
+    def stop(self) -> Ended:
+        ended = self._together([actor.stop.remote() for actor in self._actors])
+        assert isinstance(ended, Ended)
+        return ended
+
+    def close(self) -> None:
+        import ray
+
+        actors, self._actors, self._opening, self._opened = self._actors, [], [], []
+        with _gone_is_fine():
+            ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=_CLOSE_S)
+        for actor in actors:
+            self._executor.end(actor)
+        if self._is_group_ours:
+            self._executor.release(self._group)
+            self._group, self._is_group_ours = None, False
+
+    @property
+    def _is_held(self) -> bool:
+        return self._group is not None and not self._is_group_ours
+
+    def _ask_for(self, needed: Needs) -> None:
+        """Make it a worker with room for such cells."""
+        if needed == self._needed and self._actors:
+            return
+        self.close()
+        self._needed = needed
+        if needed.nodes > 1:
+            self._group = self._executor.group([needed.resources] * needed.nodes)
+            self._is_group_ours = True
+
+    def _together(self, told: list[Any]) -> Waiting | Ended:
+        """What all parts say. Where one has ended, the others are ended."""
+        try:
+            states = self._states(told)
+        except _OutOfMemory as starved:
+            self.close()
+            return self._signed(Ended(outcome=OutOfMemory(phase="", detail=str(starved))))
+        if all(isinstance(state, Waiting) for state in states):
+            return Waiting()
+        ended = [
+            state if isinstance(state, Ended) else _value(actor.stop.remote())
+            for actor, state in zip(self._actors, states, strict=True)
+        ]
+        return self._signed(spanning.together(ended) if len(ended) > 1 else ended[0])
+
+    def _states(self, told: list[Any]) -> list[Waiting | Ended]:
+        import ray
+
+        left = list(told)
+        while left:
+            ready, left = ray.wait(left, num_returns=1)
+            if left and any(isinstance(_value(one), Ended) for one in ready):
+                _, late = ray.wait(left, num_returns=len(left), timeout=_CONFESSION_S)
+                for one in late:  # they may wait for those that have ended
+                    self._actors[told.index(one)].interrupt.remote()
+                break
+        return [_value(one) for one in told]
+
+    def _signed(self, ended: Ended) -> Ended:
+        """With where it ran."""
+        import msgspec
+
+        if not self._opened:
+            return ended
+        where = self._opened[0]
+        return msgspec.structs.replace(ended, hardware=where.hardware, environment=where.environment)
+
+
+class _OutOfMemory(Lost):
+    """Ray has killed an actor, as its node had no memory left."""
+
+
+def _value(told: Any) -> Any:
+    """What an actor or a task answers. Raises Lost where it cannot, whatever the reason; its reason is in the text."""
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        return ray.get(told)
+    except RayTaskError as error:
+        raise Lost(_one_line(error.cause)) from None
+    except RayError as error:
+        text = _one_line(error)
+        if _OUT_OF_MEMORY in text:
+            raise _OutOfMemory("Ray killed it, as its node had no memory left") from None
+        raise Lost(text) from None
+
+
+@contextlib.contextmanager
+def _told_by_a_node() -> Iterator[None]:
+    """What a node complains of becomes an EnvironmentUnavailable."""
+    from ray.exceptions import RayError, RayTaskError
+
+    where, hint = "ray", "install the harness on every node (pip install 'dsregress[ray]'), as it is here"
+    try:
+        yield
+    except RayTaskError as error:
+        where = "a node of the cluster"
+        if isinstance(error.cause, HarnessError):
+            raise EnvironmentUnavailable(str(error.cause), where=where) from None
+        raise EnvironmentUnavailable(_one_line(error.cause), where=where, hint=hint) from None
+    except RayError as error:
+        raise EnvironmentUnavailable(_one_line(error), where=where, hint=hint) from None
+
+
+@contextlib.contextmanager
+def _gone_is_fine() -> Iterator[None]:
+    """What is to be ended may have ended by itself, with the cluster even."""
+    try:
+        yield
+    except Exception:
+        pass
+
+
+def _one_line(error: BaseException | None) -> str:
+    if "node has died" in str(error) or "node died" in str(error) or "NodeDied" in type(error).__name__:
+        return "its node died"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines)}"[:300]
+
+
+def _options(resources: Mapping[str, float]) -> dict[str, Any]:
+    """As an actor asks for them."""
+    known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+    asked: dict[str, Any] = {known[name]: amount for name, amount in resources.items() if name in known}
+    others = {name: amount for name, amount in resources.items() if name not in known}
+    return {**asked, **({"resources": others} if others else {})}
+
+
+def _in(group: Any, index: int) -> Any:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    return PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=index)
+
+
+def _on(node: Node) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node_id=node.id, soft=False)
+
+
+def _are_there(nodes: Sequence[Node], alive: Sequence[Node]) -> bool:
+    return {node.id for node in nodes} <= {node.id for node in alive}
+
+
+def _build(side: NodeSide, locked: LockedStack) -> Environment:
+    """On a node."""
+    return side.build(locked)
+
+
+def _hardware(side: NodeSide) -> Hardware:
+    """On a node."""
+    return side.hardware()

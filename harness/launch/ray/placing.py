@@ -1,0 +1,89 @@
+"""What a cell asks a cluster for, from the nodes that there are. Pure; the placing itself is the cluster's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from harness.config.ray import Ray
+from harness.model import Cell
+
+#: Memory that a simulation of the largest scenario stays below.
+SIM_BYTES = 2 << 30
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine of the cluster."""
+
+    id: str
+    address: str
+    has: Mapping[str, float]  #: resource -> how much of it there is in all
+
+    @property
+    def kind(self) -> tuple[float, float]:
+        """Its CPUs and GPUs: nodes of one kind are alike."""
+        return self.has.get("CPU", 0), self.has.get("GPU", 0)
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell needs: so many nodes, with this on each."""
+
+    nodes: int
+    ranks: int  #: of its ranks, on each node
+    resources: Mapping[str, float]
+
+
+def needs(cell: Cell, nodes: Sequence[Node], settings: Ray) -> Needs:
+    """CPUs for ranks, GPUs where it runs on them, memory where it simulates, and the configured custom resources.
+
+    Ranks go on one node where it has a core, or a GPU, for each. Otherwise they are shared out evenly over several, where
+    there are as many that can take their part. Where there are not, they all go on one, as on a machine of our own: CPU
+    ranks share its cores, and one GPU stands for all of them.
+    """
+    custom = settings.resources.get(cell.device, {})
+    if cell.device == "sim":
+        return Needs(nodes=1, ranks=1, resources={"CPU": 1, "memory": SIM_BYTES, **custom})
+    ranks = int(cell.parameters.get("world_size", 1))
+    per_rank = "GPU" if cell.device == "cuda" else "CPU"
+    most = int(max((node.has.get(per_rank, 0) for node in nodes), default=0))
+    here = _ranks_on_each(ranks, settings.ranks_per_node or max(1, most))
+    asked = {per_rank: float(here), **custom}
+    if here < ranks and _count(asked, nodes) < ranks // here:
+        here, asked = ranks, {per_rank: float(min(ranks, most)) if per_rank == "CPU" else 1.0, **custom}
+    return Needs(nodes=ranks // here, ranks=here, resources={"CPU": 1.0, **asked})
+
+
+def alike(needed: Needs, nodes: Sequence[Node]) -> list[list[Node]]:
+    """Nodes that can take their part of such a cell, those together that have as many CPUs and GPUs; kinds of which there
+    are too few are left out. The most frequent kind comes first."""
+    kinds: dict[tuple[float, float], list[Node]] = {}
+    for node in nodes:
+        if _has(node, needed.resources):
+            kinds.setdefault(node.kind, []).append(node)
+    return sorted((kind for kind in kinds.values() if len(kind) >= needed.nodes), key=len, reverse=True)
+
+
+def whole(node: Node, needed: Needs) -> dict[str, float]:
+    """What to ask a node for so that nothing else runs there: every CPU and GPU that it has."""
+    every = {name: node.has[name] for name in ("CPU", "GPU") if node.has.get(name)}
+    return {**{name: amount for name, amount in needed.resources.items() if name != "memory"}, **every}
+
+
+def spelled(needed: Needs) -> str:
+    """For a person: ``2 nodes with 4 CPU and 1 A100``."""
+    each = " and ".join(f"{amount:g} {name}" for name, amount in needed.resources.items() if name != "memory")
+    return f"{needed.nodes} nodes with {each}" if needed.nodes > 1 else f"a node with {each}"
+
+
+def _ranks_on_each(ranks: int, at_most: int) -> int:
+    """The largest even share that is not larger."""
+    return next(each for each in range(min(ranks, at_most), 0, -1) if ranks % each == 0)
+
+
+def _count(asked: Mapping[str, float], nodes: Sequence[Node]) -> int:
+    return sum(_has(node, asked) for node in nodes)
+
+
+def _has(node: Node, asked: Mapping[str, float]) -> bool:
+    return all(node.has.get(name, 0) >= amount for name, amount in asked.items())

@@ -1,0 +1,65 @@
+"""One cell whose ranks span several machines: what each machine measured -> what the cell measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.launch.contract import Ended
+from harness.model import Failed, OutOfMemory, Passed, TimedOut
+from harness.probe.border.explanations import worst
+from harness.probe.border.wire import RankRecord, RunRecord
+
+#: Words of a failure that only tells of another rank's, as in `harness.probe.process.ranks`.
+_OF_OTHERS = ("connection", "peer", "gloo", "nccl", "timed out", "killed by the harness", "did not stop")
+
+
+def together(parts: Sequence[Ended]) -> Ended:
+    """The end of a cell from those of its parts, that of rank 0 first."""
+    first, cause = parts[0], min(parts, key=_suspicion)
+    records = [part.record for part in parts if part.record is not None]
+    explanations = [part.explanation for part in parts if part.explanation is not None]
+    return Ended(
+        outcome=cause.outcome,
+        record=_records(records, cause.record) if records else None,
+        detail=first.detail,
+        explanation=worst(explanations) if explanations else None,
+        benchmark=first.benchmark,
+        started_at=first.started_at,
+        duration_s=max(part.duration_s for part in parts),
+        hardware=first.hardware,
+        environment=first.environment,
+    )
+
+
+def _suspicion(part: Ended) -> int:
+    """The end that is the cause comes first: then what speaks of others, and what passed."""
+    match part.outcome:
+        case OutOfMemory():
+            return 0
+        case Failed(signature=signature):
+            return 2 if any(word in signature.lower() for word in _OF_OTHERS) else 1
+        case TimedOut():
+            return 3
+        case Passed():
+            return 5
+        case _:
+            return 4
+
+
+def _records(records: Sequence[RunRecord], cause: RunRecord | None) -> RunRecord:
+    told = cause or records[0]
+    rounds = [record.round_s for record in records]
+    clocks = [record.clocks for record in records if record.clocks]
+    ranks: list[RankRecord] = sorted((rank for record in records for rank in record.ranks), key=lambda rank: rank.rank)
+    return RunRecord(
+        outcome=told.outcome,
+        stage=told.stage,
+        signature=told.signature,
+        log_tail=told.log_tail,
+        import_s=max(record.import_s for record in records),
+        world_size=records[0].world_size,
+        ranks=ranks,
+        round_s=[max(one) for one in zip(*rounds, strict=False)],
+        clocks=[min(one, key=lambda clock: (not clock.throttled, clock.sm_mhz)) for one in zip(*clocks, strict=False)],
+        discarded_rounds=max(record.discarded_rounds for record in records),
+    )

@@ -1,0 +1,430 @@
+"""A model of PyTorch's CUDA caching allocator: what a card gives for a given order of allocations and frees.
+
+Standard library only, no GPU, no torch. The rules were read in ``c10/cuda/CUDACachingAllocator.cpp`` and
+``c10/core/AllocatorConfig.h`` of PyTorch; ``docs/allocator.md`` lists each rule with its function there, the versions
+that were read, and what the model leaves out. In short:
+
+- sizes are rounded up to 512 bytes (`round_size`); up to 1 MiB they come from the small pool, above from the large one;
+- a pool hands out the smallest free block that is large enough, at the lowest address among equals (`get_free_block`),
+  and cuts off what is left over where that is worth it (`should_split`); free neighbours are merged
+  (`try_merge_blocks`);
+- where no block fits, a new segment is taken from the card (`get_allocation_size`): 2 MiB for the small pool, 20 MiB
+  for requests under 10 MiB, else the request rounded up to 2 MiB;
+- where the card is full, segments that are wholly free go back to it (`release_available_cached_blocks`,
+  `release_cached_blocks`) before the request fails;
+- with expandable segments each pool has one segment that grows by pages, of 2 MiB in the small pool and 20 in the large.
+
+One stream is modelled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from harness.probe.allocator.blocks import (
+    ADDRESS_BITS,
+    LARGE_SEGMENT,
+    SMALL,
+    UNIT,
+    Block,
+    Pool,
+    growable,
+    segment_units,
+)
+from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, Event
+
+#: Address space of an expandable segment on a card without limit (32 TiB), units.
+_ENDLESS = 1 << 36
+
+
+class OutOfMemoryError(MemoryError):
+    """The card cannot give what was asked for, even after everything that is cached went back to it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AllocatorSettings:
+    """The allocator's options, by their names in ``PYTORCH_CUDA_ALLOC_CONF``, and the card."""
+
+    expandable_segments: bool = False
+    max_split_size_bytes: int | None = None  #: blocks from this size on are never split; None: every block may be
+    card_bytes: int | None = None  #: what the card has for the allocator; None: no limit
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Usage:
+    """One phase."""
+
+    reserved_peak_bytes: int  #: segments taken from the card
+    allocated_peak_bytes: int  #: blocks handed out, rounded
+    fragmentation_bytes: int  #: reserved but not handed out, at the moment of ``allocated_peak_bytes``
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Where a card would be full."""
+
+    phase: int  #: as the ledger numbers them
+    event: int  #: index in the trace
+    requested_bytes: int
+    reserved_bytes: int  #: by then, after everything cached went back
+    allocated_bytes: int
+    card_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Replay:
+    """What a trace comes to. ``failure`` ends it: phases after it are not there."""
+
+    phases: dict[int, Usage]
+    retries: int  #: how often everything cached had to go back to the card (`num_alloc_retries`), each time a stall
+    failure: Failure | None = None
+
+
+def replay(trace: Iterable[Event], settings: AllocatorSettings, memory: int = DEVICE) -> Replay:
+    """Replays the events of one memory of a `harness.probe.meters.ledger.StorageLedger` trace."""
+    allocator = CachingAllocator(settings)
+    phases: dict[int, Usage] = {}
+    current: int | None = None
+    for index, (key, nbytes, where, phase) in enumerate(trace):
+        if phase != current:
+            if current is not None:
+                phases[current] = allocator.usage()
+            allocator.reset_peak()
+            current = phase
+        if where != memory:
+            continue
+        try:
+            allocator.book(key, nbytes)
+        except OutOfMemoryError:
+            phases[phase] = allocator.usage()
+            failure = Failure(
+                phase=phase,
+                event=index,
+                requested_bytes=nbytes,
+                reserved_bytes=allocator.reserved_bytes,
+                allocated_bytes=allocator.allocated_bytes,
+                card_bytes=settings.card_bytes or 0,
+            )
+            return Replay(phases=phases, retries=allocator.retries, failure=failure)
+    if current is not None:
+        phases[current] = allocator.usage()
+    return Replay(phases=phases, retries=allocator.retries)
+
+
+class CachingAllocator:
+    """The allocator of one device. Sizes are given in bytes; ``key`` is whatever names an allocation to its owner."""
+
+    def __init__(self, settings: AllocatorSettings = AllocatorSettings()) -> None:
+        self.settings = settings
+        self.retries = 0
+        self._expandable = settings.expandable_segments
+        self._max_split = None if settings.max_split_size_bytes is None else settings.max_split_size_bytes // UNIT
+        self._capacity = None if settings.card_bytes is None else settings.card_bytes // UNIT
+        self._small, self._large = Pool(small=True), Pool(small=False)
+        self._live: dict[int, tuple[Block, int]] = {}
+        self._next_address = 0
+        self._reserved = self._allocated = 0
+        self._reserved_peak = self._allocated_peak = self._reserved_then = 0
+
+    def on_card(self, card_bytes: int) -> CachingAllocator:
+        """A copy of this allocator as it would stand on another card. Right where both cards have had room for all that
+        was ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
+        other = CachingAllocator(dataclasses.replace(self.settings, card_bytes=card_bytes))
+        pools = ((self._small, other._small), (self._large, other._large))
+        idle = [block for ours, _ in pools for block in (*ours.free.values(), *ours.unmapped_blocks.values())]
+        copies = {block: block.copy() for block in (*self.blocks(), *idle)}
+        for block, copy in copies.items():
+            copy.before = copies[block.before] if block.before is not None else None
+            copy.after = copies[block.after] if block.after is not None else None
+        other._live = {key: (copies[block], nbytes) for key, (block, nbytes) in self._live.items()}
+        for ours, theirs in pools:
+            theirs.keys, theirs.unmapped = list(ours.keys), list(ours.unmapped)
+            theirs.free = {start: copies[block] for start, block in ours.free.items()}
+            theirs.unmapped_blocks = {start: copies[block] for start, block in ours.unmapped_blocks.items()}
+        other.retries, other._next_address = self.retries, self._next_address
+        other._reserved, other._allocated = self._reserved, self._allocated
+        other._reserved_peak, other._allocated_peak = self._reserved_peak, self._allocated_peak
+        other._reserved_then = self._reserved_then
+        return other
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    @property
+    def reserved_bytes(self) -> int:
+        return self._reserved * UNIT
+
+    @property
+    def allocated_bytes(self) -> int:
+        return self._allocated * UNIT
+
+    @property
+    def reserved_peak_bytes(self) -> int:
+        """Since the last `reset_peak`, as ``torch.cuda.max_memory_reserved``."""
+        return self._reserved_peak * UNIT
+
+    def usage(self) -> Usage:
+        """Since the last `reset_peak`."""
+        return Usage(
+            reserved_peak_bytes=self._reserved_peak * UNIT,
+            allocated_peak_bytes=self._allocated_peak * UNIT,
+            fragmentation_bytes=(self._reserved_then - self._allocated_peak) * UNIT,
+        )
+
+    def reset_peak(self) -> None:
+        self._reserved_peak = self._reserved_then = self._reserved
+        self._allocated_peak = self._allocated
+
+    # -- the ledger's events -----------------------------------------------------------------------------------------
+
+    def book(self, key: int, nbytes: int) -> None:
+        """One event of a ledger: ``nbytes`` more, or fewer, of the storage ``key``. A storage that changes its size
+        gets the new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
+        if key == CACHE_EMPTIED:
+            self.empty_cache()
+            return
+        held = self._live.pop(key, None)
+        size = nbytes if held is None else held[1] + nbytes
+        if size > 0:
+            try:
+                self._allocate(key, size)
+            except OutOfMemoryError:
+                if held is not None:
+                    self._live[key] = held
+                raise
+        if held is not None:
+            self._release(held[0])
+
+    def allocate(self, key: int, nbytes: int) -> None:
+        """Raises OutOfMemoryError."""
+        self._allocate(key, nbytes)
+
+    def free(self, key: int) -> None:
+        self._release(self._live.pop(key)[0])
+
+    def empty_cache(self) -> None:
+        """Gives every segment, or page of an expandable one, that is wholly free back to the card."""
+        for pool in (self._large, self._small):
+            for block in list(pool.free.values()):
+                if block.base is not None:
+                    self._unmap(pool, block)
+                elif block.before is None and block.after is None:
+                    self._give_back(pool, block)
+
+    def blocks(self) -> list[Block]:
+        """Every block that is handed out, in no particular order."""
+        return [block for block, _ in self._live.values()]
+
+    # -- handing out -------------------------------------------------------------------------------------------------
+
+    def _allocate(self, key: int, nbytes: int) -> None:
+        size = -(-nbytes // UNIT) or 1
+        pool = self._small if size <= SMALL else self._large
+        block = self._best_fit(pool, size) or self._obtain(pool, size, nbytes)
+        rest = block.size - size
+        if rest and self._worth_splitting(pool, size, rest):
+            remainder = Block(block.start + size, rest, block.base)
+            remainder.before, remainder.after = block, block.after
+            if block.after is not None:
+                block.after.before = remainder
+            block.after = remainder
+            block.size = size
+            pool.insert(remainder)
+        block.free = False
+        self._live[key] = (block, nbytes)
+        allocated = self._allocated = self._allocated + block.size
+        if allocated > self._allocated_peak:
+            self._allocated_peak, self._reserved_then = allocated, self._reserved
+
+    def _best_fit(self, pool: Pool, size: int) -> Block | None:
+        keys = pool.keys
+        index = bisect_left(keys, size << ADDRESS_BITS)
+        if index == len(keys):
+            return None
+        block = pool.at(index)
+        if self._expandable:
+            # A block that can still grow counts as large as it can become, so others go first.
+            while index + 1 < len(keys) and growable(other := pool.at(index + 1)) < growable(block):
+                block, index = other, index + 1
+        limit = self._max_split
+        if limit is not None and (
+            (size < limit <= block.size) or (size >= limit and block.size >= size + LARGE_SEGMENT)
+        ):
+            return None
+        pool.remove(block)
+        return block
+
+    def _worth_splitting(self, pool: Pool, size: int, rest: int) -> bool:
+        if pool.small or self._expandable:
+            return True
+        return rest > SMALL and (self._max_split is None or size < self._max_split)
+
+    def _release(self, block: Block) -> None:
+        pool = self._pool_of(block)
+        self._allocated -= block.size
+        block.free = True
+        self._merge(pool, block)
+        pool.insert(block)
+
+    def _pool_of(self, block: Block) -> Pool:
+        # A small request's block is never larger than the small pool's limit: its remainder is always split off.
+        return self._small if block.size <= SMALL else self._large
+
+    def _merge(self, pool: Pool, block: Block) -> None:
+        """Takes the free neighbours of a block that is in no list into it."""
+        before, after = block.before, block.after
+        if before is not None and before.free and before.mapped == block.mapped:
+            pool.remove(before)
+            block.start, block.size, block.before = before.start, block.size + before.size, before.before
+            if block.before is not None:
+                block.before.after = block
+        if after is not None and after.free and after.mapped == block.mapped:
+            pool.remove(after)
+            block.size, block.after = block.size + after.size, after.after
+            if block.after is not None:
+                block.after.before = block
+
+    # -- the card ----------------------------------------------------------------------------------------------------
+
+    def _obtain(self, pool: Pool, size: int, nbytes: int) -> Block:
+        """A block that is not in the pool yet."""
+        block = self._more(pool, size)
+        if block is None and self._give_back_oversize(pool, size):
+            block = self._more(pool, size)
+        if block is None:
+            self.empty_cache()
+            self.retries += 1
+            block = self._more(pool, size)
+        if block is None:
+            raise OutOfMemoryError(
+                f"out of memory: tried to allocate {nbytes} bytes on a card with {self.settings.card_bytes} for the "
+                f"allocator; {self.reserved_bytes} are reserved, of which {self.allocated_bytes} are in use"
+            )
+        return block
+
+    def _more(self, pool: Pool, size: int) -> Block | None:
+        if self._expandable:
+            return self._expand(pool, size)
+        length = segment_units(size)
+        if not self._take(length):
+            return None
+        block = Block(self._next_address, length, None)
+        self._next_address += length
+        return block
+
+    def _take(self, length: int) -> bool:
+        reserved = self._reserved + length
+        if self._capacity is not None and reserved > self._capacity:
+            return False
+        self._reserved = reserved
+        if reserved > self._reserved_peak:
+            self._reserved_peak = reserved
+        return True
+
+    def _give_back(self, pool: Pool, block: Block) -> None:
+        pool.remove(block)
+        self._reserved -= block.size
+
+    def _give_back_oversize(self, pool: Pool, size: int) -> bool:
+        """With ``max_split_size``: only as many of the blocks above it as the request needs."""
+        if self._max_split is None or self._expandable:
+            return False
+        wanted = max(size, self._max_split)
+        index = bisect_left(pool.keys, wanted << ADDRESS_BITS)
+        if index < len(pool.keys):
+            self._give_back(pool, pool.at(index))
+            return True
+        given = 0
+        while index and given < wanted:
+            index -= 1
+            block = pool.at(index)
+            if block.size < self._max_split:
+                break
+            given += block.size
+            self._give_back(pool, block)
+        return given >= wanted
+
+    # -- expandable segments -----------------------------------------------------------------------------------------
+
+    def _expand(self, pool: Pool, size: int) -> Block | None:
+        """`try_allocate_expandable_block`."""
+        block = self._room(pool, size)
+        if not block.mapped and not self._map(pool, block, min(block.size, size)):
+            return None
+        while block.size < size:
+            following = block.after
+            assert following is not None
+            assert not following.mapped
+            if not self._map(pool, following, min(size - block.size, following.size)):
+                return None
+            block = following  # it has taken the block before it in
+        pool.remove(block)
+        return block
+
+    def _room(self, pool: Pool, size: int) -> Block:
+        """`find_expandable_block`: the lowest address with enough free or unmapped room behind it."""
+        for start in pool.unmapped:
+            block = pool.unmapped_blocks[start]
+            if block.before is not None and block.before.free:
+                block = block.before
+            room, at = 0, block
+            while room < size and at is not None and at.free:
+                room, at = room + at.size, at.after  # type: ignore[assignment]
+            if room >= size:
+                return block
+        # Room for an eighth more than the card has, so that pages can move to the end.
+        space = _ENDLESS if self._capacity is None else self._capacity + self._capacity // 8
+        block = Block(self._next_address, max(1, -(-space // pool.page)) * pool.page, self._next_address)
+        block.mapped = False
+        self._next_address += block.size
+        pool.insert(block)
+        return block
+
+    def _map(self, pool: Pool, block: Block, size: int) -> bool:
+        """Puts pages behind the beginning of an unmapped block, which is a free block of the pool afterwards, merged with
+        its neighbours."""
+        length = -(-size // pool.page) * pool.page
+        if length > block.size or not self._take(length):
+            return False
+        pool.remove(block)
+        if length < block.size:
+            rest = Block(block.start + length, block.size - length, block.base)
+            rest.mapped = False
+            rest.before, rest.after = block, block.after
+            if block.after is not None:
+                block.after.before = rest
+            block.after, block.size = rest, length
+            pool.insert(rest)
+        block.mapped = True
+        self._merge(pool, block)
+        pool.insert(block)
+        return True
+
+    def _unmap(self, pool: Pool, block: Block) -> None:
+        """Gives the whole pages of a free block back (`unmap_block`)."""
+        assert block.base is not None
+        begin = block.base + -(-(block.start - block.base) // pool.page) * pool.page
+        end = block.base + (block.start + block.size - block.base) // pool.page * pool.page
+        if begin >= end:
+            return
+        pool.remove(block)
+        for start, size in ((block.start, begin - block.start), (end, block.start + block.size - end)):
+            if size:
+                piece = Block(start, size, block.base)
+                if start < begin:
+                    piece.before, piece.after = block.before, block
+                    block.before = piece
+                else:
+                    piece.before, piece.after = block, block.after
+                    block.after = piece
+                if piece.before is not None:
+                    piece.before.after = piece
+                if piece.after is not None:
+                    piece.after.before = piece
+                pool.insert(piece)
+        block.start, block.size, block.mapped = begin, end - begin, False
+        self._reserved -= block.size
+        self._merge(pool, block)
+        if block.before is not None or block.after is not None:  # else all of the segment is gone
+            pool.insert(block)

@@ -1,0 +1,123 @@
+"""What a run reserves on a card, phase by phase, and how small the card could be: the model of the allocator, fed with a
+ledger's trace while the run goes on. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator, OutOfMemoryError
+from harness.probe.meters.ledger import DEVICE, Event
+
+#: How close the smallest card is searched for, as a part of it.
+_PRECISION = 1 / 500
+#: And never closer than the unit in which segments are taken, bytes.
+_SEGMENT = 2 << 20
+#: How many events apart the states are that a replay can begin from. A state takes as long to copy as some hundred
+#: events take to replay.
+STRIDE = 4096
+
+
+class Reserving:
+    """Follows a trace that grows. Two allocators are kept up to date: one on a card without limit, one on the smallest
+    card that was enough so far; only where the latter gets stuck is the trace replayed, on cards of several sizes. A card
+    plays no part before it is full, so a replay begins from the last state in which all of them had room for what was
+    ever reserved (with expandable segments, whose address space is the card's, from the beginning).
+
+    Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back
+    before it fails; less than what is allocated is not. The smallest card lies in between.
+    """
+
+    def __init__(self, trace: Sequence[Event], settings: AllocatorSettings, stride: int = STRIDE) -> None:
+        self._trace = trace
+        self._stride = stride
+        self._settings = dataclasses.replace(settings, card_bytes=None)
+        self._unlimited = CachingAllocator(self._settings)
+        self._allocated_peak_bytes = self._reserved_peak_bytes = 0
+        self._smallest = self._on(0)
+        self._at = 0
+        #: (the most that was reserved so far in bytes, the events so far, the allocator on a card without limit)
+        self._states: list[tuple[int, int, CachingAllocator]] = [(0, 0, self._on(0))]
+        self._before = 0  #: the smallest card when the phase began
+        self.smallest_card_bytes = 0  #: enough for all that has been followed so far
+        self.too_small_bytes = 0  #: just below it, and not enough
+
+    @property
+    def reserved_peak_bytes(self) -> int:
+        """Of the phase, without a limit, as ``torch.cuda.max_memory_reserved`` tells it."""
+        return self._unlimited.reserved_peak_bytes
+
+    def begin(self) -> None:
+        """A phase begins."""
+        self.follow()
+        self._unlimited.reset_peak()
+        self._before = self.smallest_card_bytes
+
+    @property
+    def needed_bytes(self) -> int:
+        """By the phase: the smallest card, where it is this phase that made it so large; else what the phase has handed
+        out at its peak, which an earlier phase's card had room for."""
+        if self.smallest_card_bytes > self._before:
+            return self.smallest_card_bytes
+        return self._unlimited.usage().allocated_peak_bytes
+
+    def follow(self) -> None:
+        """Takes in what was added to the trace since."""
+        trace = self._trace
+        end = len(trace)
+        stuck = False
+        for index in range(self._at, end):
+            key, nbytes, memory, _ = trace[index]
+            if memory != DEVICE:
+                continue
+            self._unlimited.book(key, nbytes)
+            if not stuck:
+                try:
+                    self._smallest.book(key, nbytes)
+                except OutOfMemoryError:
+                    stuck = True
+            if index + 1 - self._states[-1][1] >= self._stride and not self._settings.expandable_segments:
+                most = max(self._reserved_peak_bytes, self._unlimited.reserved_peak_bytes)
+                self._states.append((most, index + 1, self._unlimited.on_card(0)))
+        self._at = end
+        usage = self._unlimited.usage()
+        self._allocated_peak_bytes = max(self._allocated_peak_bytes, usage.allocated_peak_bytes)
+        self._reserved_peak_bytes = max(self._reserved_peak_bytes, usage.reserved_peak_bytes)
+        if stuck:
+            self._search()
+
+    def _search(self) -> None:
+        """Between the largest card that is known to fail and the smallest that is known to do."""
+        fails = max(self.smallest_card_bytes, self._allocated_peak_bytes - 1)
+        enough = self._reserved_peak_bytes
+        while len(self._states) > 1 and self._states[1][0] <= fails:
+            del self._states[0]  # no card that is tried from here on is smaller
+        found = None
+        while enough - fails > max(_SEGMENT, enough * _PRECISION):
+            middle = (fails + enough) // 2
+            tried = self._replayed(middle)
+            if tried is None:
+                fails = middle
+            else:
+                enough, found = middle, tried
+        self.smallest_card_bytes, self.too_small_bytes = enough, fails
+        if found is None:
+            found = self._replayed(enough)
+            assert found is not None, "a card as large as what was reserved without a limit is enough"
+        self._smallest = found
+
+    def _replayed(self, card_bytes: int) -> CachingAllocator | None:
+        """The allocator of a card after all of the trace so far; None where it is not enough."""
+        _, begin, state = self._states[0]
+        allocator = state.on_card(card_bytes) if begin else self._on(card_bytes)
+        try:
+            for index in range(begin, self._at):
+                key, nbytes, memory, _ = self._trace[index]
+                if memory == DEVICE:
+                    allocator.book(key, nbytes)
+        except OutOfMemoryError:
+            return None
+        return allocator
+
+    def _on(self, card_bytes: int) -> CachingAllocator:
+        return CachingAllocator(dataclasses.replace(self._settings, card_bytes=card_bytes))

@@ -1,0 +1,1 @@
+"""What the host and a measured process share. Standard library only."""

@@ -1,0 +1,163 @@
+"""What crosses the border between the host and a measured environment, as plain data.
+
+Both sides import this module, so it is standard library only. The host reads these dataclasses back with a strict
+decoder; the probe writes them with ``json.dumps(dataclasses.asdict(record))``. All sizes are bytes, all times seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+PHASES = ("init", "forward", "backward", "step")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CellRequest:
+    """One cell to run, written by the host as ``request.json`` in the run's own folder."""
+
+    scenario: str  #: name of the scenario, the stem of its file
+    scenario_file: str  #: path of the scenario's file as the environment sees it
+    variant: str
+    device: str  #: ``sim``, ``cpu`` or ``cuda``
+    parameters: dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied
+    framework: str  #: dotted name of the adapter module
+    warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
+    rounds: int  #: timed rounds that count; 0 where nothing is timed
+    timeout_s: float  #: how long the ranks may take between two signs of life
+    explain: bool = False  #: also say who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
+    rendezvous: str = ""  #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty: all of them are here
+    first_rank: int = 0  #: of those that are here
+    local_ranks: int = 0  #: how many of them are here, where they span machines
+
+
+@dataclasses.dataclass(slots=True)
+class PhaseReading:
+    """One rank, one phase of the measured step (a phase that runs per micro-batch is folded: peaks by maximum, counts
+    by sum, retained as it stood at the last end)."""
+
+    device_peak_bytes: int = 0
+    device_retained_bytes: int = 0
+    host_peak_bytes: int = 0
+    host_retained_bytes: int = 0
+    reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one) exists
+    #: the smallest card on which the allocator gets through this phase in every step so far, as far as the phase itself
+    #: asks for it (see `harness.probe.allocator.reserving`); None where no allocator is modelled
+    smallest_card_bytes: int | None = None
+    seconds: float = 0.0  #: of the untracked rounds, median; in ``sim`` what simulating it took; else 0.0
+    host_calls: int = 0  #: Python functions, and C functions called from Python
+    op_launches: int = 0
+    flops: int = 0
+    collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
+
+
+#: JSON has no infinity: an error this large says that what was measured is no number.
+NO_NUMBER = 1e300
+
+
+@dataclasses.dataclass(slots=True)
+class Numerics:
+    """What training computed in its first steps, and how far that is from plain PyTorch.
+
+    ``*_error`` is a distance from the same weights and batches trained by plain PyTorch in fp32, divided by the
+    tolerance of the dtype (see ``harness.probe.oracles.truth``): above 1 is wrong. None where no truth could be had.
+    """
+
+    losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number
+    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not told
+    parameter_digest: str = ""
+    true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
+    true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
+    loss_error: float | None = None
+    gradient_norm_error: float | None = None
+    parameter_error: float | None = None
+    note: str = ""  #: why there is no truth, or which parameter is furthest from it
+
+
+@dataclasses.dataclass(slots=True)
+class RankRecord:
+    """All that one rank measured."""
+
+    rank: int
+    phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
+    init_s: float = 0.0
+    numerics: Numerics | None = None
+    #: ``backward.device_retained_bytes`` -> term -> bytes: what it had to hold at most (see ``harness.probe.oracles.ideal``)
+    ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    ideal_note: str = ""  #: why there is no ideal
+
+
+@dataclasses.dataclass(slots=True)
+class Detail:
+    """What explains the figures, of rank 0: large, and read only when a figure is to be explained."""
+
+    host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
+    configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
+    warnings: dict[str, int] = dataclasses.field(default_factory=dict)  #: signature -> count
+
+
+@dataclasses.dataclass(slots=True)
+class Held:
+    """Storages that one place in the code made, of one category and of alike modules."""
+
+    nbytes: int
+    count: int  #: of storages
+    category: str  #: one of `harness.probe.holders.categories`
+    module: str  #: path in the model, layers' numbers as ``*``; empty where none could be told
+    site: str  #: ``deepspeed/runtime/zero/partition_parameters.py:1234 in wait``
+    via: list[str]  #: who called that place, outwards
+    born: str  #: the phase they were made in, of whichever step; ``forward 2`` is that of the second micro-batch
+
+
+@dataclasses.dataclass(slots=True)
+class Moment:
+    """All that is alive on one rank at one moment: at a phase's peak, or at its end. The bytes of ``held`` add up to
+    ``nbytes``."""
+
+    rank: int  #: the one that holds most
+    nbytes: int
+    held: list[Held]
+
+
+@dataclasses.dataclass(slots=True)
+class Stretch:
+    """Live device bytes through one phase of the step: every local extreme that can be seen at this resolution."""
+
+    phase: str
+    points: list[list[int]]  #: [thousandths of the phase's allocations and frees, bytes]
+
+
+@dataclasses.dataclass(slots=True)
+class Explanation:
+    """Who holds the memory in the measured step."""
+
+    moments: dict[str, Moment] = dataclasses.field(default_factory=dict)  #: by metric: ``backward.device_peak_bytes``
+    timeline: list[Stretch] = dataclasses.field(default_factory=list)  #: of the rank with the highest peak, in order
+    note: str = ""  #: why something is missing
+
+
+@dataclasses.dataclass(slots=True)
+class Clocks:
+    """A GPU's clocks in one timed round, and why they are not higher (names as in `harness.probe.gpu.nvml`)."""
+
+    sm_mhz: int
+    memory_mhz: int
+    reasons: list[str]
+    throttled: bool  #: by heat or by the power supply: the round says nothing about the code
+
+
+@dataclasses.dataclass(slots=True)
+class RunRecord:
+    """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
+
+    outcome: str  #: ``passed``, ``failed``, ``out_of_memory`` or ``timed_out``
+    stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
+    signature: str = ""  #: one short line that is the same for the same fault
+    log_tail: str = ""  #: the end of the traceback or log, for a person
+    import_s: float = 0.0
+    world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
+    ranks: list[RankRecord] = dataclasses.field(default_factory=list)
+    round_s: list[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
+    clocks: list[Clocks] = dataclasses.field(default_factory=list)  #: of these rounds, lowest rank, where a GPU tells
+    discarded_rounds: int = 0  #: throttled ones that were thrown away and run again
+    detail: Detail | None = None

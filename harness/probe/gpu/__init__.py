@@ -1,0 +1,1 @@
+"""Real GPUs: the ``cuda`` device mode and NVML."""

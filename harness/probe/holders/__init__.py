@@ -1,0 +1,1 @@
+"""Which place in the code holds each byte."""

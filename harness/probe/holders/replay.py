@@ -1,0 +1,200 @@
+"""From a trace of allocations and frees, and what is known of each storage, to who held what at each phase's peak and at
+its end. The trace is walked once more when the step is over, so the bytes add up to the metric."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.probe.holders import categories
+from harness.probe.meters.ledger import DEVICE, HOST, Event
+
+#: Rows of a moment beyond which the smallest are told by category.
+_MOST_ROWS = 60
+#: Points of a phase in the timeline: two, its least and its most, for each of as many slices.
+_SLICES = 60
+
+_MEMORIES = ((DEVICE, "device"), (HOST, "host"))
+
+
+class Birth:
+    """One storage's origin."""
+
+    __slots__ = ("category", "engine", "module", "names", "own", "phase", "site", "via")
+
+    def __init__(self, site: str, via: tuple[str, ...], module: str, phase: int, engine: bool, own: bool) -> None:
+        self.site, self.via, self.module, self.phase = site, via, module, phase
+        self.engine = engine  #: made by the autograd engine itself
+        self.own = own  #: made by the framework under test
+        self.category: str | None = None
+        self.names: set[str] = set()
+
+
+def explain(
+    trace: list[Event],
+    births: Mapping[int, Birth],
+    phases: list[tuple[str, int, int]],
+    labels: list[str],
+    rank: int,
+) -> Explanation:
+    """From a trace of allocations and frees, whose phases are indices of ``labels``, to what was alive at the peak and
+    the end of each of ``phases`` (name, and its part of the trace)."""
+    return _Replay(trace, births, phases, labels).explanation(rank)
+
+
+class _Replay:
+    def __init__(
+        self, trace: list[Event], births: Mapping[int, Birth], phases: list[tuple[str, int, int]], labels: list[str]
+    ) -> None:
+        self._trace, self._births, self._phases, self._labels = trace, births, phases, labels
+        self._deaths: dict[int, int] = {}
+
+    def explanation(self, rank: int) -> Explanation:
+        """Of the phases since `new_step`."""
+        self._inherit()
+        totals = self._totals()
+        wanted: dict[int, list[tuple[str, int]]] = collections.defaultdict(list)
+        peaks: dict[str, tuple[int, int]] = {}
+        ends: dict[str, int] = {}
+        for name, begin, end in self._phases:
+            for memory, word in _MEMORIES:
+                total, key = totals[memory], f"{name}.{word}_peak_bytes"
+                at = max(range(begin, end + 1), key=total.__getitem__)
+                if key not in peaks or total[at] > totals[memory][peaks[key][0]]:
+                    peaks[key] = (at, memory)
+            ends[name] = end
+        for key, (at, memory) in peaks.items():
+            wanted[at].append((key, memory))
+        for name, end in ends.items():
+            for memory, word in _MEMORIES:
+                wanted[end].append((f"{name}.{word}_retained_bytes", memory))
+        moments: dict[str, Moment] = {}
+        for at, live in self._alive(sorted(wanted)):
+            for key, memory in wanted[at]:
+                rows = self._rows(live[memory])
+                moments[key] = Moment(rank=rank, nbytes=sum(row.nbytes for row in rows), held=rows)
+        order = [
+            f"{name}.{word}_{what}_bytes" for name in ends for _, word in _MEMORIES for what in ("peak", "retained")
+        ]
+        timeline = [
+            Stretch(name, _envelope(totals[DEVICE], begin, end)) for name, begin, end in self._phases if name != "init"
+        ]
+        return Explanation(moments={key: moments[key] for key in order}, timeline=timeline)
+
+    def _totals(self) -> dict[int, list[int]]:
+        """Live bytes of each memory before the first event and after each."""
+        totals = {memory: [0] for memory, _ in _MEMORIES}
+        now = dict.fromkeys(totals, 0)
+        for _, nbytes, memory, _ in self._trace:
+            if memory in now:
+                now[memory] += nbytes
+            for one, total in totals.items():
+                total.append(now[one])
+        return totals
+
+    def _alive(self, moments: list[int]) -> Iterator[tuple[int, dict[int, dict[int, int]]]]:
+        """(moment, memory -> storage's serial -> bytes) at each of these positions of the trace."""
+        live: dict[int, dict[int, int]] = collections.defaultdict(dict)
+        at = 0
+        for moment in moments:
+            for serial, nbytes, memory, _ in self._trace[at:moment]:
+                size = live[memory].get(serial, 0) + nbytes
+                if size:
+                    live[memory][serial] = size
+                else:
+                    live[memory].pop(serial, None)
+            at = moment
+            yield moment, live
+
+    def _rows(self, live: Mapping[int, int]) -> list[Held]:
+        together: dict[tuple[Any, ...], list[int]] = {}
+        for serial, nbytes in live.items():
+            figures = together.setdefault(self._told(serial), [0, 0])
+            figures[0] += nbytes
+            figures[1] += 1
+        rows = [
+            Held(nbytes=nbytes, count=count, category=key[0], module=key[1], site=key[2], via=list(key[3]), born=key[4])
+            for key, (nbytes, count) in together.items()
+        ]
+        rows.sort(key=lambda row: (-row.nbytes, row.category, row.site, row.module, row.via))
+        kept, rest = rows[:_MOST_ROWS], rows[_MOST_ROWS:]
+        for category in categories.ORDER:
+            alike = [row for row in rest if row.category == category]
+            if alike:
+                nbytes, count = sum(row.nbytes for row in alike), sum(row.count for row in alike)
+                kept.append(Held(nbytes, count, category, "", f"{len(alike)} smaller places", [], ""))
+        return kept
+
+    def _told(self, serial: int) -> tuple[Any, ...]:
+        birth = self._births.get(serial)
+        if birth is None:
+            return (categories.TEMPORARY, "", "inside a kernel", (), "")
+        modules = {_numberless(name) for name in birth.names}
+        module = _common(modules) if modules else _numberless(birth.module)
+        category = birth.category or self._by_life(birth, serial)
+        born = self._labels[birth.phase]
+        return (category, module, birth.site, birth.via, born)
+
+    def _by_life(self, birth: Birth, serial: int) -> str:
+        """What a storage is that nobody named: an activation, temporary, or other."""
+        died = self._deaths.get(serial)
+        if died == birth.phase:
+            return categories.TEMPORARY
+        if self._labels[birth.phase].startswith("forward") and not birth.own:
+            return categories.ACTIVATIONS
+        return categories.OTHER
+
+    def _inherit(self) -> None:
+        """Gives what nobody named the category of its birthplace, where the framework made it and all others of the
+        place agree; and finds out in which phase each storage died."""
+        known: dict[str, set[str]] = collections.defaultdict(set)
+        for birth in self._births.values():
+            if birth.category is not None and birth.own and not birth.engine:
+                known[birth.site].add(birth.category)
+        for birth in self._births.values():
+            agreed = known.get(birth.site, ())
+            if birth.category is None and birth.own and not birth.engine and len(agreed) == 1:
+                birth.category = next(iter(agreed))
+        sizes: dict[int, int] = collections.defaultdict(int)
+        for serial, nbytes, _, phase in self._trace:
+            sizes[serial] += nbytes
+            if sizes[serial] == 0 and nbytes < 0:
+                self._deaths[serial] = phase
+
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+def _numberless(path: str) -> str:
+    """``model.layers.17.mlp`` -> ``model.layers.*.mlp``."""
+    return _NUMBER.sub("*", path)
+
+
+def _common(paths: Iterable[str]) -> str:
+    """What several paths begin with: ``model.layers.*``, or ``*``. One path is itself."""
+    split = [path.split(".") for path in paths]
+    if len(split) == 1:
+        return ".".join(split[0])
+    shared = []
+    for parts in zip(*split):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ".".join([*shared, "*"]) if not shared or shared[-1] != "*" else ".".join(shared)
+
+
+def _envelope(total: list[int], begin: int, end: int) -> list[list[int]]:
+    """Position in thousandths and bytes: the least and the most of each slice, in the order in which they came."""
+    count = end - begin + 1
+    slices = min(_SLICES, count)
+    points: list[list[int]] = []
+    for number in range(slices):
+        part = range(begin + count * number // slices, begin + count * (number + 1) // slices)
+        low, high = min(part, key=total.__getitem__), max(part, key=total.__getitem__)
+        for at in sorted({low, high}):
+            points.append([(at - begin) * 1000 // max(1, count - 1), total[at]])
+    last = [1000, total[end]]
+    return points if points[-1] == last else [*points, last]

@@ -1,0 +1,209 @@
+"""Counts memory, operators, FLOPs and communication of the process it is entered in.
+
+What is counted, exactly:
+
+- *Memory*: every storage from the moment an operator returns it until its last owner lets go, requested bytes, without
+  an allocator's rounding. Scratch memory that a kernel takes and gives back inside itself is not seen.
+- *The garbage collector's timing is taken out*: it runs at both ends of a phase and never within one, so reference
+  cycles count in the peak of the phase that made them, and never in what is retained.
+- *A communication thread's timing is taken out*: a collective is finished, and let go of by its thread, before the
+  operator returns. The handle that the caller gets holds the outputs, as NCCL's and gloo's do, and nothing else.
+- *Op launches*: dispatched operators, except views and those that only make room (see `harness.probe.meters.operators`).
+
+In ``cpu`` mode the CPU is the accelerator, so all memory is the device's. Never enter it around a timed step.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed  # so that c10d's operators are there
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from harness.probe.border.wire import PhaseReading
+from harness.probe.meters import operators
+from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE, StorageLedger
+
+#: How long a communication thread may take to let go of a finished collective's tensors; after that they are held.
+_RELEASE_LIMIT_S = 5.0
+
+
+class TorchMeter(TorchDispatchMode):
+    """Implements `harness.probe.framework.Meter` with a dispatch mode.
+
+    ``device`` is the type of device whose memory is the device's (``cpu``, ``cuda`` or ``meta``); everything else is
+    host memory. With ``trace=True``, ``ledger.trace`` is the list of every allocation and free in order.
+    """
+
+    def __init__(self, device: str = "cpu", *, trace: bool = False) -> None:
+        super().__init__()
+        self.device_type = device
+        self.ledger = StorageLedger(trace=trace)
+        self.op_launches = 0
+        self.flops = 0
+        self.collectives: dict[str, list[int]] = {}
+        self._collector_was_on = False
+        self._storage_resize: Callable[..., Any] | None = None
+
+    # -- the protocol ------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> TorchMeter:
+        self._collector_was_on = gc.isenabled()
+        gc.collect()
+        gc.freeze()  # what was imported so far is not walked again, neither at the end of a phase nor later
+        gc.disable()
+        self._watch_resizes()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        if self._storage_resize is not None:
+            del torch.UntypedStorage.resize_
+            self._storage_resize = None
+        if self._collector_was_on:
+            gc.enable()
+
+    def adopt(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Counts tensors that were made before the meter was entered."""
+        for tensor in tensors:
+            self.ledger.add(tensor.untyped_storage(), self.memory_of(tensor))
+
+    def begin(self) -> None:
+        gc.collect(1)  # what is older than the last end has been looked through there
+        self.ledger.reset_peak()
+        self.op_launches = 0
+        self.flops = 0
+        self.collectives = {}
+
+    def end(self) -> PhaseReading:
+        peak = self.ledger.peak
+        gc.collect()
+        self.ledger.settle()
+        live = self.ledger.live
+        return PhaseReading(
+            device_peak_bytes=peak[DEVICE],
+            device_retained_bytes=live[DEVICE],
+            host_peak_bytes=peak[HOST],
+            host_retained_bytes=live[HOST],
+            op_launches=self.op_launches,
+            flops=self.flops,
+            collectives={kind: list(figures) for kind, figures in sorted(self.collectives.items())},
+        )
+
+    # -- counting ----------------------------------------------------------------------------------------------------
+
+    def memory_of(self, tensor: Any) -> int:
+        """Which memory a tensor or a storage lives in."""
+        kind = tensor.device.type
+        return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        what = operators.traits(func)
+        if what.kind:
+            return self._collective(func, what, args, kwargs or {})
+        out = func(*args, **kwargs) if kwargs else func(*args)
+        self.count(what, args, kwargs, out)
+        return out
+
+    def count(self, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> None:
+        """Books one operator that has run."""
+        self.op_launches += what.launches
+        if what.flops is not None:
+            self.flops += int(what.flops(*args, **(kwargs or {}), out_val=out))
+        if what.returns_storage:
+            self.register(out)
+
+    def register(self, out: Any) -> None:
+        """Books the storages of what an operator returned."""
+        if isinstance(out, torch.Tensor):
+            self.ledger.add(out.untyped_storage(), self.memory_of(out))
+        elif isinstance(out, (tuple, list)):
+            for item in out:
+                self.register(item)
+
+    def count_collective(self, what: operators.Traits, args: tuple[Any, ...]) -> None:
+        figures = self.collectives.setdefault(what.kind, [0, 0])
+        figures[0] += 1
+        figures[1] += operators.payload_bytes(what, args)
+        if self.ledger.observer is not None:
+            self.ledger.observer.communicated(operators.tensors_in(args))
+
+    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.count_collective(what, args)
+        if what.point_to_point:
+            return func(*args, **kwargs)
+        involved = list(operators.tensors_in(args))
+        counts = [_use_count(tensor) for tensor in involved]
+        return self._let_go([func(*args, **kwargs)], involved, counts)
+
+    def _let_go(self, box: list[Any], involved: list[torch.Tensor], counts: list[int]) -> Any:
+        """Waits for a collective and for its thread to release the tensors, and gives the caller a finished handle."""
+        out = box.pop()  # handed over in a box, so that no caller's frame keeps the handle
+        position, work = _find_work(out)
+        if work is None:
+            return out
+        work.wait()
+        outputs = [] if position is None else list(operators.tensors_in(out))
+        finished = finished_work(outputs)
+        if finished is None:
+            return out  # a torch whose handles cannot be made from Python: the real one then
+        del work
+        replaced = finished if position is None else (*out[:position], finished, *out[position + 1 :])
+        holds = {id(tensor): 0 for tensor in involved}
+        for tensor in outputs:
+            if id(tensor) in holds:
+                holds[id(tensor)] += 1  # by the future in the finished handle
+        del out, outputs
+        deadline = time.monotonic() + _RELEASE_LIMIT_S
+        for tensor, count in zip(involved, counts):
+            while _use_count(tensor) > count + holds[id(tensor)] and time.monotonic() < deadline:
+                time.sleep(0)
+        return replaced
+
+    def _watch_resizes(self) -> None:
+        """``storage.resize_`` goes past the dispatcher, so the method itself is wrapped."""
+        original = torch.UntypedStorage.resize_
+        ledger, memory_of = self.ledger, self.memory_of
+
+        def resize_(storage: Any, *args: Any) -> Any:
+            result = original(storage, *args)
+            ledger.resized(storage, memory_of(storage))
+            return result
+
+        torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]
+        self._storage_resize = original
+
+
+def finished_work(outputs: list[torch.Tensor]) -> Any:
+    """A handle of a collective that is done and holds its outputs, boxed as the dispatcher wants it; None where this
+    torch cannot make one."""
+    c10d = torch._C._distributed_c10d
+    if not hasattr(c10d.Work, "boxed"):
+        return None
+    future: Any = torch.futures.Future()
+    future.set_result(outputs)
+    return c10d._create_work_from_future(future).boxed()
+
+
+def _find_work(out: Any) -> tuple[int | None, Any]:
+    """(position in the result, the handle) of a collective's result; position None where the handle is all of it."""
+    unbox = getattr(torch._C._distributed_c10d.Work, "unbox", None)
+    if unbox is None or out is None:
+        return None, None
+    if isinstance(out, torch.ScriptObject):
+        return None, unbox(out)
+    for position, item in enumerate(out):
+        if isinstance(item, torch.ScriptObject):
+            return position, unbox(item)
+    return None, None
+
+
+def _use_count(tensor: torch.Tensor) -> int:
+    return int(tensor._use_count())  # type: ignore[attr-defined]

@@ -1,0 +1,170 @@
+"""The three ways to walk a step: metered, profiled, timed. Never two at once, so that none disturbs another."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from harness.probe.border.wire import Clocks, PhaseReading
+from harness.probe.framework import Meter, Training
+from harness.probe.meters.host_work import HostWork
+
+#: Entered by name around each phase of a step.
+Phase = Callable[[str], AbstractContextManager[None]]
+
+
+def walk(training: Training, phase: Phase) -> None:
+    """One step: ``phase(name)`` is entered around each forward, backward and step."""
+    training.next_batch()
+    for micro_batch in range(training.micro_batches):
+        for _ in range(getattr(training, "backwards", 1)):
+            with phase("forward"):
+                training.forward(micro_batch)
+            with phase("backward"):
+                training.backward(micro_batch)
+        with phase("step"):
+            training.step(micro_batch)
+
+
+class Metered:
+    """Memory, operations and communication by phase; with ``clocked``, also what measuring them took."""
+
+    def __init__(self, meter: Meter, *, clocked: bool = False) -> None:
+        self.meter = meter
+        self.clocked = clocked
+        self.readings: dict[str, PhaseReading] = {}
+        self._cards: dict[str, int] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.meter.begin()
+        start = time.perf_counter()
+        yield
+        reading = self.meter.end()
+        if self.clocked:
+            reading.seconds = time.perf_counter() - start
+        if reading.smallest_card_bytes is not None:
+            self._cards[name] = max(self._cards.get(name, 0), reading.smallest_card_bytes)
+            reading.smallest_card_bytes = self._cards[name]
+        self.readings[name] = fold(self.readings[name], reading) if name in self.readings else reading
+
+
+class Profiled:
+    """Calls by phase and function."""
+
+    def __init__(self) -> None:
+        self.work: dict[str, HostWork] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        with without_collection(), self.work.setdefault(name, HostWork()):
+            yield
+
+
+class Stopwatch(Protocol):
+    """How a device tells time. An adapter may bring its own: ``stopwatch(device)``, None for the host's."""
+
+    def start(self) -> None:
+        """A round begins: nothing of what was before may count."""
+
+    def mark(self) -> Any:
+        """Now, in the order of the device's work."""
+
+    def stop(self) -> None:
+        """The round is over: all marks can be read afterwards."""
+
+    def seconds(self, begin: Any, end: Any) -> float:
+        """Between two marks."""
+
+    def clocks(self) -> Clocks | None:
+        """What the device ran at in the round, where it tells."""
+
+
+class HostStopwatch:
+    """For devices that have done what they were asked by the time the call returns."""
+
+    def start(self) -> None: ...
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def stop(self) -> None: ...
+
+    def seconds(self, begin: float, end: float) -> float:
+        return end - begin
+
+    def clocks(self) -> Clocks | None:
+        return None
+
+
+class Timed:
+    """Seconds by phase, of one round."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        self._marks: list[tuple[str, Any, Any]] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        begin = self._stopwatch.mark()
+        yield
+        self._marks.append((name, begin, self._stopwatch.mark()))
+
+    def round(self, training: Training) -> dict[str, float]:
+        """Walks one step and tells its seconds by phase."""
+        self._stopwatch.start()
+        walk(training, self)
+        self._stopwatch.stop()
+        seconds: dict[str, float] = {}
+        for name, begin, end in self._marks:
+            seconds[name] = seconds.get(name, 0.0) + self._stopwatch.seconds(begin, end)
+        return seconds
+
+
+def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:
+    """The same phases, each told to ``announce`` before it begins, so that a crash has a stage."""
+
+    @contextmanager
+    def told(name: str) -> Iterator[None]:
+        announce(name)
+        with phase(name):
+            yield
+
+    return told
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """No cyclic garbage collection inside: when it strikes depends on counters, and what is measured must repeat."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def fold(one: PhaseReading, other: PhaseReading) -> PhaseReading:
+    """Two runs of the same phase (micro-batches of one step) as one: see PhaseReading."""
+    reserved = [r for r in (one.reserved_peak_bytes, other.reserved_peak_bytes) if r is not None]
+    cards = [c for c in (one.smallest_card_bytes, other.smallest_card_bytes) if c is not None]
+    collectives = {kind: list(counted) for kind, counted in one.collectives.items()}
+    for kind, (count, size) in other.collectives.items():
+        before = collectives.setdefault(kind, [0, 0])
+        collectives[kind] = [before[0] + count, before[1] + size]
+    return PhaseReading(
+        device_peak_bytes=max(one.device_peak_bytes, other.device_peak_bytes),
+        device_retained_bytes=other.device_retained_bytes,
+        host_peak_bytes=max(one.host_peak_bytes, other.host_peak_bytes),
+        host_retained_bytes=other.host_retained_bytes,
+        reserved_peak_bytes=max(reserved) if reserved else None,
+        smallest_card_bytes=max(cards) if cards else None,
+        seconds=one.seconds + other.seconds,
+        host_calls=one.host_calls + other.host_calls,
+        op_launches=one.op_launches + other.op_launches,
+        flops=one.flops + other.flops,
+        collectives=collectives,
+    )

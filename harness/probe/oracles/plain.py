@@ -1,0 +1,121 @@
+"""What plain PyTorch takes to train one micro-batch: the activations of the memory oracle (`harness.probe.oracles.ideal`).
+
+Of models whose layers are all alike only two small depths are run: what one more layer adds, every further one adds as
+well (``tests/probe/test_plain.py`` compares with the whole model, to the byte).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from typing import Any
+
+import torch
+
+from harness.probe.framework import Meter
+from harness.probe.oracles.ideal import Model, Plain
+from harness.probe.workloads import objectives, workload
+from harness.probe.workloads.workload import Workload
+
+#: transformers' models that are nothing but equal layers between an embedding and a head.
+_ALIKE = ("llama", "qwen2")
+#: The depths that are run: the first and the last layer of a model have neighbours of another kind, so not 1.
+_SHALLOW = (2, 3)
+
+
+def sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
+    """Of the scenario's model. Nothing is allocated."""
+    if not _folds(shape):
+        return _sizes(work, shape)
+    few, more = (_sizes(work, _with_layers(shape, layers)) for layers in _SHALLOW)
+    further = shape["num_hidden_layers"] - _SHALLOW[0]
+
+    def deep(few: Sequence[int], more: Sequence[int]) -> list[int]:
+        return [*few, *(list((Counter(more) - Counter(few)).elements()) * further)]
+
+    return Model(deep(few.numels, more.numels), more.largest_module, deep(few.trained, more.trained))
+
+
+def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
+    """One forward and backward without any framework, inside the entered ``meter``: what it takes beyond parameters."""
+    # Where a module runs twice, the gradients of its first run are held until the second has been gone through as well.
+    if not _folds(shape) or objectives.of(work).runs > 1:
+        return whole(work, shape, meter, device)
+    few, more = (astuple(whole(work, _with_layers(shape, layers), meter, device)) for layers in _SHALLOW)
+    further = shape["num_hidden_layers"] - _SHALLOW[0]
+    return Plain(*(one + (other - one) * further for one, other in zip(few, more)))
+
+
+def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
+    """As `activations`, of the model with all its layers. Each gradient is dropped as soon as it is there: where
+    gradients go is the framework's business."""
+    model = _build(work, shape, torch.device(device))
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(_drop)
+    objective = objectives.of(work)
+    before = _held(meter)
+    data = objective.data(work, shape["vocab_size"], 0, 0, 0, device)
+    base = _held(meter)
+    taken = [Plain(base - before, 0, 0, 0)]
+    with _torchs_own_linear():
+        for loss_of in objective.losses:
+            meter.begin()
+            loss = loss_of(model, data)
+            forward = meter.end()
+            meter.begin()
+            loss.backward()
+            backward = meter.end()
+            taken.append(
+                Plain(
+                    batch=base - before,
+                    forward_peak=forward.device_peak_bytes - base,
+                    forward_retained=forward.device_retained_bytes - base,
+                    backward_peak=backward.device_peak_bytes - base,
+                )
+            )
+    return Plain(*map(max, zip(*map(astuple, taken))))
+
+
+@contextmanager
+def _torchs_own_linear() -> Iterator[None]:
+    """zero.Init leaves a linear layer of its own in the place of torch's, for the rest of the process."""
+    replaced = torch.nn.functional.linear
+    torch.nn.functional.linear = torch._C._nn.linear
+    try:
+        yield
+    finally:
+        torch.nn.functional.linear = replaced
+
+
+def _folds(shape: Mapping[str, Any]) -> bool:
+    return shape["model_type"] in _ALIKE and shape["num_hidden_layers"] > _SHALLOW[-1]
+
+
+def _with_layers(shape: Mapping[str, Any], layers: int) -> Mapping[str, Any]:
+    return {**shape, "num_hidden_layers": layers}
+
+
+def _build(work: Workload, shape: Mapping[str, Any], device: torch.device) -> torch.nn.Module:
+    with device:
+        return workload.build(work, workload.configuration(work, shape), work.torch_dtype)
+
+
+def _sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
+    model = _build(work, shape, torch.device("meta"))
+    return Model(
+        numels=[parameter.numel() for parameter in model.parameters()],
+        trained=[parameter.numel() for parameter in model.parameters() if parameter.requires_grad],
+        largest_module=max(sum(p.numel() for p in m.parameters(recurse=False)) for m in model.modules()),
+    )
+
+
+def _held(meter: Meter) -> int:
+    meter.begin()
+    return meter.end().device_retained_bytes
+
+
+def _drop(parameter: torch.Tensor) -> None:
+    parameter.grad = None

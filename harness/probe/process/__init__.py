@@ -1,0 +1,1 @@
+"""The processes inside a measured environment: server, cell, ranks."""

@@ -1,0 +1,170 @@
+"""One cell inside a measured environment: its ranks, its record, and pytest-benchmark as its timer.
+
+The test at the bottom is what the probe's server runs for the host, one cell at a time, and what ``pytest scenarios/``
+collects for a person: there it covers every scenario and variant that runs on CPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from harness.probe import scenario as scenarios
+from harness.probe.border import explanations
+from harness.probe.border.faults import detail_of, signature_of
+from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
+from harness.probe.framework import Framework
+from harness.probe.process import meeting
+from harness.probe.process.rank import read_record, run
+from harness.probe.process.ranks import CellEnded, Ranks, Round
+
+#: Rounds of a cell that a person runs with plain pytest.
+_ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
+
+
+class Gate:
+    """What a timed round waits for. This one is always open; the server's waits for the host."""
+
+    def pass_through(self) -> None:
+        """Returns when the next timed round may run."""
+
+    def beat(self, stage: str) -> None:
+        """A sign of life."""
+
+    def learned(self, modules: list[str]) -> None:
+        """Modules that a rank imported lazily: worth importing before the next fork."""
+
+
+def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
+    """Run a cell to its end and leave ``record.json`` in ``folder``, whatever happens. Returns what it holds."""
+    framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
+    processes = request.local_ranks or framework.world_size(request.parameters, request.device)
+    here = range(request.first_rank, request.first_rank + processes)
+    record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
+    rounds: list[Round] = []
+    try:
+        shape = _shape(request)
+        with Ranks(
+            lambda rank, channel: run(request, rank, folder, channel, shape),
+            here,
+            int(request.parameters["world_size"]) if request.rendezvous else processes,
+            folder,
+            meeting.variables(request.rendezvous, folder),
+            request.timeout_s,
+            gate.beat,
+        ) as ranks:
+            gate.learned(ranks.measured())
+            if request.rounds:
+                benchmark.pedantic(
+                    lambda: rounds.append(ranks.round()),
+                    setup=gate.pass_through,
+                    rounds=request.rounds,
+                    warmup_rounds=request.warmup_rounds,
+                )
+    except CellEnded as ended:
+        record.outcome, record.stage = ended.outcome, ended.stage
+        record.signature, record.log_tail = ended.signature, ended.detail
+    except Exception as error:  # the probe's own fault is a result as well, never a hang
+        record.outcome, record.stage = "failed", "harness"
+        record.signature, record.log_tail = signature_of(error), detail_of(error)
+    if request.explain:
+        explanations.collect(folder, here)
+    counted = rounds[request.warmup_rounds :]
+    record.ranks, record.detail = _collect(folder, here)
+    record.round_s = [sum(one.seconds.values()) for one in counted]
+    record.clocks = [one.clocks for one in counted if one.clocks is not None]
+    record.discarded_rounds = sum(one.discarded for one in counted)
+    for rank in record.ranks:
+        for phase, reading in rank.phases.items():
+            if counted and phase in counted[0].seconds:
+                reading.seconds = median(one.seconds[phase] for one in counted)
+    if request.rounds and counted:
+        benchmark.extra_info.update(extra_info(record))
+    unfinished = folder / "record.unfinished"
+    unfinished.write_text(json.dumps(asdict(record)))
+    unfinished.rename(folder / "record.json")
+    return record
+
+
+def _shape(request: CellRequest) -> Mapping[str, Any]:
+    """The model's shape, where the scenario trains a model of ``models.py``. Raises ScenarioError."""
+    if "model" not in request.parameters:
+        return {}
+    shapes = scenarios.load_shapes(Path(request.scenario_file).parent)
+    name = request.parameters["model"]
+    if name not in shapes:
+        raise scenarios.ScenarioError(f"models.py: no such model: {name} (there are: {', '.join(shapes)})")
+    shape: Mapping[str, Any] = shapes[name]
+    layers = request.parameters.get("layers")  # of a sweep over the depth: `python -m harness fit --max-layers`
+    return shape if layers is None else {**shape, "num_hidden_layers": int(layers)}
+
+
+def extra_info(record: RunRecord) -> dict[str, int]:
+    """Memory of the worst rank by phase, for pytest-benchmark's own report."""
+    return {
+        f"{phase}_{name}": max(getattr(rank.phases[phase], name) for rank in record.ranks)
+        for phase in (record.ranks[0].phases if record.ranks else ())
+        for name in ("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes")
+    }
+
+
+def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None]:
+    records: list[RankRecord] = []
+    detail: Detail | None = None
+    for number in here:
+        path = folder / f"rank-{number}.json"
+        if path.exists():
+            record, its_detail = read_record(path)
+            records.append(record)
+            detail = its_detail or detail
+    return records, detail
+
+
+# --- as a pytest item -------------------------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every scenario beside the collecting file that runs on CPU, in every variant."""
+    folder = Path(str(metafunc.definition.path)).parent
+    cells = []
+    for name, file in scenarios.find(folder).items():
+        declared = scenarios.load(file)
+        cells += [(name, file, v, declared) for v in declared.variant_ids if "cpu" in declared.devices]
+    metafunc.parametrize("cell", cells, ids=[f"{name}-{variant}" for name, _, variant, _ in cells])
+
+
+def test_scenario(cell: Any, benchmark: Any) -> None:
+    """A cell passes, trains like plain PyTorch, and shows its step time and its memory."""
+    name, file, variant, declared = cell
+    request = CellRequest(
+        scenario=name,
+        scenario_file=str(file),
+        variant=variant,
+        device="cpu",
+        parameters=declared.resolve(variant, "cpu"),
+        framework=declared.framework,
+        warmup_rounds=_WARMUP_ROUNDS,
+        rounds=_ROUNDS,
+        timeout_s=_TIMEOUT_S,
+    )
+    for variable, value in ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
+    importlib.import_module(request.framework).preload("cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        record = execute(request, Path(folder), benchmark, Gate())
+    assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"
+    numerics = record.ranks[0].numerics
+    if numerics is not None:
+        for error in ("loss_error", "gradient_norm_error", "parameter_error"):
+            distance = getattr(numerics, error)
+            assert distance is None or distance <= 1, f"{error}: {distance:g} tolerances from plain PyTorch"

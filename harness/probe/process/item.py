@@ -1,0 +1,13 @@
+"""The one test of a pytest session that serves the host; see `harness.probe.process.server`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.probe.process.cell import execute
+
+
+def test_cell(request: Any, benchmark: Any) -> None:
+    """The record tells how it went; the test itself only carries pytest-benchmark's timer."""
+    session = request.config.dsregress
+    execute(session.request, session.folder, benchmark, session)

@@ -1,0 +1,254 @@
+"""The ranks of one cell, as forked processes: start, wait with a limit, drive round by round, reap."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.probe.border import faults
+from harness.probe.border.wire import Clocks
+from harness.probe.process import reaping
+from harness.probe.process.channel import Channel, Closed, Message, pair
+
+#: What a rank runs: its number and its end of the channel.
+Body = Callable[[int, Channel], None]
+
+#: How long the other ranks may take to say what they know once one of them has failed: the first to be seen failing is
+#: not always the first that failed.
+_CONFESSION_S = 2.0
+
+
+#: How often a round is tried while a GPU is throttled. It cools down while it waits for the other stacks' rounds.
+_TRIES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One timed round."""
+
+    seconds: dict[str, float]  #: by phase, of the slowest rank
+    clocks: Clocks | None  #: of a throttled rank, else of the one that ran lowest; None where no GPU tells
+    discarded: int  #: throttled rounds that went before it
+
+
+class CellEnded(Exception):
+    """The cell cannot go on. Fields as in wire.RunRecord."""
+
+    def __init__(self, outcome: str, stage: str, signature: str, detail: str = "") -> None:
+        super().__init__(f"{outcome} in {stage}: {signature}")
+        self.outcome, self.stage, self.signature, self.detail = outcome, stage, signature, detail
+
+
+@dataclass
+class _Rank:
+    number: int
+    pid: int
+    channel: Channel
+    log: Path
+    stage: str = "init"
+    open: bool = True
+
+
+class Ranks:
+    """Processes forked from this one: the ranks that are ``here``, of ``world_size``. Use as a context: leaving it kills
+    what is left of them."""
+
+    def __init__(
+        self,
+        body: Body,
+        here: range,
+        world_size: int,
+        folder: Path,
+        variables: Mapping[str, str],
+        timeout_s: float,
+        beat: Callable[[str], None] = lambda stage: None,
+    ) -> None:
+        self._body = body
+        self._folder = folder
+        self._variables = dict(variables)
+        self._timeout_s = timeout_s
+        self._beat = beat
+        self._tries = _TRIES if len(here) == world_size else 1
+        self._kernel_kills = reaping.kernel_out_of_memory_kills()
+        self._ranks: list[_Rank] = [self._fork(number, here, world_size) for number in here]
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+    def measured(self) -> list[str]:
+        """Returns when every rank has measured all that is untimed: the modules that they had to import. Raises
+        CellEnded."""
+        imported: list[str] = self._gather("measured")[0]["imported"]
+        return imported
+
+    def round(self) -> Round:
+        """One timed round on all ranks. One in which a GPU was throttled is thrown away and run again, up to
+        ``_TRIES`` times in all; the last is kept, and says of itself what it is. Ranks that span machines keep every
+        round: whoever tried again would be alone. Raises CellEnded."""
+        for discarded in range(self._tries):  # noqa: B007 (how many went before the one that is kept)
+            self._tell({"do": "round"})
+            told = self._gather("round")
+            slowest = max(told, key=lambda reply: sum(reply["seconds"].values()))
+            every = [Clocks(**reply["clocks"]) for reply in told if reply.get("clocks")]
+            clocks = min(every, key=lambda one: (not one.throttled, one.sm_mhz), default=None)
+            if clocks is None or not clocks.throttled:
+                break
+        return Round(seconds=slowest["seconds"], clocks=clocks, discarded=discarded)
+
+    def kill(self) -> None:
+        """End them all. What they measured is on disk by then, so there is nothing for them to finish."""
+        for rank in self._ranks:
+            if rank.open:
+                rank.open = False
+                try:
+                    os.kill(rank.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                os.waitpid(rank.pid, 0)
+                rank.channel.close()
+
+    def _fork(self, number: int, here: range, world_size: int) -> _Rank:
+        ours, theirs = pair()
+        log = self._folder / f"rank-{number}.log"
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return _Rank(number, pid, ours, log)
+        code = 1
+        try:
+            reaping.die_with_parent(parent)
+            for number_of_signal in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number_of_signal, signal.SIG_DFL)  # whatever our parent does about them
+            ours.close()
+            handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.dup2(handle, 1)
+            os.dup2(handle, 2)
+            os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size),
+                              LOCAL_RANK=str(number - here.start), LOCAL_SIZE=str(len(here)),
+                              LOCAL_WORLD_SIZE=str(len(here)))  # fmt: skip
+            code = _run(self._body, number, theirs)
+        finally:
+            os._exit(code)  # no clean-up of what belongs to the parent, and no waiting for a framework's threads
+
+    def _tell(self, message: Message) -> None:
+        for rank in self._ranks:
+            if rank.open:
+                try:
+                    rank.channel.send(message)
+                except Closed:
+                    pass  # the next gathering tells how it ended
+
+    def _gather(self, awaited: str) -> list[Message]:
+        """The awaited message of every rank. The limit counts from the last sign of life of any rank."""
+        replies: dict[int, Message] = {}
+        deadline = time.monotonic() + self._timeout_s
+        while len(replies) < len(self._ranks):
+            waiting = [rank for rank in self._ranks if rank.number not in replies]
+            ready = [rank for rank in waiting if rank.channel.pending] or select.select(
+                [rank.channel for rank in waiting], [], [], max(0.0, deadline - time.monotonic())
+            )[0]
+            if not ready:
+                stage = waiting[0].stage
+                raise CellEnded("timed_out", stage, f"no sign of life for {self._timeout_s:g} s in {stage}",
+                                faults.tail(str(waiting[0].log)) or "")  # fmt: skip
+            by_channel = {id(rank.channel): rank for rank in waiting}
+            for channel_or_rank in ready:
+                rank = channel_or_rank if isinstance(channel_or_rank, _Rank) else by_channel[id(channel_or_rank)]
+                message = self._listen(rank)
+                if message["at"] == awaited:
+                    replies[rank.number] = message
+                deadline = time.monotonic() + self._timeout_s
+        return [replies[number] for number in sorted(replies)]
+
+    def _listen(self, rank: _Rank) -> Message:
+        try:
+            message = rank.channel.receive()
+        except Closed:
+            raise self._first_fault(rank, None) from None
+        assert message is not None
+        if message["at"] == "stage":
+            rank.stage = message["stage"]
+            if rank is self._ranks[0]:
+                self._beat(rank.stage)
+        elif message["at"] == "failed":
+            raise self._first_fault(rank, message)
+        return message
+
+    def _first_fault(self, rank: _Rank, message: Message | None) -> CellEnded:
+        """One rank's fault makes the others fail in communication: prefer the one that failed by itself."""
+        candidates = [(rank, message)]
+        deadline = time.monotonic() + _CONFESSION_S
+        others = [other for other in self._ranks if other is not rank and other.open]
+        while others and time.monotonic() < deadline:
+            for other in list(others):
+                try:
+                    said = other.channel.receive(0.05)
+                except Closed:
+                    candidates.append((other, None))
+                    others.remove(other)
+                    continue
+                if said is not None and said["at"] == "stage":
+                    other.stage = said["stage"]
+                elif said is not None and said["at"] == "failed":
+                    candidates.append((other, said))
+                    others.remove(other)
+        return self._ended(*min(candidates, key=lambda pair: _suspicion(pair[1])))
+
+    def _ended(self, rank: _Rank, message: Message | None) -> CellEnded:
+        if message is not None:
+            return CellEnded(message["outcome"], rank.stage, message["signature"], message["detail"])
+        _, status = os.waitpid(rank.pid, 0)
+        rank.open = False
+        rank.channel.close()
+        log = faults.tail(str(rank.log)) or ""
+        if not os.WIFSIGNALED(status):
+            return CellEnded("failed", rank.stage, f"rank ended with exit code {os.WEXITSTATUS(status)}", log)
+        number = os.WTERMSIG(status)
+        if number == signal.SIGKILL and reaping.kernel_out_of_memory_kills() > self._kernel_kills:
+            return CellEnded("out_of_memory", rank.stage, "killed by the kernel for want of memory", log)
+        return CellEnded("failed", rank.stage, faults.signal_signature(number), log)
+
+
+def _suspicion(message: Message | None) -> int:
+    """Died without a word, then an error of its own, then an error that speaks of the others."""
+    if message is None:
+        return 0
+    speaks_of_others = any(word in message["signature"].lower() for word in ("connection", "peer", "gloo", "timed out"))
+    return 2 if speaks_of_others else 1
+
+
+def _run(body: Body, number: int, channel: Channel) -> int:
+    try:
+        body(number, channel)
+        return 0
+    except Closed:
+        return 0  # the cell's process is gone, and so are we
+    except BaseException as error:
+        traceback.print_exc()
+        message = {
+            "at": "failed",
+            "outcome": "out_of_memory" if faults.is_out_of_memory(error) else "failed",
+            "signature": faults.signature_of(error),
+            "detail": faults.detail_of(error),
+        }
+        try:
+            channel.send(message)
+        except Closed:
+            pass
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""The work that is measured: models, data, losses and jobs, whatever the framework."""

@@ -1,0 +1,159 @@
+"""The fixed work: real transformers models with weights that are a function of their names, and data of a seed.
+
+Used by the adapters and by the truth alike, so that every framework, release, ZeRO stage and world size trains the same
+thing from the same point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+#: Scale of the random weights, that of Llama's and Qwen's own `initializer_range`.
+WEIGHT_SCALE = 0.02
+_SEED = 20150
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The part of a scenario's parameters that says what is computed, whatever the framework."""
+
+    model: str = "llama-tiny"
+    objective: str = "next_token"  #: what a micro-batch does: a name in `harness.probe.workloads.objectives`
+    sequence_length: int = 64  #: tokens
+    micro_batch_size: int = 1  #: sequences per rank and micro-batch
+    gradient_accumulation_steps: int = 1
+    identical_micro_batches: bool = False  #: the gradient of several identical ones must be that of one
+    world_size: int = 2
+    dtype: str = "bf16"  #: fp32, bf16 or fp16
+    attention: str = "sdpa"  #: transformers' attn_implementation
+    gradient_checkpointing: str = "none"  #: none, reentrant or non_reentrant
+    gradient_clipping: float | None = None
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.1
+    learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
+    decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
+    prompt_length: int = (
+        0  #: tokens at the start of each sequence that no loss is about (`harness.probe.workloads.alignment`)
+    )
+    samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
+    packed: bool = False  #: the sequences of a micro-batch end to end in one row
+    frozen: str = ""  #: parameters with this in their names are not trained
+    lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.workloads.lora`)
+    lora_alpha: int = 32
+    lora_dropout: float = 0.0
+    lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
+    lora_modules_to_save: str = ""  #: trained whole beside the adapters
+    infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
+    checkpoint: bool = False  #: saved after the first step, left by another step, and loaded: nothing may differ
+    evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
+
+
+def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
+    """The fields of a dataclass out of a scenario's parameters."""
+    return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
+
+
+def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
+    """The model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
+    from transformers import AutoConfig
+
+    fields = dict(shape)
+    # The attention is set here and not as an argument of from_config: releases differ in which of the two they obey.
+    return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
+
+
+def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+    """A causal language model in training mode, with its adapters, its weights as the libraries leave them; the caller
+    gives each the value that `weight` makes of its name."""
+    import transformers
+
+    model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **of_type(dtype))
+    model.train()
+    checkpointed(work, model)
+    if work.lora_rank:
+        from harness.probe.workloads import lora
+
+        model = lora.adapted(work, model)
+    if work.frozen:
+        for name, parameter in model.named_parameters():
+            if work.frozen in name:
+                parameter.requires_grad_(False)
+    return model
+
+
+def checkpointed(work: Workload, model: Any) -> None:
+    """Gradient checkpointing by transformers' own switch, where the work asks for it."""
+    if work.gradient_checkpointing != "none":
+        reentrant = work.gradient_checkpointing == "reentrant"
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+
+
+def of_type(dtype: torch.dtype) -> dict[str, Any]:
+    """The keyword by which transformers' ``from_config`` is told a dtype; releases differ in its name."""
+    import transformers
+
+    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    return {"dtype" if release >= (4, 56) else "torch_dtype": dtype}
+
+
+def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """The weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some noise, so
+    that no two rows train alike and a value lost on the way shows."""
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    values = torch.randn(shape, generator=generator) * WEIGHT_SCALE
+    return values + 1 if len(shape) == 1 and name.endswith("norm.weight") else values
+
+
+def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
+    """Optimizer groups; empty ones are left out, which torch >= 2.10 does not survive."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if not work.decay_groups:
+        return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
+    # By name, not by dimension: a partitioned parameter has lost its own shape.
+    plain = [p for name, p in named if name.endswith("bias") or "norm" in name]
+    ids = {id(p) for p in plain}
+    groups = [
+        {"params": [p for _, p in named if id(p) not in ids], "weight_decay": work.weight_decay},
+        {"params": plain, "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
+    of torch, which is not what is compared."""
+    return torch.optim.AdamW(groups, lr=work.learning_rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, foreach=False)
+
+
+def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
+    """The learning rate's schedule, torch's own; None where it is constant."""
+    if work.learning_rate_decay == 1:
+        return None
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
+
+
+ADAM_BETAS = (0.9, 0.95)
+#: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
+#: gradient near zero into a full step of either sign, and no tolerance could tell a wrong gradient from that.
+ADAM_EPSILON = 1e-3
+
+
+def batch(
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
+) -> torch.Tensor:
+    """Token ids, shape (micro_batch_size, sequence_length), of one micro-batch of one rank."""
+    if work.identical_micro_batches:
+        micro_batch = 0
+    seed = ((_SEED + step) * 4099 + rank) * 257 + micro_batch
+    generator = torch.Generator().manual_seed(seed)
+    shape = (work.micro_batch_size, work.sequence_length)
+    return torch.randint(0, vocabulary, shape, generator=generator).to(device)

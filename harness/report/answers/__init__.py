@@ -1,0 +1,1 @@
+"""The answers of ``fit``, ``remedies``, ``recommend``, ``bisect`` and ``explain``, one file per command."""

@@ -1,0 +1,137 @@
+"""The answer to ``explain``: for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.advice import attribution
+from harness.advice.attribution import Share, SiteDifference
+from harness.probe.border.wire import Explanation, Moment
+from harness.report.plain import plain
+from harness.wording.quantities import short_quantity
+
+#: Of ``--json``. History: 1 first.
+SCHEMA = 1
+
+#: Rows of a list that a person reads; the rest is counted. All of it is in the JSON.
+_MOST_PLACES, _MOST_MODULES = 8, 6
+
+
+def keys(explanation: Explanation) -> list[str]:
+    """The moments that can be told, in order: those of a memory that is never used are left out."""
+    used = {
+        memory
+        for key, moment in explanation.moments.items()
+        if moment.nbytes
+        for memory in ("device", "host")
+        if f".{memory}_" in key
+    }
+    return [key for key in explanation.moments if any(f".{memory}_" in key for memory in used)]
+
+
+def text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
+    """Who holds the memory of one cell at the moments ``wanted``, for a terminal, ending in a newline."""
+    blocks = [plain(cell)]
+    for key in wanted:
+        moment = explanation.moments[key]
+        lines = [_heading(key, moment)]
+        lines += _shares("category", attribution.by_category(moment), 99)
+        modules = [share for share in attribution.by_module(moment) if share.nbytes]
+        lines += _shares("module", modules, _MOST_MODULES)
+        lines.append("  by place")
+        lines += _listed(
+            [_place(one, one.nbytes) for one in attribution.by_site(moment) if one.nbytes], _MOST_PLACES, "places"
+        )
+        blocks.append("\n".join(lines))
+    if explanation.note:
+        blocks.append(plain(explanation.note))
+    return "\n\n".join(blocks) + "\n"
+
+
+def difference_text(
+    cell: str, explanation: Explanation, against: str, other: Explanation, wanted: Sequence[str]
+) -> str:
+    """What one cell holds more and less than another, for a terminal, ending in a newline."""
+    blocks = [f"{plain(cell)}\nagainst {plain(against)}"]
+    for key in wanted:
+        mine, theirs = explanation.moments[key], other.moments.get(key)
+        if theirs is None:
+            blocks.append(f"{_heading(key, mine)}\n  the other has no such moment")
+            continue
+        changed = [one for one in attribution.difference(mine, theirs) if one.more_bytes]
+        total = mine.nbytes - theirs.nbytes
+        lines = [f"{_name(key)}: {mine.nbytes:,} B instead of {theirs.nbytes:,} B ({total:+,} B)"]
+        lines += _listed([_place(one, one.more_bytes, sign=True) for one in changed], _MOST_PLACES, "places")
+        if not changed:
+            lines.append("  every place holds the same")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_json(
+    cell: str,
+    explanation: Explanation,
+    wanted: Iterable[str],
+    against: str = "",
+    other: Explanation | None = None,
+) -> bytes:
+    """Everything, under a schema number. With ``other``, each moment also has its ``difference``."""
+    moments: dict[str, Any] = {}
+    for key in wanted:
+        moment = explanation.moments[key]
+        told: dict[str, Any] = {
+            "rank": moment.rank,
+            "bytes": moment.nbytes,
+            "categories": {share.name: share.nbytes for share in attribution.by_category(moment)},
+            "modules": {share.name: share.nbytes for share in attribution.by_module(moment)},
+            "held": msgspec.to_builtins(moment.held),
+        }
+        if other is not None and key in other.moments:
+            told["other_bytes"] = other.moments[key].nbytes
+            told["difference"] = [
+                {**msgspec.to_builtins(one), "more_bytes": one.more_bytes}
+                for one in attribution.difference(moment, other.moments[key])
+            ]
+        moments[key] = told
+    content = {
+        "schema": SCHEMA,
+        "cell": cell,
+        "against": against,
+        "moments": moments,
+        "timeline": msgspec.to_builtins(explanation.timeline),
+        "note": explanation.note,
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def _heading(key: str, moment: Moment) -> str:
+    return f"{_name(key)}: {moment.nbytes:,} B, rank {moment.rank}"
+
+
+def _name(key: str) -> str:
+    """``backward.device_peak_bytes`` -> ``backward, at its peak (device_peak_bytes)``."""
+    phase, _, metric = key.partition(".")
+    return f"{phase}, {'at its peak' if 'peak' in metric else 'at its end'} ({metric})"
+
+
+def _shares(what: str, shares: Sequence[Share], most: int) -> list[str]:
+    rows = [f"{share.nbytes:>17,} B  {plain(share.name)}" for share in shares if share.nbytes]
+    return [f"  by {what}", *_listed(rows, most, f"{what}s")]
+
+
+def _listed(rows: Sequence[str], most: int, what: str) -> list[str]:
+    kept = [f"  {row}" for row in rows[:most]]
+    return [*kept, f"    and {len(rows) - most} more {what}"] if len(rows) > most else kept
+
+
+def _place(one: SiteDifference, nbytes: int, *, sign: bool = False) -> str:
+    figure = f"{nbytes:+,}" if sign else f"{nbytes:,}"
+    size = short_quantity(abs(nbytes), "bytes")
+    lines = [f"{figure:>17} B  {one.category}, {size}", f"{'':23}at {plain(one.site)}"]
+    if one.modules:
+        lines.append(f"{'':23}for {', '.join(map(plain, attribution.shorter(one.modules)))}")
+    lines += [f"{'':23}called by {plain(caller)}" for caller in one.via]
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""The answer to ``fit``: for a terminal, as Markdown, as JSON. Everything modelled is called a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.advice.fit import Answer, BreakPoint, Line, reason
+from harness.model import Passed
+from harness.report.plain import aligned, markdown, plain
+from harness.wording.names import outcome_text, stack_names
+from harness.wording.quantities import quantity
+
+#: Of ``--json``. History: 1 first.
+SCHEMA = 1
+
+_TITLES = {"layers": "layers", "sequence_length": "sequence", "micro_batch_size": "micro-batch"}
+
+
+def text(answer: Answer) -> str:
+    """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
+    blocks = [plain(_heading(answer))]
+    for card in answer.question.cards:
+        rows = _rows(answer, card.name)
+        blocks.append("\n".join([plain(_card_line(answer, card.name)), *aligned(_columns(answer), rows)]))
+    blocks.append("\n".join(plain(line) for line in (*_conclusions(answer), "", *_notes(answer))))
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_markdown(answer: Answer) -> str:
+    """GitHub-flavoured, ending in a newline."""
+    columns = _columns(answer)
+    lines = [f"### {markdown(_heading(answer))}"]
+    for card in answer.question.cards:
+        lines += ["", f"**{markdown(_card_line(answer, card.name))}**", "", f"| {' | '.join(columns)} |"]
+        lines.append(f"| {' | '.join('---' for _ in columns)} |")
+        lines += [f"| {' | '.join(markdown(field) for field in row)} |" for row in _rows(answer, card.name)]
+    lines += ["", *(f"- {markdown(line)}" for line in (*_conclusions(answer), *_notes(answer)))]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(answer: Answer) -> bytes:
+    """Everything, under a schema number. Bytes and seconds; ``least_step_s`` is a model."""
+    question = answer.question
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "scenario": question.scenario,
+        "variant": question.variant,
+        "variants": question.variants,
+        "overhead_bytes": question.overhead_bytes,
+        "gpus_per_node": question.gpus_per_node,
+        "network_gbits_per_gpu": question.network_gbits_per_gpu,
+        "gpus": [{**msgspec.to_builtins(card), "usable_bytes": card.usable_bytes} for card in question.cards],
+        "stacks": [{"id": stack.id, "versions": stack.versions} for stack in answer.stacks],
+        "lines": [
+            {
+                **msgspec.to_builtins(line),
+                "fits": line.fits,
+                "headroom_bytes": line.headroom_bytes,
+                "least_step_s": line.least_step_s,
+            }
+            for line in answer.lines
+        ],
+        "smallest_ranks": answer.smallest,
+        "break_points": msgspec.to_builtins(answer.break_points),
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+
+
+def _heading(answer: Answer) -> str:
+    question = answer.question
+    variant = "" if question.variant == "base" or question.others else f", {question.variant}"
+    return f"{question.scenario}{variant}, simulated: does it fit?"
+
+
+def _card_line(answer: Answer, name: str) -> str:
+    card = next(card for card in answer.question.cards if card.name == name)
+    overhead = answer.question.overhead_bytes
+    usable, kept, left = (_size(b) for b in (card.usable_bytes, overhead, card.usable_bytes - overhead))
+    return f"{name}: {left} for tensors ({usable} usable, {kept} set aside for CUDA and NCCL)"
+
+
+def _columns(answer: Answer) -> list[str]:
+    swept = (
+        [_TITLES.get(answer.question.sweep.parameter, answer.question.sweep.parameter)] if answer.question.sweep else []
+    )
+    several = answer.question.others
+    return [
+        "stack",
+        *(["variant"] if several else []),
+        "ranks",
+        *swept,
+        *("peak", "in", "held bwd", "host/node", "headroom"),
+        *(["sent/step"] if several else []),
+        *("verdict", "step time, model"),
+    ]
+
+
+def _rows(answer: Answer, card: str) -> list[list[str]]:
+    names = stack_names(answer.stacks)
+    return [_row(line, names[line.stack], answer) for line in answer.lines if line.card == card]
+
+
+def _row(line: Line, name: str, answer: Answer) -> list[str]:
+    swept = [f"{line.value:,}"] if answer.question.sweep else []
+    first = [name, *([line.variant] if answer.question.others else []), f"{line.ranks:,}"]
+    if line.peak_bytes is None:
+        verdict = outcome_text(line.outcome) if not isinstance(line.outcome, Passed) else "no measurement"
+        unknown = 6 if answer.question.others else 5
+        return [*first, *swept, *["-"] * unknown, verdict, "-"]
+    least = line.least_step_s
+    slowest = max(line.bounds, key=lambda phase: line.bounds[phase].least_s) if line.bounds else ""
+    return [
+        *first,
+        *swept,
+        _size(line.peak_bytes),
+        line.peak_phase,
+        _size(line.held_after_backward_bytes or 0),
+        _size(line.host_bytes_per_node or 0),
+        _size(line.headroom_bytes or 0),
+        *([_size(line.sent_bytes)] if answer.question.others else []),
+        "fits" if line.fits else reason(line).upper(),
+        f">= {quantity(least, 's')}, {line.bounds[slowest].limit}" if least is not None else line.dtype_note,
+    ]
+
+
+def _conclusions(answer: Answer) -> list[str]:
+    names = stack_names(answer.stacks)
+    lines = []
+    for card, by_stack in answer.smallest.items() if not answer.question.others else ():
+        for stack, ranks in by_stack.items():
+            asked = ", ".join(f"{ranks:,}" for ranks in sorted(answer.question.ranks))
+            found = f"fits from {ranks:,} ranks on" if ranks is not None else f"fits on none of {asked} ranks"
+            lines.append(f"{names[stack]} on {card}: {found}")
+    return lines + [_break(point, names[point.stack]) for point in answer.break_points]
+
+
+def _break(point: BreakPoint, name: str) -> str:
+    title = _TITLES.get(point.parameter, point.parameter)
+    variant = "" if point.variant == "base" else f", {point.variant}"
+    where = f"{name} on {point.card}, {point.ranks:,} ranks{variant}"
+    if point.first_failing is None:
+        return f"{where}: {title} {point.largest_fitting:,}, the largest asked for, fits"
+    if point.largest_fitting is None:
+        return f"{where}: not even {title} {point.first_failing:,} fits ({point.reason})"
+    return f"{where}: fits up to {title} {point.largest_fitting:,}; {point.first_failing:,} does not ({point.reason})"
+
+
+def _notes(answer: Answer) -> list[str]:
+    counted = {line.counted for line in answer.lines if line.peak_bytes is not None}
+    notes = []
+    if counted == {"allocated"}:
+        notes.append("Peaks are allocated bytes; what the allocator reserves beyond them is not counted.")
+    elif counted:
+        notes.append("Peaks are what PyTorch's caching allocator needs, by a model of it.")
+    for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
+        notes.append(
+            f"The generation engine beside the job keeps {_size(taken)} of each {card}: not simulated, taken off."
+        )
+    notes.append(
+        "Step time is a model, not a measurement: no release can be faster on this hardware "
+        f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."
+    )
+    return notes
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 30):,.2f} GiB"

@@ -1,0 +1,1 @@
+"""A comparison in every text format, one file per format."""

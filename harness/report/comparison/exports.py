@@ -1,0 +1,205 @@
+"""The same findings in the formats of other tools, each as text. ``FORMATS`` has them all.
+
+=========== =====================================================================================================
+junit       JUnit XML: one test case for each cell. Sources: Jenkins' xunit plugin and Apache Ant, as read by CI systems
+pytest-benchmark  the JSON that ``pytest-benchmark compare`` reads: step times by rounds, exact metrics in ``extra_info``
+github-action-benchmark  its ``customSmallerIsBetter``: name, unit, value
+bmf         Bencher Metric Format: benchmark -> measure -> value with limits
+summary     Markdown for a job summary: exact findings first, noisy ones folded
+=========== =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+
+from harness.compare import Comparison, Group
+from harness.compare.metrics import BY_NAME
+from harness.compare.summary import Measured
+from harness.model import Failed, OutOfMemory, Passed, Skipped, TimedOut
+from harness.report.comparison import summary
+from harness.report.plain import plain
+from harness.report.view import is_worse
+from harness.wording.names import outcome_text
+
+#: What others keep a history of: a handful of series for each cell, not everything.
+_TRACKED = {
+    "backward.device_peak_bytes": ("peak-memory-backward", "bytes"),
+    "backward.device_retained_bytes": ("held-memory-backward", "bytes"),
+    "step.device_peak_bytes": ("peak-memory-step", "bytes"),
+    "backward.host_calls": ("calls-backward", "calls"),
+    "step_time_s": ("step-time", "s"),
+}
+
+
+def junit(comparison: Comparison) -> str:
+    """One suite for each stack, one test case for each cell: what is worse fails it, what did not run is skipped."""
+    worse = _worse(comparison)
+    root = ElementTree.Element("testsuites", name="dsregress")
+    suites: dict[str, ElementTree.Element] = {}
+    for cell in comparison.cells:
+        stack = cell.result.cell.stack.id
+        if stack not in suites:
+            suites[stack] = ElementTree.SubElement(root, "testsuite", name=_xml(comparison.names[stack]))
+        case = ElementTree.SubElement(
+            suites[stack],
+            "testcase",
+            classname=_xml(comparison.names[stack]),
+            name=_xml(cell.result.cell.workload),
+            time=f"{cell.result.duration_s:.3f}",
+        )
+        _ending(case, cell, worse.get((stack, cell.result.cell.workload), []))
+    for suite in (root, *suites.values()):
+        cases = list(suite.iter("testcase"))
+        for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
+        suite.set("tests", str(len(cases)))
+        suite.set("time", f"{sum(float(case.get('time', 0)) for case in cases):.3f}")
+    ElementTree.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _ending(case: ElementTree.Element, cell: Measured, worse: list[Group]) -> None:
+    outcome = cell.result.outcome
+    told = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
+    if isinstance(outcome, Skipped):
+        ElementTree.SubElement(case, "skipped", message=_xml(outcome.reason))
+    elif worse:
+        first = worse[0].headline
+        failure = ElementTree.SubElement(case, "failure", type=first.kind, message=_xml(first.message))
+        failure.text = "\n".join(told)
+    elif isinstance(outcome, Failed | OutOfMemory | TimedOut):
+        ElementTree.SubElement(
+            case, "error", type=str(outcome.__struct_config__.tag), message=_xml(outcome_text(outcome))
+        )
+
+
+def _xml(text: str) -> str:
+    """Without what XML 1.0 has no way to write; ElementTree escapes the rest."""
+    return "".join(char for char in plain(text) if char >= " " and not "\ud800" <= char <= "\udfff" and char < "\ufffe")
+
+
+def pytest_benchmark(comparison: Comparison) -> str:
+    """One benchmark for each cell that was timed, grouped by workload, so that ``compare`` sets stacks beside another."""
+    benchmarks: list[dict[str, Any]] = []
+    newest = ""
+    for cell in comparison.cells:
+        if not cell.round_s or not isinstance(cell.result.outcome, Passed):
+            continue
+        newest = max(newest, cell.result.started_at)
+        name = f"{cell.result.cell.workload}[{comparison.names[cell.result.cell.stack.id]}]"
+        benchmarks.append(
+            {
+                "group": plain(cell.result.cell.workload),
+                "name": plain(name),
+                "fullname": plain(f"dsregress::{name}"),
+                "params": {"stack": plain(comparison.names[cell.result.cell.stack.id])},
+                "param": plain(comparison.names[cell.result.cell.stack.id]),
+                "extra_info": cell.worst(),
+                "options": {"warmup": True, "timer": "perf_counter"},
+                "stats": round_statistics(cell.round_s),
+            }
+        )
+    content = {
+        "machine_info": {},
+        "commit_info": {"id": "", "time": newest, "dirty": False, "branch": ""},
+        "benchmarks": benchmarks,
+        "datetime": newest,
+        "version": "5.0.0",
+    }
+    return _json(content)
+
+
+def github_action_benchmark(comparison: Comparison) -> str:
+    """For ``tool: customSmallerIsBetter``."""
+    content = [
+        {"name": f"{name} / {measure}", "unit": unit, "value": value, "extra": extra}
+        for name, measure, unit, value, extra in _tracked(comparison)
+    ]
+    return _json(content)
+
+
+def bmf(comparison: Comparison) -> str:
+    """Bencher Metric Format. A step time has the interval of its rounds as limits."""
+    content: dict[str, dict[str, dict[str, float]]] = {}
+    rounds = {
+        f"{c.result.cell.workload} {comparison.names[c.result.cell.stack.id]}": c.round_s for c in comparison.cells
+    }
+    for name, measure, _, value, _ in _tracked(comparison):
+        entry = {"value": value}
+        if measure == "step-time" and rounds[name]:
+            entry |= {"lower_value": min(rounds[name]), "upper_value": max(rounds[name])}
+        content.setdefault(plain(name), {})[measure] = entry
+    return _json(content)
+
+
+def _tracked(comparison: Comparison) -> Iterator[tuple[str, str, str, float, str]]:
+    for cell in comparison.cells:
+        if not isinstance(cell.result.outcome, Passed) or not cell.recorded:
+            continue
+        flat = cell.flat()
+        name = plain(f"{cell.result.cell.workload} {comparison.names[cell.result.cell.stack.id]}")
+        spread = f"{len(cell.round_s)} rounds" if cell.round_s else "exact"
+        for key, (measure, unit) in _TRACKED.items():
+            if key in flat:
+                exact = BY_NAME[key.rpartition(".")[2]].exact
+                yield name, measure, unit, flat[key], "exact" if exact else spread
+
+
+def _worse(comparison: Comparison) -> dict[tuple[str, str], list[Group]]:
+    found: dict[tuple[str, str], list[Group]] = {}
+    for group in comparison.groups:
+        head = group.headline
+        if is_worse(head):
+            found.setdefault((head.stack, head.workload), []).append(group)
+    return found
+
+
+def _json(content: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
+
+
+#: Name -> what writes it.
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "junit": junit,
+    "pytest-benchmark": pytest_benchmark,
+    "github-action-benchmark": github_action_benchmark,
+    "bmf": bmf,
+    "summary": summary.render,
+}
+
+
+def round_statistics(round_s: Sequence[float]) -> dict[str, object]:
+    """What pytest-benchmark keeps of a benchmark's rounds, in seconds, under its own names."""
+    ordered = sorted(round_s)
+    quarters = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
+    spread = quarters[2] - quarters[0]
+    low, high = quarters[0] - 1.5 * spread, quarters[2] + 1.5 * spread
+    mean, deviation = statistics.fmean(ordered), statistics.stdev(ordered) if len(ordered) > 1 else 0.0
+    inside = [value for value in ordered if low <= value <= high]
+    far = sum(abs(value - mean) > deviation for value in ordered)
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "mean": mean,
+        "stddev": deviation,
+        "rounds": len(ordered),
+        "median": quarters[1],
+        "iqr": spread,
+        "q1": quarters[0],
+        "q3": quarters[2],
+        "iqr_outliers": len(ordered) - len(inside),
+        "stddev_outliers": far,
+        "outliers": f"{far};{len(ordered) - len(inside)}",
+        "ld15iqr": inside[0],
+        "hd15iqr": inside[-1],
+        "ops": 1 / mean if mean else 0.0,
+        "total": sum(ordered),
+        "data": list(round_s),
+        "iterations": 1,
+    }

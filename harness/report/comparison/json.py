@@ -1,0 +1,163 @@
+"""The report for programs: everything, under a schema number.
+
+Schema history:
+  1  baseline, stacks, cells, findings; and names, summary, spans, step_times, control, not_compared, notes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.compare import Comparison, StepTime
+from harness.compare.groups import severity
+from harness.compare.metrics import collectives_by_kind
+from harness.compare.outcomes import signature, stage
+from harness.compare.summary import Measured
+from harness.errors import ResultsError
+from harness.model import OutOfMemory, Skipped
+from harness.report.plain import plain
+from harness.report.view import view
+
+SCHEMA = 1
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[bytes]:
+    """The report in pieces, one per line: cells are many, and never all held as text."""
+    seen = view(comparison)
+    head = {
+        "schema": SCHEMA,
+        "baseline": comparison.baseline,
+        "exit_code": exit_code,
+        "summary": {"verdict": seen.verdict, "measured": seen.measured, "sentences": list(seen.spans)},
+        "stacks": [
+            {"id": s.id, "name": comparison.names[s.id], "label": s.label, "python": s.python, "versions": s.versions}
+            for s in comparison.stacks
+        ],
+    }
+    yield _encode(head)[:-1] + b',\n"cells": [\n'
+    worst: dict[bytes, dict[str, Any]] = {}
+    yield from _listed(_cell(cell, worst) for cell in comparison.cells)
+    yield b'],\n"findings": [\n'
+    headlines = {id(group.headline) for group in comparison.groups}
+    worst_first = sorted(comparison.findings, key=severity)
+    yield from _listed({**_finding(found), "headline": id(found) in headlines} for found in worst_first)
+    tail = {
+        "small_differences": comparison.small_differences,
+        "spans": [
+            {
+                "metric": span.metric,
+                "phase": span.phase,
+                "kind": span.kind,
+                "workloads": span.workloads,
+                "having": span.having,
+                "free": span.free,
+                "unknown": span.unknown,
+                "sentence": span.sentence,
+            }
+            for span in comparison.spans
+        ],
+        "step_times": _times(comparison.step_times),
+        "control": _times(comparison.control),
+        "not_compared": msgspec.to_builtins(comparison.not_compared),
+        "notes": comparison.notes,
+    }
+    yield b"],\n" + _encode(tail)[1:] + b"\n"
+
+
+def render(comparison: Comparison, exit_code: int | None = None) -> bytes:
+    """The whole report at once."""
+    return b"".join(chunks(comparison, exit_code))
+
+
+def write(comparison: Comparison, file: Path, exit_code: int | None = None) -> None:
+    """The report into a file, whole or not at all. Raises ResultsError."""
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    try:
+        with unfinished.open("wb") as stream:
+            stream.writelines(chunks(comparison, exit_code))
+        unfinished.replace(file)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ResultsError(
+            f"cannot be written: {error.strerror}", where=str(file), hint="give --json another place"
+        ) from error
+
+
+def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    before = b""
+    for value in values:
+        yield before + _encode(value)
+        before = b",\n"
+    yield b"\n"
+
+
+def _cell(cell: Measured, known: dict[bytes, dict[str, Any]]) -> dict[str, Any]:
+    """``known`` holds what follows from exact values alone, which cells share."""
+    result = cell.result
+    shared = known.get(cell.packed)
+    if shared is None:
+        shared = known[cell.packed] = {"metrics": cell.worst(), "collectives": _collectives(cell)}
+    outcome = result.outcome
+    return {
+        "id": result.cell.id,
+        "stack": result.cell.stack.id,
+        "scenario": result.cell.scenario,
+        "variant": result.cell.variant,
+        "device": result.cell.device,
+        "outcome": outcome.__struct_config__.tag,
+        "stage": stage(outcome),
+        "signature": plain(outcome.reason if isinstance(outcome, Skipped) else signature(outcome)),
+        "metrics": {**shared["metrics"], **{name: _finite(value) for name, value in cell.noisy().items()}},
+        "scenario_version": result.cell.scenario_version,
+        "collectives": shared["collectives"],
+        "rounds_s": cell.round_s,
+        "session": result.session,
+        "lock_sha256": result.lock_sha256,
+        "code_sha256": result.code_sha256,
+        "image": result.image,
+        "out_of_memory": isinstance(outcome, OutOfMemory),
+    }
+
+
+def _collectives(cell: Measured) -> dict[str, dict[str, dict[str, int]]]:
+    """phase -> kind -> count and bytes, of the first rank."""
+    exact = cell.exact()
+    first = exact[0][0] if exact else 0
+    found = {phase: collectives_by_kind(exact, phase, first) for rank, phase, _ in exact if rank == first}
+    return {
+        phase: {kind: {"count": pair[0], "bytes": pair[1]} for kind, pair in kinds.items()}
+        for phase, kinds in found.items()
+        if kinds
+    }
+
+
+def _finding(found: Any) -> dict[str, Any]:
+    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+    return {
+        "cell": found.cell,
+        **fields,
+        "value": _finite(found.value),
+        "baseline_value": _finite(found.baseline_value),
+        "message": plain(found.message),
+        "evidence": [plain(line) for line in found.evidence],
+    }
+
+
+def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:
+    return [msgspec.structs.asdict(time) for time in times]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: they are spelled. Text is made printable."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value

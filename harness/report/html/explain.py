@@ -1,0 +1,113 @@
+"""Who holds the memory that a finding is about, where somebody has asked: the timeline of both stacks, and the places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from harness.advice import attribution
+from harness.compare import Comparison, Group
+from harness.compare.metrics import BY_NAME
+from harness.model import Finding, Result
+from harness.probe.border.wire import Explanation, Stretch
+from harness.wording.quantities import short_quantity
+
+#: Finds the explanation of a result, None where nobody has asked for it.
+Explained = Callable[[Result], Explanation | None]
+
+#: Places that a page lists.
+_MOST_PLACES = 6
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the table of places, in words."""
+
+    more: str  #: signed, exact: ``+347,136 B``
+    size: str  #: the same, short, without its sign
+    category: str
+    site: str
+    modules: str
+    via: tuple[str, ...]
+
+
+class Holders(msgspec.Struct, frozen=True, kw_only=True):
+    """What two explanations say about a finding."""
+
+    stack: str  #: short names
+    baseline: str
+    workload: str
+    timeline: dict[str, list[Stretch]]  #: by stack, the baseline first; empty where there is none of both
+    when: str  #: the moment of the finding: ``held after backward``
+    total: str  #: the difference that the places add up to; empty where the finding's metric is not explained
+    places: tuple[Place, ...]
+    rest: str  #: what the other places come to; empty where there are none
+    lines: tuple[str, ...]  #: the evidence that the places repeat
+
+
+def nothing_explained(result: Result) -> Explanation | None:
+    """Where there are no explanations."""
+    return None
+
+
+def holders(comparison: Comparison, groups: Sequence[Group], explained: Explained) -> Holders | None:
+    """Of the first of these findings (the worst first) whose cell was explained, as the baseline's was. None where the
+    finding is not about memory, or nobody has asked about both cells."""
+    if BY_NAME[groups[0].headline.metric].fails != "memory":
+        return None
+    theirs = _of(comparison, comparison.baseline, groups[0].headline, explained)
+    if theirs is None:
+        return None
+    for group in groups:
+        found = group.headline
+        if found.stack != comparison.baseline and (mine := _of(comparison, found.stack, found, explained)):
+            return _holders(comparison, found, mine, theirs)
+    return None
+
+
+def _of(comparison: Comparison, stack: str, found: Finding, explained: Explained) -> Explanation | None:
+    cell = comparison.cells.of(stack, found.workload)
+    told = None if cell is None or not cell.recorded else explained(cell.result)
+    return told if told is not None and (told.moments or told.timeline) else None  # stored too: that it cannot be told
+
+
+def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
+    name, baseline = comparison.names[found.stack], comparison.names[comparison.baseline]
+    drawn = {baseline: theirs.timeline, name: mine.timeline}
+    key = attribution.moment_of(found.metric, found.phase)
+    moment, other = mine.moments.get(key), theirs.moments.get(key)
+    changed: list[attribution.SiteDifference] = []
+    total = ""
+    if moment is not None and other is not None:
+        changed = [one for one in attribution.difference(moment, other) if one.more_bytes]
+        sizes = [short_quantity(one.nbytes, "bytes") for one in (moment, other)]
+        total = f"{sizes[0]} instead of {sizes[1]} ({moment.nbytes - other.nbytes:+,} B)"
+    rest = changed[_MOST_PLACES:]
+    lines = attribution.evidence(mine, theirs, key)
+    return Holders(
+        stack=name,
+        baseline=baseline,
+        workload=found.workload,
+        timeline=drawn if all(map(_is_drawable, drawn.values())) else {},
+        when=attribution.when(key) if total else "",
+        total=total,
+        places=tuple(map(_place, changed[:_MOST_PLACES])),
+        rest=f"{sum(one.more_bytes for one in rest):+,} B at {len(rest)} other places" if rest else "",
+        lines=(*lines, *(f"in {name}, {line}" for line in lines)),
+    )
+
+
+def _is_drawable(stretches: Sequence[Stretch]) -> bool:
+    """The file may have been written by anybody: a damaged one is as if it were not there."""
+    return bool(stretches) and all(one.points and all(len(point) == 2 for point in one.points) for one in stretches)
+
+
+def _place(one: attribution.SiteDifference) -> Place:
+    return Place(
+        more=f"{one.more_bytes:+,} B",
+        size=short_quantity(abs(one.more_bytes), "bytes"),
+        category=one.category,
+        site=one.site,
+        modules=", ".join(attribution.shorter(one.modules)),
+        via=one.via,
+    )

@@ -1,0 +1,242 @@
+"""Cells -> who holds their memory: explained once more where nobody has yet, and what the findings of a report owe to it.
+
+An explanation is an untimed run of its own, kept beside the results under the content key of the cell, so a second
+question costs nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from harness.advice import attribution
+from harness.compare import Comparison, Group
+from harness.launch.contract import Ended, Executor, RunPlan
+from harness.model import Cell, Environment, Failed, Finding, Hardware, Result
+from harness.probe.border.wire import Explanation
+from harness.store import Explanations, key_in
+
+#: Simulated cells whose run took longer are explained only when a person asks for it, seconds: an explanation takes
+#: about as long as the simulation did. The small cells of the other modes take a second or two.
+UNASKED_S = 10.0
+
+_PLAN = RunPlan(warmup_rounds=0, rounds=0, explain=True)
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where cells can be explained."""
+
+    executor: Executor
+    environments: Mapping[str, Environment]  #: by stack id
+    hardware: Hardware
+    explanations: Explanations
+
+    def key(self, cell: Cell) -> str:
+        """The content key of a cell's runs here."""
+        environment = self.environments[cell.stack.id]
+        return key_in(environment, cell, probe_sha256=self.executor.probe_sha256(), hardware=self.hardware)
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one cell."""
+
+    cell: Cell
+    explanation: Explanation | None
+    why_not: str = ""  #: one line, where there is none
+
+
+def explain(
+    cells: Sequence[Cell],
+    place: Place,
+    *,
+    fresh: bool = False,
+    at_once: int = 1,
+    told: Callable[[str], None] = lambda line: None,
+) -> dict[str, Explained]:
+    """Cell id -> its explanation, from the store or from a run made now (``at_once`` at a time) and stored.
+
+    Raises ResultsError where one cannot be stored, KeyboardInterrupt.
+    """
+    found: dict[str, Explained] = {}
+    missing: list[Cell] = []
+    for cell in dict.fromkeys(cells):
+        stored = None if fresh else place.explanations.read(place.key(cell))
+        if stored is None:
+            missing.append(cell)
+        elif not stored.moments:
+            found[cell.id] = Explained(cell=cell, explanation=None, why_not=stored.note)
+        else:
+            found[cell.id] = Explained(cell=cell, explanation=stored)
+    for cell in missing:
+        told(f"finding out who holds the memory of {cell.id}")
+    with ThreadPoolExecutor(max(1, at_once)) as pool:
+        try:
+            for explained in pool.map(lambda cell: _run(cell, place), missing):
+                found[explained.cell.id] = explained
+                if explained.explanation is None:
+                    told(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
+        except BaseException:
+            place.executor.close()  # ends what still runs, so that the pool need not wait for it
+            raise
+    return {cell.id: found[cell.id] for cell in dict.fromkeys(cells)}
+
+
+def attach(
+    comparison: Comparison,
+    place: Callable[[], Place],
+    *,
+    all_cells: bool,
+    told: Callable[[str], None] = lambda line: None,
+) -> Comparison:
+    """The comparison with the places that hold the bytes as evidence of its memory findings.
+
+    One cell of each workload is explained, the first release of those that hold most, and the baseline's beside it;
+    and the others' findings name it. Unless ``all_cells``, not what takes long to simulate (`UNASKED_S`). ``place`` is
+    called only where there is something to explain.
+    """
+    chosen = _cells(_chosen(comparison))
+    dear = _dear(comparison, chosen)
+    asked = [pair for workload, pair in chosen.items() if all_cells or workload not in dear]
+    explained: dict[str, Explained] = {}
+    if asked:
+        here = place()
+        wanted = [cell for pair in asked for cell in pair if cell.stack.id in here.environments]
+        at_once = max(1, min(2, here.hardware.cores))
+        explained = explain(wanted, here, at_once=at_once, told=told)
+    return _with_evidence(comparison, chosen, dear, {id: found.explanation for id, found in explained.items()})
+
+
+def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanation | None]) -> Comparison:
+    """The same from what is stored, without running anything: what nobody explained yet stays as it is, but for a long
+    simulation, which says how to ask. ``explained`` is what `harness.store.explained_in` gives."""
+    chosen = _chosen(comparison)
+    told = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
+    dear = _dear(comparison, chosen)
+    cells = {
+        workload: pair for workload, pair in _cells(chosen).items() if told[pair[0].id] is not None or workload in dear
+    }
+    return _with_evidence(comparison, cells, dear, told)
+
+
+def _with_evidence(
+    comparison: Comparison,
+    chosen: Mapping[str, tuple[Cell, Cell]],
+    dear: Set[str],
+    explained: Mapping[str, Explanation | None],
+) -> Comparison:
+    """Findings that are one object stay one object: groups are made of them."""
+    if not chosen:
+        return comparison
+    made: dict[int, Finding] = {}
+
+    def with_evidence(found: Finding) -> Finding:
+        pair = chosen.get(found.workload)
+        if pair is None or not is_explainable(found):
+            return found
+        mine, theirs = (explained.get(cell.id) for cell in pair)
+        if mine is None and found.workload in dear:  # by design, and so a person is told how to ask
+            return msgspec.structs.replace(found, evidence=(*found.evidence, _how_to_ask(comparison, pair)))
+        if mine is None or not mine.moments:
+            return found
+        more = attribution.evidence(mine, theirs, attribution.moment_of(found.metric, found.phase))
+        if found.cell != pair[0].id:
+            more = tuple(f"in {comparison.names[pair[0].stack.id]}, {line}" for line in more)
+        return msgspec.structs.replace(found, evidence=(*found.evidence, *more))
+
+    def once(found: Finding) -> Finding:
+        if id(found) not in made:
+            made[id(found)] = with_evidence(found)
+        return made[id(found)]
+
+    return msgspec.structs.replace(
+        comparison,
+        groups=tuple(Group(once(group.headline), tuple(map(once, group.related))) for group in comparison.groups),
+        findings=tuple(map(once, comparison.findings)),
+    )
+
+
+def _how_to_ask(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
+    """``who holds it: python -m harness explain 0.16.0/SCENARIO/VARIANT/sim --against 0.15.0``"""
+    names = [comparison.names[cell.stack.id] for cell in pair]
+    if any(name != cell.stack.versions.get("deepspeed") for name, cell in zip(names, pair, strict=True)):
+        names = [cell.stack.id for cell in pair]
+    command = ["python", "-m", "harness", "explain", f"{names[0]}/{pair[0].workload}", "--against", names[1]]
+    return f"who holds it: {shlex.join(command)}"
+
+
+def is_explainable(found: Finding) -> bool:
+    """Whether it says that memory is worse, in a way that matters."""
+    return (
+        found.relevant
+        and found.kind in ("regression", "wrong")
+        and attribution.moment_of(found.metric, found.phase) != ""
+    )
+
+
+def _cells(chosen: Mapping[str, tuple[Result, Result]]) -> dict[str, tuple[Cell, Cell]]:
+    return {workload: (mine.cell, theirs.cell) for workload, (mine, theirs) in chosen.items()}
+
+
+def _chosen(comparison: Comparison) -> dict[str, tuple[Result, Result]]:
+    """Workload -> the result whose cell is to be explained, and the baseline's."""
+    order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
+    worst: dict[str, Finding] = {}
+    for found in comparison.findings:
+        if not is_explainable(found) or found.stack == comparison.baseline:
+            continue
+        workload = found.workload
+        other = worst.get(workload)
+        if other is None or _rank(found, order) < _rank(other, order):
+            worst[workload] = found
+    chosen = {}
+    for workload, found in worst.items():
+        mine = comparison.cells.of(found.stack, workload)
+        baseline = comparison.cells.of(comparison.baseline, workload)
+        if mine is not None and baseline is not None:
+            chosen[workload] = (mine.result, baseline.result)
+    return chosen
+
+
+def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
+    """Sorts by how much more is held, and among equals by release."""
+    return -float(found.value - (found.baseline_value or 0)), order[found.stack]
+
+
+def _dear(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
+    """Those of the workloads that take long to simulate. Cells of other devices are not even decoded."""
+    return {
+        workload
+        for workload in workloads
+        if workload.endswith("/sim")
+        and any(cell.result.duration_s > UNASKED_S for cell in comparison.cells.of_workload(workload).values())
+    }
+
+
+def _run(cell: Cell, place: Place) -> Explained:
+    environment = place.environments[cell.stack.id]
+    if environment.failure is not None:
+        return Explained(cell=cell, explanation=None, why_not=environment.failure.signature)
+    worker = place.executor.worker(environment, cell.device, cell.framework)
+    try:
+        ended = worker.start(cell, _PLAN)
+        if not isinstance(ended, Ended):  # an executor that does not know the question waits for rounds
+            ended = worker.stop()
+    finally:
+        worker.close()
+    if ended.explanation is None:
+        return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
+    place.explanations.write(place.key(cell), cell.id, ended.explanation)  # also that it cannot be told, and why
+    if not ended.explanation.moments:
+        return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
+    return Explained(cell=cell, explanation=ended.explanation)
+
+
+def _why_not(ended: Ended) -> str:
+    if ended.explanation is not None and ended.explanation.note:
+        return ended.explanation.note
+    if isinstance(ended.outcome, Failed):
+        return f"its run failed in {ended.outcome.stage}: {ended.outcome.signature}"
+    return f"its run ended otherwise: {ended.outcome.__struct_config__.tag}"

@@ -1,0 +1,197 @@
+"""Stacks x scenarios x variants x device modes -> the cells to run, and why the others are skipped. Pure.
+
+What to run is chosen by globs, one per field; a glob that matches nothing is an error that names what exists, because a
+selection that silently shrinks would look like a pass.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.model import Cell, Hardware, Stack
+from harness.probe.scenario import (
+    DEVICES,
+    Scenario,
+    ScenarioError,
+    parse_variant,
+    variant_id,
+)
+
+#: As a device: `cuda` where a GPU is present and the scenario runs there, else every GPU-less mode that it runs in.
+AUTO = "auto"
+
+_GLOB_CHARACTERS = frozenset("*?[")
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Globs as given on the command line; an empty field was not given."""
+
+    scenarios: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+class SkippedCell(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload that was asked for and is not run, on any stack."""
+
+    workload: str  #: scenario/variant/device
+    reason: str
+
+
+class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be run. Cells of one workload stand together, in the order of the stacks."""
+
+    cells: tuple[Cell, ...]
+    skipped: tuple[SkippedCell, ...]
+
+    @property
+    def workloads(self) -> dict[str, tuple[Cell, ...]]:
+        """Workload -> its cells, one per stack: what is measured side by side."""
+        grouped: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            grouped.setdefault(cell.workload, []).append(cell)
+        return {workload: tuple(cells) for workload, cells in grouped.items()}
+
+
+def build(
+    stacks: Sequence[Stack],
+    scenarios: Mapping[str, Scenario],
+    selection: Selection,
+    default: Sequence[str],
+    hardware: Hardware,
+) -> Matrix:
+    """The matrix of a run.
+
+    ``default`` holds globs over ``scenario/variant/device`` and is what a plain run selects. ``--device`` alone runs that
+    same default elsewhere; ``--scenario`` or ``--variant`` replace it. Raises UsageError for a glob that matches nothing.
+    """
+    cells: list[Cell] = []
+    skipped: dict[str, str] = {}
+    seen: set[str] = set()
+    for pattern in _patterns(selection, default):
+        for name, variant, device in _expand(pattern, scenarios, hardware):
+            workload = f"{name}/{variant}/{device}"
+            if workload in seen:
+                continue
+            seen.add(workload)
+            reason = _obstacle(scenarios[name], device, hardware)
+            if reason:
+                skipped[workload] = reason
+            else:
+                cells += _cells(stacks, name, scenarios[name], variant, device)
+    return Matrix(
+        cells=tuple(cells),
+        skipped=tuple(SkippedCell(workload=workload, reason=reason) for workload, reason in skipped.items()),
+    )
+
+
+def _patterns(selection: Selection, default: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(scenario, variant, device) globs, in the order to run them."""
+    if selection.scenarios or selection.variants:
+        return [
+            (scenario, variant, device)
+            for scenario in selection.scenarios or ("*",)
+            for variant in selection.variants or ("*",)
+            for device in selection.devices or (AUTO,)
+        ]
+    patterns = []
+    for text in default:
+        parts = text.split("/")
+        if len(parts) != 3 or not all(parts):
+            raise UsageError(
+                f"not a selection: {text!r}",
+                where="[tool.dsregress] select",
+                hint="write scenario/variant/device, each a name or a glob",
+            )
+        patterns += [(parts[0], parts[1], device) for device in selection.devices or (parts[2],)]
+    return patterns
+
+
+def _expand(
+    pattern: tuple[str, str, str], scenarios: Mapping[str, Scenario], hardware: Hardware
+) -> list[tuple[str, str, str]]:
+    """The (scenario, variant, device) that one pattern names."""
+    scenario_glob, variant_glob, device_glob = pattern
+    names = fnmatch.filter(scenarios, scenario_glob)
+    if not names:
+        raise nothing_matches("scenario", scenario_glob, scenarios)
+    found = []
+    complaints = []
+    for name in names:
+        try:
+            variants = _variants(scenarios[name], variant_glob)
+        except ScenarioError as error:
+            complaints.append(f"{name}: {error}")
+            continue
+        devices = _devices(scenarios[name], device_glob, hardware)
+        found += [(name, variant, device) for variant in variants for device in devices]
+    if not found and complaints:
+        raise UsageError(complaints[0], hint="`python -m harness scenarios` lists scenarios with their variants")
+    if not found:
+        declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
+        raise nothing_matches("variant", variant_glob, declared, where=", ".join(names))
+    return found
+
+
+def _variants(scenario: Scenario, glob: str) -> list[str]:
+    """Declared variants that match; else remedies, by their name or as a variant, which no glob over everything is
+    meant to run; else the variant that the text spells out. Raises ScenarioError."""
+    declared = fnmatch.filter(scenario.variant_ids, glob)
+    if not declared:
+        declared = [v for name, v in scenario.remedy_ids.items() if fnmatch.filter((name, v), glob)]
+    if declared or _GLOB_CHARACTERS & set(glob) or ("=" not in glob and glob != "base"):
+        return declared
+    return [variant_id(parse_variant(glob, scenario.parameters))]
+
+
+def _devices(scenario: Scenario, glob: str, hardware: Hardware) -> list[str]:
+    """Device modes by name or glob. A glob means those that the scenario runs in; a name is kept, to be skipped aloud."""
+    if glob == AUTO:
+        if hardware.gpus and "cuda" in scenario.devices:
+            return ["cuda"]
+        return [device for device in DEVICES if device in scenario.devices and device != "cuda"] or ["cuda"]
+    if _GLOB_CHARACTERS & set(glob):
+        return fnmatch.filter(scenario.devices, glob)
+    if glob not in DEVICES:
+        raise nothing_matches("device", glob, (*DEVICES, AUTO))
+    return [glob]
+
+
+def _obstacle(scenario: Scenario, device: str, hardware: Hardware) -> str:
+    if device not in scenario.devices:
+        return f"the scenario does not run on {device} (it runs on: {', '.join(scenario.devices)})"
+    if device == "cuda" and not hardware.gpus:
+        return "no GPU on this machine"
+    return ""
+
+
+def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str, device: str) -> Iterable[Cell]:
+    parameters = scenario.resolve(variant, device)
+    for stack in stacks:
+        yield Cell(
+            stack=stack,
+            scenario=name,
+            scenario_version=scenario.version,
+            variant=variant,
+            device=device,
+            framework=scenario.framework,
+            parameters=parameters,
+        )
+
+
+def nothing_matches(field: str, glob: str, existing: Iterable[str], where: str = "") -> UsageError:
+    """The error for a name or glob that nothing has, with those that come near."""
+    names = list(existing)
+    near = difflib.get_close_matches(glob, names, n=3, cutoff=0.5)
+    shown = near or names[:8]
+    return UsageError(
+        f"no such {field}: {glob}",
+        where=where,
+        hint=f"{'did you mean' if near else 'there are'}: {', '.join(shown) or 'none'}"
+        + ("" if near or len(names) <= 8 else f" and {len(names) - 8} more"),
+    )

@@ -1,0 +1,215 @@
+"""The one place that joins the stations.
+
+    version specs -> stacks -> locks -> environments -> cells -> runs -> results on disk -> comparison
+
+`plan` goes as far as can be gone without starting anything, `regress` goes the whole way.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness import compare
+from harness.config.settings import Settings
+from harness.config.variables import installer_environment
+from harness.envs.installer import Installer
+from harness.errors import HarnessError, UsageError
+from harness.model import (
+    Environment,
+    Failed,
+    Hardware,
+    LockedStack,
+    Result,
+    Stack,
+)
+from harness.probe import scenario
+from harness.probe.border.wire import Detail
+from harness.probe.scenario import Scenario, ScenarioError
+from harness.run import explain as explaining
+from harness.run import matrix
+from harness.run.measure import Watch, measure, only_run
+from harness.run.targets import Build, Place, open_place, planned_hardware
+from harness.store import Explanations, Parts, Store, explained_in, map_workloads
+from harness.versions import locking, stacks
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call asks for, beyond the settings."""
+
+    versions: dict[str, str] = {}  #: package -> spec; empty: the configured stacks
+    stack: str | None = None  #: a named stack
+    baseline: str | None = None
+    selection: matrix.Selection = matrix.Selection()
+    fresh: bool = False
+    explain: bool | None = (
+        None  #: who holds the memory that findings are about; None: not of what takes long to simulate
+    )
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be run."""
+
+    stacks: stacks.Plan
+    matrix: matrix.Matrix
+    hardware: Hardware
+
+
+def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
+    """Stacks and cells of a call. Asks an index only for a release that is not known. Raises UsageError."""
+    planned = plan_stacks(settings, choice, installer)
+    here = planned_hardware(settings, installer)
+    cells = matrix.build(
+        planned.stacks,
+        load_scenarios(settings),
+        choice.selection,
+        settings.select,
+        here,
+    )
+    return Planned(stacks=planned, matrix=cells, hardware=here)
+
+
+def regress(
+    settings: Settings,
+    choice: Choice,
+    planned: Planned,
+    installer: Installer,
+    watch: Watch,
+) -> compare.Comparison:
+    """Measure what is missing, and compare everything that was asked for.
+
+    Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
+    """
+    place = open_place(settings, installer)
+    store = Store(settings.results)
+    store.check_writable()
+    with only_run(Path(settings.environments)):
+        environments = build_environments(planned.stacks.stacks, settings, installer, watch, place)
+        results = measure(
+            planned.matrix,
+            environments,
+            planned.stacks.baseline,
+            place.hardware(),
+            settings=settings,
+            executor=place.executor,
+            store=store,
+            watch=watch,
+            fresh=choice.fresh,
+        )
+        comparison = compare_results(results, planned.stacks.baseline.id, settings, store)
+        if choice.explain is False:
+            return comparison
+        try:
+            return explaining.attach(
+                comparison,
+                lambda: explaining_place(settings, place, environments),
+                all_cells=choice.explain is True,
+                told=watch.note,
+            )
+        except HarnessError as error:  # what was measured is worth a report without it
+            watch.note(f"who holds the memory is left out: {error}")
+            return comparison
+
+
+def explaining_place(settings: Settings, place: Place, environments: Sequence[Environment]) -> explaining.Place:
+    """Where cells of these environments can be explained."""
+    return explaining.Place(
+        executor=place.executor,
+        environments={environment.stack.id: environment for environment in environments},
+        hardware=place.hardware(),
+        explanations=Explanations(settings.results),
+    )
+
+
+def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
+    """The stacks of a call, baseline first. Raises UsageError."""
+    return stacks.plan(
+        table=settings.stack,
+        baseline=settings.baseline,
+        python=settings.python,
+        named=settings.stacks,
+        name=choice.stack,
+        overrides=choice.versions,
+        chosen=choice.baseline,
+        published=installer.published,
+    )
+
+
+def load_scenarios(settings: Settings) -> dict[str, Scenario]:
+    """The project's scenarios by name. Raises UsageError naming the file that does not declare one."""
+    try:
+        return {name: scenario.load(file) for name, file in scenario.find(Path(settings.scenarios)).items()}
+    except ScenarioError as error:
+        raise UsageError(str(error), hint="docs/add-a-scenario.md shows one that works") from None
+
+
+def build_environments(
+    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, place: Place
+) -> tuple[Environment, ...]:
+    """An environment for each stack, in order, where it will run; one that cannot be had says why.
+
+    Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+    """
+    cache = Path(settings.environments) / "locks"
+    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), place.build, watch)
+
+
+def build_locked(
+    wanted: Sequence[Stack], locks: Sequence[LockedStack | Failed], build: Build, watch: Watch
+) -> tuple[Environment, ...]:
+    """An environment for each stack, in order, from its lock, or from what became of its lock. Raises as ``build``."""
+    locked = [lock for lock in locks if isinstance(lock, LockedStack)]
+    built = iter(
+        build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made)) if locked else ()
+    )
+    return tuple(
+        next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
+        for stack, lock in zip(wanted, locks, strict=True)
+    )
+
+
+def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:
+    """Judge results of one store against the stack with the id ``baseline``."""
+    return compare.compare(results, baseline, settings.thresholds, details_of([store]))
+
+
+def compare_stored(
+    stores: Sequence[Store],
+    baseline: str,
+    settings: Settings,
+    problem: Callable[[str], None],
+    stacks: Sequence[str] | None = None,
+    scenario: str | None = None,
+) -> compare.Comparison:
+    """Judge all stored results (of these stacks, of one scenario) against the stack with the id ``baseline``.
+
+    ``problem`` is told what cannot be read. Workloads are judged where they are read, by several processes.
+    """
+    work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
+    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, record=compare.Brief))
+    comparison = compare.combine(parts, baseline, settings.thresholds, details_of(stores))
+    explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
+    return explaining.attach_stored(comparison, explained_in(explained))
+
+
+def details_of(stores: Sequence[Store]) -> compare.DetailOf:
+    """Reads what explains a result from the first store that has it."""
+
+    @functools.lru_cache(maxsize=64)  # most results share theirs with others, and each can be large
+    def read(hashes: tuple[tuple[str, str], ...]) -> Detail | None:
+        return next((detail for store in stores if (detail := store.detail(dict(hashes))) is not None), None)
+
+    return lambda result: read(tuple(result.detail_sha256.items()))
+
+
+def _judge_packed(stored: Iterable[Parts[compare.Brief]], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
+    taken = ((compare.measured_by(parts.result, parts.record), parts.installed) for parts in stored)
+    return compare.pack(compare.judge_taken(taken, baseline, thresholds))
+
+
+def new_installer(settings: Settings) -> Installer:
+    """Installs under the user's own configuration of pip."""
+    return Installer(environment=installer_environment(), offline=settings.offline)

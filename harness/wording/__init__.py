@@ -1,0 +1,1 @@
+"""How quantities, stacks and commands are written for a reader."""

@@ -1,0 +1,256 @@
+"""Which release to pin: what counts against one, what may be set, and the words that a person reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from harness import compare
+from harness.advice import gpus, recommend
+from harness.cli import cli
+from harness.cli.recommend import exit_code
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from harness.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
+from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from harness.probe.scenario import Scenario
+from harness.report.answers import recommend as recommend_report
+
+GIB = 1 << 30
+GOLDEN = Path(__file__).parents[2] / "golden" / "recommend.txt"
+SCENARIO = Scenario(
+    version=1,
+    summary="",
+    framework="f",
+    parameters={"world_size": 32, "checkpointing": "non_reentrant"},
+    devices={"sim": {}, "cpu": {"world_size": 2}},
+    variants=({"checkpointing": "non_reentrant"}, {"checkpointing": "reentrant"}),
+)
+BASE, REENTRANT = "checkpointing=non_reentrant", "checkpointing=reentrant"
+
+
+def result(version: str, backward: int, variant: str = BASE, device: str = "sim", scenario: str = "llama") -> Result:
+    """One that holds so many GiB in backward; none means that it crashed."""
+    stack = Stack(python="3.11", versions={"deepspeed": version})
+    phases = {
+        "init": PhaseReading(device_peak_bytes=GIB),
+        "backward": PhaseReading(device_peak_bytes=backward * GIB, device_retained_bytes=backward * GIB),
+    }
+    record: RunRecord | None = RunRecord(outcome="passed", world_size=1, ranks=[RankRecord(rank=0, phases=phases)])
+    outcome: Outcome = Passed()
+    if not backward:
+        outcome, record = Failed(stage="import", signature="ImportError: no torch.six"), None
+    return Result(
+        schema=1,
+        cell=Cell(
+            stack=stack,
+            scenario=scenario,
+            scenario_version=1,
+            variant=variant,
+            device=device,
+            framework="f",
+            parameters=SCENARIO.resolve(variant, device),
+        ),
+        lock_sha256="l",
+        code_sha256="c",
+        probe_sha256="p",
+        installed={},
+        hardware=Hardware(cpu="c", cores=2, memory_bytes=1),
+        session="s",
+        started_at="2026-01-01T00:00:00Z",
+        duration_s=1.0,
+        outcome=outcome,
+        record=record,
+    )
+
+
+def advice(
+    results: Sequence[Result], variant: str = "base", card: str | None = "A800-80G", missing: Sequence[str] = ()
+) -> recommend.Advice:
+    comparison = compare.compare(results, "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None)
+    found = None if card is None else gpus.card(card)
+    question = recommend.Question(scenario="llama", variant=variant, card=found)
+    candidates = [stack.id for stack in comparison.stacks]
+    return recommend.advise(question, SCENARIO, comparison, "deepspeed", candidates, missing)
+
+
+HISTORY = [
+    *(result("0.15.0", 40, variant) for variant in (BASE, REENTRANT)),
+    *(result("0.15.4", 40, variant) for variant in (BASE, REENTRANT)),
+    result("0.16.3", 0),
+    result("0.16.4", 160),
+    result("0.16.4", 40, REENTRANT),
+    result("0.16.5", 160),
+]
+
+
+def test_the_answer_a_person_reads() -> None:
+    text = recommend_report.text(advice(HISTORY, missing=["0.16.6"]), ["python -m harness regress --deepspeed 0.16.6"])
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_newest_release_that_nothing_speaks_against_is_taken() -> None:
+    found = advice(HISTORY)
+    assert found.pick is not None
+    assert found.pick.version == "0.15.4"
+    assert [release.version for release in found.newer] == ["0.16.5", "0.16.4", "0.16.3"]
+    assert [release.version for release in found.older] == ["0.15.0"]
+    assert exit_code(found) == EXIT_OK
+
+
+def test_what_may_be_set_is_a_variant_without_a_finding_on_that_very_release() -> None:
+    newer = {release.version: [way.variant for way in release.ways] for release in advice(HISTORY).newer}
+    assert newer == {"0.16.5": [], "0.16.4": [REENTRANT], "0.16.3": []}
+
+
+def test_a_variant_that_costs_time_alone_may_be_set_and_says_what_it_costs() -> None:
+    def gathering(version: str, times: int) -> Result:
+        found = result(version, 40, REENTRANT)
+        assert found.record is not None
+        found.record.ranks[0].phases["backward"].collectives = {"all_gather": [times, GIB]}
+        return found
+
+    found = advice([result("0.15.0", 40), gathering("0.15.0", 1000), result("0.16.4", 160), gathering("0.16.4", 1200)])
+    (way,) = found.newer[0].ways
+    assert (way.variant, [one.metric for one in way.findings]) == (REENTRANT, ["collective_count"])
+    assert (
+        "if it must be this one: set checkpointing=reentrant (but backward issues 200 more collectives (+20 %): "
+        "1,000 -> 1,200, rank 0; measured in sim; fits, 37.8 GiB to spare)"
+    ) in recommend_report.text(found, [])
+
+
+def test_a_variant_that_is_asked_for_is_judged_by_itself() -> None:
+    found = advice(HISTORY, variant=REENTRANT)
+    assert found.pick is not None
+    assert found.pick.version == "0.16.4"
+    assert [(release.version, release.unknown) for release in found.newer] == [
+        ("0.16.5", "not measured on this workload")
+    ]
+
+
+def test_a_release_that_does_not_fit_the_card_is_not_taken() -> None:
+    found = advice(HISTORY, card="V100-32G")
+    assert found.pick is None
+    assert exit_code(found) == EXIT_REGRESSION
+    rooms = {release.version: release.room.fails_in for release in found.newer if release.room is not None}
+    assert rooms["0.15.0"] == "backward"
+
+
+def test_what_a_generation_engine_keeps_of_the_card_is_not_there() -> None:
+    def sharing(share: float) -> Result:
+        found = result("0.15.0", 40)
+        parameters = {**found.cell.parameters, "gpu_memory_utilization": share}
+        return msgspec.structs.replace(found, cell=msgspec.structs.replace(found.cell, parameters=parameters))
+
+    fitting = advice([sharing(0.25)]).pick
+    assert fitting is not None
+    assert fitting.room is not None
+    assert fitting.room.headroom_bytes == gpus.card("A800-80G").usable_bytes * 3 // 4 - int(41.5 * GIB)
+    found = advice([sharing(0.5)])
+    assert found.pick is None
+    assert "out of memory in backward: needs 40.0 GiB" in recommend_report.text(found, [])
+
+
+def test_without_a_card_nothing_is_said_of_fitting() -> None:
+    found = advice(HISTORY, card=None)
+    assert found.pick is not None
+    assert found.pick.room is None
+    assert "fits" not in recommend_report.text(found, [])
+
+
+def test_a_finding_on_any_device_mode_counts() -> None:
+    results = [result("0.15.0", 40), result("0.15.0", 1, device="cpu"), result("0.16.8", 40)]
+    found = advice([*results, result("0.16.8", 3, device="cpu")])
+    assert found.pick is not None
+    assert found.pick.version == "0.15.0"
+    assert found.newer[0].devices == ("cpu", "sim")
+
+
+def test_what_the_baseline_does_not_have_has_no_verdict_and_is_never_taken() -> None:
+    results = [result("0.15.0", 40, REENTRANT), result("0.16.8", 40), result("0.16.8", 40, REENTRANT)]
+    found = advice(results)
+    assert found.pick is None
+    assert exit_code(found) == EXIT_NOTHING_MEASURED
+    assert [(release.version, release.unknown) for release in found.newer] == [
+        ("0.16.8", "the baseline has no result for it"),
+        ("0.15.0", "not measured on this workload"),
+    ]
+
+
+def test_only_findings_of_the_kinds_that_are_asked_for_count() -> None:
+    results = [result("0.15.0", 40), result("0.16.4", 50)]
+    comparison = compare.compare(results, "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None)
+    candidates = [stack.id for stack in comparison.stacks]
+
+    def pick(*fail_on: str) -> str:
+        question = recommend.Question(scenario="llama", variant="base", fail_on=fail_on)
+        found = recommend.advise(question, SCENARIO, comparison, "deepspeed", candidates).pick
+        return "" if found is None else found.version
+
+    assert pick("memory", "time") == "0.15.0"
+    assert pick("time", "numerics", "crash") == "0.16.4"
+
+
+def test_results_of_an_older_version_of_the_scenario_say_nothing() -> None:
+    old = result("0.16.8", 40)
+    old = msgspec.structs.replace(old, cell=msgspec.structs.replace(old.cell, scenario_version=0))
+    found = advice([result("0.15.0", 40), old])
+    assert found.pick is not None
+    assert found.pick.version == "0.15.0"
+    assert found.newer[0].unknown == "not measured on this workload"
+
+
+def test_a_cell_spelled_out_with_the_same_parameters_is_the_same_workload() -> None:
+    spelled = [result("0.15.0", 40, "world_size=32"), result("0.16.4", 160, "world_size=32")]
+    found = advice([*spelled, result("0.15.0", 40), result("0.16.4", 160)])
+    assert found.pick is not None
+    assert found.pick.version == "0.15.0"
+    (message,) = {finding.message for finding in found.newer[0].findings}
+    assert recommend_report.text(found, []).count(message) == 1
+
+
+def test_what_was_asked_for_and_is_missing_is_no_pass() -> None:
+    found = advice(HISTORY, missing=["0.16.6"])
+    assert found.pick is not None
+    assert exit_code(found) == EXIT_NOTHING_MEASURED
+
+
+def test_the_same_as_json() -> None:
+    content = json.loads(recommend_report.as_json(advice(HISTORY), ["measure"]))
+    assert (content["schema"], content["pick"], content["gpu"]) == (1, "0.15.4", "A800-80G")
+    assert [(one["version"], one["is_clean"]) for one in content["releases"]] == [
+        ("0.16.5", False),
+        ("0.16.4", False),
+        ("0.16.3", False),
+        ("0.15.4", True),
+        ("0.15.0", True),
+    ]
+    assert content["releases"][1]["ways"][0]["variant"] == REENTRANT
+    assert content["commands"] == ["measure"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no such scenario: nothing"),
+        (["llama3_70b_zero3", "--gpu", "H300"], "no such GPU: H300"),
+        (["llama3_70b_zero3", "--variant", "zero=9"], "no such variant: zero=9"),
+    ],
+)
+def test_the_command_refuses_what_makes_no_sense(arguments: list[str], message: str) -> None:
+    failed = CliRunner().invoke(cli, ["recommend", *arguments])
+    assert isinstance(failed.exception, UsageError)
+    assert message in str(failed.exception)
+
+
+def test_without_results_it_says_what_measures_them(tmp_path: Path) -> None:
+    failed = CliRunner().invoke(cli, ["recommend", "llama3_70b_zero3", "--results", str(tmp_path)])
+    assert isinstance(failed.exception, NothingMeasured)
+    assert str(failed.exception) == (
+        f"{tmp_path}: no results of llama3_70b_zero3; `python -m harness regress --scenario llama3_70b_zero3 "
+        "--variant base --device sim` measures some"
+    )

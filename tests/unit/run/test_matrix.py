@@ -1,0 +1,135 @@
+"""Which cells a call means, and what it says when it means none."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.model import Hardware, Stack
+from harness.probe.scenario import Scenario
+from harness.run import matrix
+from harness.run.matrix import Selection
+
+NO_GPU = Hardware(cpu="c", cores=2, memory_bytes=1)
+GPU = Hardware(cpu="c", cores=2, memory_bytes=1, gpus=("H100",))
+STACKS = [Stack(python="3.11", versions={"deepspeed": version}) for version in ("0.15.0", "0.16.4")]
+PARAMETERS = {"zero_stage": 3, "dtype": "bf16"}
+SCENARIOS = {
+    "llama": Scenario(
+        version=2,
+        summary="",
+        framework="f",
+        parameters=PARAMETERS,
+        devices={"sim": {}, "cpu": {"dtype": "fp32"}, "cuda": {}},
+        variants=({}, {"zero_stage": 2}),
+    ),
+    "qwen": Scenario(version=1, summary="", framework="f", parameters=PARAMETERS, devices={"cpu": {}}),
+}
+DEFAULT = ["llama/base/cpu", "qwen/*/cpu"]
+
+
+def workloads(selection: Selection, hardware: Hardware = NO_GPU, default: list[str] = DEFAULT) -> list[str]:
+    return list(matrix.build(STACKS, SCENARIOS, selection, default, hardware).workloads)
+
+
+def test_without_a_selection_the_default_runs_on_every_stack() -> None:
+    built = matrix.build(STACKS, SCENARIOS, Selection(), DEFAULT, NO_GPU)
+    assert [cell.id for cell in built.cells] == [
+        "py3.11-deepspeed0.15.0/llama/base/cpu",
+        "py3.11-deepspeed0.16.4/llama/base/cpu",
+        "py3.11-deepspeed0.15.0/qwen/base/cpu",
+        "py3.11-deepspeed0.16.4/qwen/base/cpu",
+    ]
+    assert built.cells[0].parameters == {"zero_stage": 3, "dtype": "fp32"}
+    assert built.cells[0].scenario_version == 2
+
+
+def test_a_device_alone_runs_the_default_there_and_says_what_cannot() -> None:
+    built = matrix.build(STACKS, SCENARIOS, Selection(devices=("sim",)), DEFAULT, NO_GPU)
+    assert list(built.workloads) == ["llama/base/sim"]
+    assert [(skip.workload, skip.reason) for skip in built.skipped] == [
+        ("qwen/base/sim", "the scenario does not run on sim (it runs on: cpu)")
+    ]
+
+
+def test_a_scenario_replaces_the_default_with_all_its_variants() -> None:
+    assert workloads(Selection(scenarios=("lla*",), devices=("cpu",))) == ["llama/base/cpu", "llama/zero_stage=2/cpu"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "expected"),
+    [(NO_GPU, ["llama/base/sim", "llama/base/cpu"]), (GPU, ["llama/base/cuda"])],
+)
+def test_auto_takes_the_gpu_where_there_is_one_else_all_other_modes(hardware: Hardware, expected: list[str]) -> None:
+    assert workloads(Selection(scenarios=("llama",), variants=("base",)), hardware) == expected
+
+
+def test_auto_without_a_gpu_scenario_falls_back_to_its_modes() -> None:
+    assert workloads(Selection(scenarios=("qwen",)), GPU) == ["qwen/base/cpu"]
+
+
+def test_cuda_without_a_gpu_is_skipped_aloud() -> None:
+    built = matrix.build(STACKS, SCENARIOS, Selection(scenarios=("llama",), devices=("cuda",)), DEFAULT, NO_GPU)
+    assert not built.cells
+    assert built.skipped[0].reason == "no GPU on this machine"
+
+
+def test_a_variant_may_be_spelled_out() -> None:
+    built = matrix.build(
+        STACKS, SCENARIOS, Selection(variants=("zero_stage=1,dtype=fp16",), devices=("cpu",)), DEFAULT, NO_GPU
+    )
+    assert list(built.workloads) == ["llama/zero_stage=1,dtype=fp16/cpu", "qwen/zero_stage=1,dtype=fp16/cpu"]
+    assert built.cells[0].parameters == {"zero_stage": 1, "dtype": "fp16"}
+
+
+def test_a_workload_that_several_globs_name_runs_once() -> None:
+    assert workloads(Selection(scenarios=("qwen", "q*"))) == ["qwen/base/cpu"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (Selection(scenarios=("lama",)), "no such scenario: lama; did you mean: llama"),
+        (Selection(scenarios=("zzzzzzzz",)), "no such scenario: zzzzzzzz; there are: llama, qwen"),
+        (
+            Selection(scenarios=("llama",), variants=("zero_stag=2",)),
+            (
+                "llama: no such variant: zero_stag=2 ('zero_stag' is no parameter of this scenario); "
+                "`python -m harness scenarios` lists scenarios with their variants"
+            ),
+        ),
+        (
+            Selection(scenarios=("llama",), variants=("zero_stage=*1",)),
+            "llama: no such variant: zero_stage=*1; did you mean: zero_stage=2",
+        ),
+        (Selection(devices=("metal",)), "no such device: metal; there are: sim, cpu, cuda, auto"),
+    ],
+)
+def test_a_glob_that_matches_nothing_names_what_exists(selection: Selection, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        workloads(selection)
+    assert str(caught.value) == message
+
+
+def test_a_malformed_default_names_its_key() -> None:
+    with pytest.raises(UsageError, match=r"\[tool.dsregress\] select: not a selection: 'llama/cpu'"):
+        workloads(Selection(), default=["llama/cpu"])
+
+
+@pytest.mark.parametrize("asked", ["take fp16", "dtype=fp16", "take*"])
+def test_a_remedy_is_run_where_it_is_named_and_by_no_glob_over_all_variants(asked: str) -> None:
+    declared = Scenario(
+        version=1,
+        summary="",
+        framework="f",
+        parameters=PARAMETERS,
+        devices={"cpu": {}},
+        remedies={"take fp16": {"dtype": "fp16"}},
+    )
+
+    def of(variant: str) -> list[str]:
+        selection = Selection(scenarios=("s",), variants=(variant,))
+        return list(matrix.build(STACKS, {"s": declared}, selection, [], NO_GPU).workloads)
+
+    assert of(asked) == ["s/dtype=fp16/cpu"]
+    assert of("*") == ["s/base/cpu"]

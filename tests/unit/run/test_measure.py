@@ -1,0 +1,187 @@
+"""What is run, what is reused, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli.progress import Silent
+from harness.config.settings import Settings
+from harness.errors import EnvironmentUnavailable
+from harness.launch.contract import Ended
+from harness.launch.fake import FakeExecutor, passes
+from harness.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
+from harness.probe.scenario import Scenario
+from harness.run import matrix
+from harness.run.measure import measure, only_run
+from harness.store import Store, newest
+
+HARDWARE = Hardware(cpu="c", cores=2, memory_bytes=24 << 30)
+SCENARIOS = {
+    "llama": Scenario(version=1, summary="", framework="f", parameters={}, devices={"cpu": {}, "sim": {}}),
+    "qwen": Scenario(version=1, summary="", framework="f", parameters={}, devices={"cpu": {}}),
+}
+
+
+def stack(version: str) -> Stack:
+    return Stack(python="3.11", versions={"deepspeed": version}, label=version)
+
+
+class Lab:
+    """A results folder, and runs against it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(str(folder))
+        self.executor = FakeExecutor()
+        self.failures: dict[str, Failed] = {}
+
+    def run(
+        self,
+        *versions: str,
+        select: str = "llama/base/cpu",
+        rounds: int = 1,
+        fresh: bool = False,
+        memory: int = 24 << 30,
+    ) -> list[Result]:
+        behaviour = self.executor.behaviour
+        self.executor = FakeExecutor(behaviour)
+        hardware = Hardware(cpu="c", cores=2, memory_bytes=memory)
+        stacks = [stack(version) for version in versions]
+        return measure(
+            matrix.build(stacks, SCENARIOS, matrix.Selection(), [select], hardware),
+            [Environment(stack=s, lock_sha256="l", failure=self.failures.get(s.label)) for s in stacks],
+            stacks[0],
+            hardware,
+            settings=Settings(rounds=rounds, warmup_rounds=0),
+            executor=self.executor,
+            store=self.store,
+            watch=Silent(),
+            fresh=fresh,
+        )
+
+    @property
+    def asked(self) -> list[str]:
+        return [line for line in self.executor.log if line.startswith(("start", "round"))]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "results")
+
+
+def test_each_workload_is_measured_side_by_side(lab: Lab) -> None:
+    lab.run("A", "B", select="*/base/cpu")
+    assert lab.asked == [
+        *("start llama/base A:cpu", "start llama/base B:cpu", "round A:cpu", "round B:cpu"),
+        *("start qwen/base A:cpu", "start qwen/base B:cpu", "round A:cpu", "round B:cpu"),
+    ]
+    assert len(lab.store.load().results) == 4
+
+
+def test_a_framework_is_imported_once_for_all_its_workloads(lab: Lab) -> None:
+    lab.run("A", select="*/base/cpu")
+    assert lab.executor.log.count("close A:cpu") == 1
+
+
+def test_a_stack_s_simulations_run_where_its_framework_is_imported_already(lab: Lab) -> None:
+    lab.run("A", "B", select="*/base/*", rounds=0)
+    assert sorted(line for line in lab.asked if "llama" in line) == [
+        *["start llama/base A:cpu"] * 2,
+        *["start llama/base B:cpu"] * 2,
+    ]
+    assert {line for line in lab.executor.log if line.startswith("open")} == {"open A:cpu", "open B:cpu"}
+    assert {line for line in lab.executor.log if line.startswith("close ")} >= {"close A:cpu", "close B:cpu"}
+
+
+def test_a_second_run_measures_nothing(lab: Lab) -> None:
+    first = lab.run("A", "B")
+    again = lab.run("A", "B")
+    assert lab.asked == []
+    assert {r.cell.id for r in again} == {r.cell.id for r in first}
+
+
+def test_fresh_measures_all_of_it_again_and_keeps_the_old(lab: Lab) -> None:
+    lab.run("A", "B")
+    fresh = lab.run("A", "B", fresh=True)
+    assert len(lab.asked) == 4
+    assert len(lab.store.load().results) == 4
+    assert {r.session for r in newest(lab.store.load().results).values()} <= {r.session for r in fresh} | {
+        r.session for r in lab.store.load().results
+    }
+
+
+def test_a_missing_stack_is_timed_together_with_the_baseline(lab: Lab) -> None:
+    (base, _) = lab.run("A", "B")
+    results = lab.run("A", "B", "C")
+    assert lab.asked == ["start llama/base A:cpu", "start llama/base C:cpu", "round A:cpu", "round C:cpu"]
+    sessions = {(r.cell.stack.label, r.session) for r in results}
+    new = next(r.session for r in results if r.cell.stack.label == "C")
+    assert sessions == {("A", base.session), ("B", base.session), ("A", new), ("C", new)}
+
+
+def test_simulations_need_no_company(lab: Lab) -> None:
+    lab.run("A", "B", select="llama/base/sim")
+    lab.run("A", "B", "C", select="llama/base/sim")
+    assert lab.asked == ["start llama/base C:sim"]
+
+
+def test_more_rounds_than_stored_are_measured(lab: Lab) -> None:
+    lab.run("A", rounds=9)
+    lab.run("A", rounds=12)
+    assert len(lab.asked) == 13
+
+
+def test_an_environment_that_cannot_be_built_is_a_result_of_its_stack(lab: Lab) -> None:
+    lab.failures["B"] = Failed(stage="install", signature="no wheel")
+    results = lab.run("A", "B")
+    outcomes = {r.cell.stack.label: r.outcome for r in results}
+    assert outcomes == {"A": Passed(), "B": Failed(stage="install", signature="no wheel")}
+    assert lab.asked == ["start llama/base A:cpu", "round A:cpu"]
+    lab.run("A", "B")
+    assert len(lab.store.load().results) == 2
+
+
+def test_more_stacks_than_memory_holds_are_measured_in_groups_with_the_baseline_in_each(lab: Lab) -> None:
+    results = lab.run("A", "B", "C", memory=2 << 30)
+    assert [line for line in lab.asked if line.startswith("start")] == [
+        *("start llama/base A:cpu", "start llama/base B:cpu"),
+        *("start llama/base A:cpu", "start llama/base C:cpu"),
+    ]
+    assert len({r.session for r in results}) == 2
+
+
+def test_an_interruption_keeps_what_was_measured_and_the_next_run_goes_on(lab: Lab) -> None:
+    def interrupted(cell: Cell) -> Ended:
+        if cell.scenario == "qwen":
+            raise KeyboardInterrupt
+        return passes(cell)
+
+    lab.executor.behaviour = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        lab.run("A", "B", select="*/base/cpu")
+    assert lab.executor.closed
+    assert lab.executor.log[-2:] == ["close A:cpu", "close B:cpu"]
+    assert {r.cell.scenario for r in lab.store.load().results} == {"llama"}
+    lab.executor.behaviour = passes
+    lab.run("A", "B", select="*/base/cpu")
+    assert [line for line in lab.asked if line.startswith("start")] == [
+        *("start qwen/base A:cpu", "start qwen/base B:cpu"),
+    ]
+
+
+def test_two_runs_in_one_checkout_are_refused_clearly(tmp_path: Path) -> None:
+    program = f"import fcntl, time; f = open({str(tmp_path / 'run.lock')!r}, 'a+'); fcntl.flock(f, fcntl.LOCK_EX)"
+    program += "; f.write('4711\\n'); f.flush(); print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(EnvironmentUnavailable) as caught, only_run(tmp_path):
+            raise AssertionError("both run")
+        other.kill()
+    assert "another run is going on here (process 4711)" in str(caught.value)
+    assert caught.value.exit_code == 3
+    with only_run(tmp_path):  # the kernel let go of it
+        pass
