@@ -187,7 +187,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return f"{self.stack}/{self.workload}"
 
 
-class Answer(Enum):
+class Verdict(Enum):
     """What one version of a framework says to a question that is asked of many, one after another."""
 
     GOOD = "good"

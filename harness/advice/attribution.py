@@ -25,7 +25,7 @@ _EXPLAINED_BY = {"device_excess_bytes": "device_retained_bytes"}
 _LINE = re.compile(r":\d+(?= in )")
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryShare(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a moment's bytes that has one name."""
 
     name: str
@@ -55,12 +55,12 @@ def moment_of(metric: str, phase: str) -> str:
     return f"{phase}.{explained}" if explained in METRICS else ""
 
 
-def by_category(moment: Moment) -> tuple[Share, ...]:
+def by_category(moment: Moment) -> tuple[MemoryShare, ...]:
     """Largest first."""
     return _shares(moment.held, lambda held: held.category)
 
 
-def by_module(moment: Moment) -> tuple[Share, ...]:
+def by_module(moment: Moment) -> tuple[MemoryShare, ...]:
     """Largest first; what belongs to no module is named ``(no module)``."""
     return _shares(moment.held, lambda held: held.module or "(no module)")
 
@@ -136,11 +136,11 @@ def when(key: str) -> str:
     return f"held {memory}after {phase}" if "retained" in metric else f"held {memory}at the peak of {phase}"
 
 
-def _shares(rows: Iterable[Held], name: Callable[[Held], str]) -> tuple[Share, ...]:
+def _shares(rows: Iterable[Held], name: Callable[[Held], str]) -> tuple[MemoryShare, ...]:
     together: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for held in rows:
         figures = together[name(held)]
         figures[0] += held.nbytes
         figures[1] += held.count
-    shares = (Share(name=key, nbytes=nbytes, count=count) for key, (nbytes, count) in together.items())
+    shares = (MemoryShare(name=key, nbytes=nbytes, count=count) for key, (nbytes, count) in together.items())
     return tuple(sorted(shares, key=lambda share: (-share.nbytes, share.name)))

@@ -39,7 +39,7 @@ class Sweep(msgspec.Struct, frozen=True):
     values: tuple[int, ...]
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class FitQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked."""
 
     scenario: str
@@ -57,7 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((self.variant, *self.others)))
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     """One cell on one card."""
 
     stack: str  #: id
@@ -106,17 +106,17 @@ class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
     variant: str = "base"
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """All that was found out. Lines come in the order card, stack, ranks, value."""
 
-    question: Question
+    question: FitQuery
     stacks: tuple[Stack, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[FitLine, ...]
     smallest: dict[str, dict[str, int | None]]  #: card -> stack -> fewest ranks that fit, of the first variant
     break_points: tuple[BreakPoint, ...]
 
 
-def check(question: Question, scenario: Scenario) -> None:
+def check(question: FitQuery, scenario: Scenario) -> None:
     """Raises UsageError for what cannot be answered, before anything is started."""
     if "sim" not in scenario.devices:
         raise UsageError(
@@ -148,7 +148,7 @@ def check(question: Question, scenario: Scenario) -> None:
         raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
 
 
-def answer(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> Answer:
+def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> FitAnswer:
     """Simulates what is needed and judges it. Raises UsageError, and whatever ``run`` raises."""
     check(question, scenario)
     lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
@@ -157,7 +157,7 @@ def answer(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
     lines = sorted(
         lines, key=lambda one: (order[one.card], order[one.stack], at[one.variant], one.ranks, one.value or 0)
     )
-    return Answer(
+    return FitAnswer(
         question=question,
         stacks=tuple(stacks),
         lines=tuple(lines),
@@ -167,7 +167,7 @@ def answer(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
 
 
 def cell(
-    question: Question,
+    question: FitQuery,
     scenario: Scenario,
     stack: Stack,
     ranks: int,
@@ -192,7 +192,9 @@ def cell(
     )
 
 
-def judge(question: Question, card: Card, result: Result, value: int | None = None, variant: str | None = None) -> Line:
+def judge(
+    question: FitQuery, card: Card, result: Result, value: int | None = None, variant: str | None = None
+) -> FitLine:
     """One simulated cell on one card."""
     parameters = result.cell.parameters
     ranks = int(parameters["world_size"])
@@ -206,7 +208,7 @@ def judge(question: Question, card: Card, result: Result, value: int | None = No
     dtype = str(parameters.get("dtype", "bf16"))
     host = max((reading.host_peak_bytes for reading in phases.values()), default=None)
     ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if phases and record is not None else {}
-    return Line(
+    return FitLine(
         stack=result.cell.stack.id,
         card=card.name,
         ranks=ranks,
@@ -262,7 +264,7 @@ def fails_in(allocated: Mapping[str, float], counted: Mapping[str, float], avail
     return ""
 
 
-class Search:
+class LargestFitting:
     """The largest of growing values that fits: doubles its stride while they do, then halves the gap that is left.
 
     Assumes that what does not fit does not fit larger either.
@@ -291,7 +293,7 @@ class Search:
             self._fails = min(self._fails, index)
 
 
-def _scaled(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[Line]:
+def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[FitLine]:
     cells = [
         (cell(question, scenario, stack, ranks, variant=variant), variant)
         for stack in stacks
@@ -307,13 +309,13 @@ def _scaled(question: Question, scenario: Scenario, stacks: Sequence[Stack], run
     ]
 
 
-def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[Line]:
+def _swept(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[FitLine]:
     """All searches go one step at a time together, so that a cell that several of them want is simulated once, and
     several stacks side by side."""
     assert question.sweep is not None
     values = sorted(set(question.sweep.values))
     searches = {
-        (card.name, stack.id, variant, ranks): Search(len(values))
+        (card.name, stack.id, variant, ranks): LargestFitting(len(values))
         for card in question.cards
         for stack in stacks
         for variant in question.variants
@@ -321,7 +323,7 @@ def _swept(question: Question, scenario: Scenario, stacks: Sequence[Stack], run:
     }
     by_id = {stack.id: stack for stack in stacks}
     cards = {card.name: card for card in question.cards}
-    lines: list[Line] = []
+    lines: list[FitLine] = []
     while wanted := {key: at for key, search in searches.items() if (at := search.next()) is not None}:
         points = {
             key: cell(question, scenario, by_id[key[1]], key[3], values[index], key[2]) for key, index in wanted.items()
@@ -347,7 +349,7 @@ def _peaks(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
     return {phase: reading.device_peak_bytes for phase, reading in phases.items()}, "allocated"
 
 
-def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[Line]) -> dict[str, int | None]:
+def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[FitLine]) -> dict[str, int | None]:
     return {
         stack.id: min(
             (
@@ -361,9 +363,9 @@ def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[Line]) -> dic
     }
 
 
-def _break_points(question: Question, lines: Sequence[Line]) -> Iterable[BreakPoint]:
+def _break_points(question: FitQuery, lines: Sequence[FitLine]) -> Iterable[BreakPoint]:
     assert question.sweep is not None
-    together: dict[tuple[str, str, str, int], list[Line]] = {}
+    together: dict[tuple[str, str, str, int], list[FitLine]] = {}
     for line in lines:
         together.setdefault((line.card, line.stack, line.variant, line.ranks), []).append(line)
     for (card, stack, variant, ranks), members in together.items():
@@ -381,7 +383,7 @@ def _break_points(question: Question, lines: Sequence[Line]) -> Iterable[BreakPo
         )
 
 
-def reason(line: Line) -> str:
+def reason(line: FitLine) -> str:
     """Why a line does not fit, in a few words; ``fits`` where it does."""
     if line.fits:
         return "fits"

@@ -22,7 +22,7 @@ from harness.probe.scenario import BASE_VARIANT, Scenario
 from harness.wording.names import outcome_text
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked."""
 
     scenario: str
@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
+class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated cell on the card."""
 
     peak_bytes: int
@@ -40,16 +40,16 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     fails_in: str  #: the first phase that the card has no room for; empty where it fits
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class Workaround(msgspec.Struct, frozen=True, kw_only=True):
     """A variant that runs right and fits, of a release that something speaks against."""
 
     variant: str
     devices: tuple[str, ...]
-    room: Room | None
+    room: Headroom | None
     findings: tuple[Finding, ...] = ()  #: what remains: more work or time
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """One stack, and what speaks against it."""
 
     stack: str  #: id
@@ -57,9 +57,9 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     version: str  #: of the package
     devices: tuple[str, ...]  #: where it was measured and judged without being left out
     findings: tuple[Finding, ...]  #: that matter, worst first
-    room: Room | None  #: None where nothing was simulated, or no card is given
+    room: Headroom | None  #: None where nothing was simulated, or no card is given
     unknown: str  #: why it has no verdict; empty where it has one
-    ways: tuple[Way, ...]  #: what to set if it must be this one
+    ways: tuple[Workaround, ...]  #: what to set if it must be this one
 
     @property
     def is_clean(self) -> bool:
@@ -69,17 +69,17 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known. Releases are in version order, newest first."""
 
-    question: Question
+    question: RecommendQuery
     package: str
     baseline: str  #: its name
-    pick: Release | None
-    newer: tuple[Release, ...]  #: than the pick; all of them where there is none
-    older: tuple[Release, ...]
+    pick: ReleaseAdvice | None
+    newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them where there is none
+    older: tuple[ReleaseAdvice, ...]
     missing: tuple[str, ...]  #: names of releases that were asked for and have no result
 
 
 def advise(
-    question: Question,
+    question: RecommendQuery,
     scenario: Scenario,
     comparison: Comparison,
     package: str,
@@ -121,7 +121,7 @@ class _Same:
 class _Evidence:
     """A comparison, looked up by stack and workload."""
 
-    def __init__(self, question: Question, scenario: Scenario, comparison: Comparison, package: str) -> None:
+    def __init__(self, question: RecommendQuery, scenario: Scenario, comparison: Comparison, package: str) -> None:
         self._question = question
         self._package = package
         self._scenario = scenario
@@ -140,7 +140,7 @@ class _Evidence:
             if at.scenario == question.scenario and at.scenario_version == scenario.version:
                 self._cells[at.stack.id][at.workload] = cell
 
-    def release(self, stack: Stack, same: _Same) -> Release:
+    def release(self, stack: Stack, same: _Same) -> ReleaseAdvice:
         """All that is known of one stack on the workload."""
         cells = {w: cell for w, cell in self._cells[stack.id].items() if cell.result.cell in same}
         findings = [found for w in cells for found in self._findings[stack.id, w]]
@@ -150,7 +150,7 @@ class _Evidence:
         room = min(rooms, key=lambda one: one.headroom_bytes, default=None)
         version = stack.versions.get(self._package, "")
         alone = sum(one.versions.get(self._package) == version for one in self._comparison.stacks) == 1
-        release = Release(
+        release = ReleaseAdvice(
             stack=stack.id,
             name=version if alone else self._comparison.names[stack.id],
             version=version,
@@ -162,7 +162,7 @@ class _Evidence:
         )
         return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
 
-    def _ways(self, stack: str, without: set[str]) -> tuple[Way, ...]:
+    def _ways(self, stack: str, without: set[str]) -> tuple[Workaround, ...]:
         """The variants, on all the device modes that they were measured on, that cost time at most."""
         together: dict[str, list[str]] = defaultdict(list)
         for workload, cell in self._cells[stack].items():
@@ -180,7 +180,7 @@ class _Evidence:
             if any(room.fails_in for room in rooms):
                 continue
             tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
-            ways.append(Way(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
+            ways.append(Workaround(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
         return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
 
     def _unknown(self, stack: str, workload: str) -> str:
@@ -191,14 +191,14 @@ class _Evidence:
             "" if isinstance(outcome, Passed) or self._findings[stack, workload] else outcome_text(outcome)
         )
 
-    def _room(self, cell: Measured) -> Room | None:
+    def _room(self, cell: Measured) -> Headroom | None:
         card = self._question.card
         if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
             return None
         allocated, counted = peaks(cell)
         available = fit.available_bytes(card, cell.result.cell.parameters, self._question.overhead_bytes)
         peak = int(max(counted.values(), default=0))
-        return Room(
+        return Headroom(
             peak_bytes=peak, headroom_bytes=available - peak, fails_in=fit.fails_in(allocated, counted, available)
         )
 

@@ -29,7 +29,7 @@ MATTERS = 0.01
 _MOST_LETTERS = 180
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class RemediesQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked."""
 
     scenario: str
@@ -112,10 +112,10 @@ class NotTried(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """All that was found out about one stack."""
 
-    question: Question
+    question: RemediesQuery
     stack: Stack
     base: Case
     alone: tuple[Case, ...]  #: in the order of their declaration, releases last
@@ -131,7 +131,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(case for case in found if len(case.remedies) == fewest)
 
 
-def check(question: Question, scenario: Scenario) -> None:
+def check(question: RemediesQuery, scenario: Scenario) -> None:
     """Raises UsageError for what cannot be answered, before anything is started."""
     if not scenario.remedies and not scenario.pins:
         raise UsageError(
@@ -156,7 +156,7 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
     return found
 
 
-def answer(question: Question, scenario: Scenario, stack: Stack, run: Run) -> Answer:
+def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Run) -> RemediesAnswer:
     """Runs what is needed and judges it. Raises UsageError, and whatever ``run`` raises."""
     check(question, scenario)
     applicable, not_tried = _applicable(question, scenario)
@@ -182,7 +182,7 @@ def answer(question: Question, scenario: Scenario, stack: Stack, run: Run) -> An
         changes = {key: value for name in together for key, value in applicable[name].items()}
         (result,) = run([_cell(question, scenario, stack, changes)])
         search.tell(judge(question, result, together, changes))
-    return Answer(
+    return RemediesAnswer(
         question=question,
         stack=stack,
         base=base,
@@ -247,7 +247,7 @@ def _saves(before: Case, case: Case, of: Case | None = None) -> bool:
     return gained is None or gained >= MATTERS * ((of or before).peak_bytes or 0) > 0
 
 
-def _applicable(question: Question, scenario: Scenario) -> tuple[dict[str, Mapping[str, Any]], list[NotTried]]:
+def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, Mapping[str, Any]], list[NotTried]]:
     """The remedies that say something here, and why the others do not."""
     here = _parameters(question, scenario)
     scaled = scenario.devices[question.device]
@@ -265,13 +265,13 @@ def _applicable(question: Question, scenario: Scenario) -> tuple[dict[str, Mappi
     return applicable, not_tried
 
 
-def _parameters(question: Question, scenario: Scenario) -> dict[str, Any]:
+def _parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, Any]:
     """Of the unmodified case."""
     ranks = {} if question.ranks is None else {"world_size": question.ranks}
     return {**scenario.resolve(question.variant, question.device), **ranks}
 
 
-def _cell(question: Question, scenario: Scenario, stack: Stack, changes: Mapping[str, Any]) -> Cell:
+def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Mapping[str, Any]) -> Cell:
     base = _parameters(question, scenario)
     declared = {variant_id(v): v for v in (*scenario.remedies.values(), *scenario.variants)}
     named = declared.get(question.variant) or parse_variant(question.variant, scenario.parameters)
@@ -287,7 +287,7 @@ def _cell(question: Question, scenario: Scenario, stack: Stack, changes: Mapping
     )
 
 
-def judge(question: Question, result: Result, names: tuple[str, ...], changes: Mapping[str, Any]) -> Case:
+def judge(question: RemediesQuery, result: Result, names: tuple[str, ...], changes: Mapping[str, Any]) -> Case:
     """One cell as a case."""
     record = result.record
     simulated = result.cell.device == "sim"
@@ -298,7 +298,7 @@ def judge(question: Question, result: Result, names: tuple[str, ...], changes: M
     worst = max(phases, key=lambda p: phases[p].device_peak_bytes, default="")
     line = None
     if question.card is not None and result.cell.device != "cpu":
-        about = fit.Question(
+        about = fit.FitQuery(
             scenario=question.scenario,
             variant=question.variant,
             cards=(question.card,),

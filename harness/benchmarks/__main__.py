@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from harness.benchmarks import environments, overhead, simulation, stored, sweep
-from harness.benchmarks.figures import Figure, Machine, lines, write
+from harness.benchmarks.figures import Figure, MachineDescription, lines, write
 from harness.cli.progress import Silent
 from harness.config.settings import Settings, load
 from harness.config.variables import installer_environment
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     machine = _machine()
     figures: list[Figure] = []
-    bench = _Bench(load(), options.stacks, options.repeats)
+    bench = _BenchmarkRun(load(), options.stacks, options.repeats)
     sections: dict[str, Callable[[], Iterator[Figure]]] = {
         "results": bench.results,
         "sim": bench.sim,
@@ -61,7 +61,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-class _Bench:
+class _BenchmarkRun:
     """The sections, on the first stacks of the project's own configuration."""
 
     def __init__(self, settings: Settings, stacks: int, repeats: int) -> None:
@@ -99,9 +99,9 @@ class _Bench:
         return pipeline.plan_stacks(self._settings, pipeline.Choice(), self._installer).stacks[:count]
 
 
-def _machine() -> Machine:
+def _machine() -> MachineDescription:
     here = hardware.detect()
-    return Machine(
+    return MachineDescription(
         date=f"{datetime.now(timezone.utc):%Y-%m-%d}",
         cpu=here.cpu,
         cores=here.cores,

@@ -21,7 +21,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     goal: str = ""  #: what it should be; empty where nothing is promised
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class MachineDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Where and when."""
 
     date: str
@@ -39,7 +39,7 @@ def measured(section: str, what: str, values: Sequence[float], unit: str, goal: 
     return Figure(section=section, what=what, value=middle, unit=unit, low=spread[0], high=spread[1], goal=goal)
 
 
-def lines(machine: Machine, figures: Sequence[Figure]) -> list[str]:
+def lines(machine: MachineDescription, figures: Sequence[Figure]) -> list[str]:
     """For a person: one line each, aligned."""
     shown = [f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:.0f} GiB, Python {machine.python}"]
     shown += [f"{machine.date}, load before the run {machine.load:.1f}"]
@@ -55,7 +55,7 @@ def lines(machine: Machine, figures: Sequence[Figure]) -> list[str]:
     return shown
 
 
-def write(file: Path, machine: Machine, figures: Sequence[Figure]) -> None:
+def write(file: Path, machine: MachineDescription, figures: Sequence[Figure]) -> None:
     """For programs. Raises OSError."""
     file.write_bytes(msgspec.json.format(msgspec.json.encode({"schema": 1, "machine": machine, "figures": figures})))
 

@@ -18,7 +18,7 @@ from harness.launch.ray.lanes import Shelf
 from harness.model import Cell, Stack
 
 
-class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedSweep(msgspec.Struct, frozen=True, kw_only=True):
     """What is swept, and what its parts cost. Costs are those of docs/benchmarks.md and of the published results."""
 
     releases: int
@@ -98,7 +98,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return max(parts, key=parts.__getitem__)
 
 
-def on_paper(sweep: Sweep) -> Paper:
+def on_paper(sweep: SimulatedSweep) -> Paper:
     """Each node needs at least one environment; each further one is a worker's that has gone on to another release."""
     busy_s = sweep.cells * sweep.mean_cell_s + min(sweep.workers, sweep.cells) * sweep.import_s
     environments = max(sweep.nodes, sweep.releases)
@@ -110,7 +110,7 @@ def on_paper(sweep: Sweep) -> Paper:
     )
 
 
-def simulate(sweep: Sweep) -> Schedule:
+def simulate(sweep: SimulatedSweep) -> Schedule:
     """The schedule of the sweep's cells, event by event."""
     chance = random.Random(sweep.seed)
     shelf = Shelf(_cells(sweep), lambda cell: cell.stack.id)
@@ -119,8 +119,8 @@ def simulate(sweep: Sweep) -> Schedule:
         for release in range(sweep.releases)
         for scenario in range(sweep.scenarios)
     }
-    index = _Index(sweep)
-    nodes = [_Node(sweep, index) for _ in range(sweep.nodes)]
+    index = _PackageIndex(sweep)
+    nodes = [_SimulatedNode(sweep, index) for _ in range(sweep.nodes)]
     # Workers of a node begin one after another, so that neighbours in the queue are on different nodes.
     free = [(0.0, worker) for worker in range(sweep.workers)]
     at: dict[int, str] = {}
@@ -160,10 +160,10 @@ def simulate(sweep: Sweep) -> Schedule:
     )
 
 
-class _Index:
+class _PackageIndex:
     """The package index: one stream of bytes, shared by all."""
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: SimulatedSweep) -> None:
         self._bytes_per_s = sweep.index_bytes_per_s
         self._free_at = 0.0
 
@@ -173,10 +173,10 @@ class _Index:
         return self._free_at
 
 
-class _Node:
+class _SimulatedNode:
     """A node's environments."""
 
-    def __init__(self, sweep: Sweep, index: _Index) -> None:
+    def __init__(self, sweep: SimulatedSweep, index: _PackageIndex) -> None:
         self._sweep = sweep
         self._index = index
         self._builders = [0.0] * sweep.builds_at_once
@@ -196,7 +196,7 @@ class _Node:
         return max(now, self.built[stack])
 
 
-def _cells(sweep: Sweep) -> list[Cell]:
+def _cells(sweep: SimulatedSweep) -> list[Cell]:
     stacks = [Stack(python="3.11", versions={"framework": str(release)}) for release in range(sweep.releases)]
     return [
         Cell(
@@ -215,11 +215,11 @@ def _cells(sweep: Sweep) -> list[Cell]:
 
 #: Ten thousand cells on a thousand workers, and where the bottleneck goes when one thing changes.
 SWEEPS = {
-    "10,000 cells, 1,000 workers": Sweep(releases=100, scenarios=100, nodes=125, workers_per_node=8),
-    "the same, index at 1 Gbit/s": Sweep(
+    "10,000 cells, 1,000 workers": SimulatedSweep(releases=100, scenarios=100, nodes=125, workers_per_node=8),
+    "the same, index at 1 Gbit/s": SimulatedSweep(
         releases=100, scenarios=100, nodes=125, workers_per_node=8, index_bytes_per_s=1.25e8
     ),
-    "the same, environments there already": Sweep(
+    "the same, environments there already": SimulatedSweep(
         releases=100,
         scenarios=100,
         nodes=125,
@@ -229,7 +229,7 @@ SWEEPS = {
         first_build_s=0,
         build_s=0,
     ),
-    "10,000 cells, 16 workers": Sweep(releases=100, scenarios=100, nodes=2, workers_per_node=8),
+    "10,000 cells, 16 workers": SimulatedSweep(releases=100, scenarios=100, nodes=2, workers_per_node=8),
 }
 
 

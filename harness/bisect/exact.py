@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 from harness import compare
 from harness.bisect import questions
-from harness.bisect.questions import Question, Reading
-from harness.bisect.search import Said, Search, same, swapped
-from harness.bisect.versions import Bench
+from harness.bisect.plan import SearchPlan, VersionAnswer, same, swapped
+from harness.bisect.questions import Observation, Question
+from harness.bisect.runner import VersionRunner
 from harness.errors import NothingMeasured
-from harness.model import Answer, Passed, Result
+from harness.model import Passed, Result, Verdict
 from harness.run import pipeline
 from harness.store.reuse import reusable
 from harness.wording.names import outcome_text
 
 
-class ExactAsker:
+class ExactTester:
     """Questions that one measurement answers."""
 
-    def __init__(self, search: Search, bench: Bench) -> None:
+    def __init__(self, search: SearchPlan, bench: VersionRunner) -> None:
         self.question = search.question
         self.reason = ""  #: why this is the question, where nobody asked one
         self._search = search
@@ -41,15 +41,19 @@ class ExactAsker:
     def asked(self) -> Question | None:
         return self.question
 
-    def answers(self) -> Mapping[int, Said]:
+    def answers(self) -> Mapping[int, VersionAnswer]:
         search = self._search
         if search.good not in self._results or search.bad not in self._results:
             # Nothing can be said before the ends are there; only that their stored neighbours need not be run.
-            unsaid = Reading(value=None, text="")
-            return {at: Said(Answer.UNKNOWN, unsaid, True) for at in self._results if at in (search.good, search.bad)}
+            unsaid = Observation(value=None, text="")
+            return {
+                at: VersionAnswer(Verdict.UNKNOWN, unsaid, True)
+                for at in self._results
+                if at in (search.good, search.bad)
+            }
         self._settle()
         if self.question is None:  # the ends agree, and nothing between them differs so far
-            return {at: self._said(Answer.GOOD, at) for at in self._results}
+            return {at: self._said(Verdict.GOOD, at) for at in self._results}
         good = self._read(search.good)
         bad = None if self._reference is None else self._read(self._reference)
         limits = self._bench.settings.thresholds
@@ -58,11 +62,11 @@ class ExactAsker:
             for at in sorted(self._results)
         }
 
-    def _said(self, answer: Answer, at: int) -> Said:
-        reading = self._read(at) if self.question else Reading(value=None, text="no relevant difference")
-        return Said(answer, reading, at in self._stored)
+    def _said(self, answer: Verdict, at: int) -> VersionAnswer:
+        reading = self._read(at) if self.question else Observation(value=None, text="no relevant difference")
+        return VersionAnswer(answer, reading, at in self._stored)
 
-    def _read(self, at: int) -> Reading:
+    def _read(self, at: int) -> Observation:
         assert self.question is not None
         return questions.read(self.question, self._results[at], self._detail_of)
 
@@ -91,7 +95,7 @@ class ExactAsker:
             raise same(search, f"in {self.question.name}: {good.text} and {bad.text}")
         else:
             for at in self._results:
-                if questions.answer(self.question, self._read(at), good, None, limits) is Answer.BAD:
+                if questions.answer(self.question, self._read(at), good, None, limits) is Verdict.BAD:
                     self._reference = at
                     return
 

@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from harness.model import Answer
+from harness.model import Verdict
 
-Answers = Mapping[int, Answer]  #: place in the list -> answer; places that were not asked are missing
+Answers = Mapping[int, Verdict]  #: place in the list -> answer; places that were not asked are missing
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """Between two neighbours in what is decided, the answer changes."""
 
     before: int  #: the last place with the old answer
     after: int  #: the first place with the new one
-    to: Answer  #: Bad where a fault begins, Good where it ends
+    to: Verdict  #: Bad where a fault begins, Good where it ends
     open: int  #: places between them that were not asked yet; all others are Unknown
 
     @property
@@ -40,22 +40,22 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return self.open == 0
 
 
-def changes(count: int, answers: Answers) -> tuple[Change, ...]:
+def changes(count: int, answers: Answers) -> tuple[Transition, ...]:
     """Every change in a list of ``count`` places that the answers show, in the list's order."""
-    decided = [at for at in range(count) if answers.get(at, Answer.UNKNOWN) is not Answer.UNKNOWN]
+    decided = [at for at in range(count) if answers.get(at, Verdict.UNKNOWN) is not Verdict.UNKNOWN]
     return tuple(
-        Change(before=low, after=high, to=answers[high], open=len(_unasked(low, high, answers)))
+        Transition(before=low, after=high, to=answers[high], open=len(_unasked(low, high, answers)))
         for low, high in itertools.pairwise(decided)
         if answers[low] is not answers[high]
     )
 
 
-def sought(count: int, answers: Answers, to: Answer) -> Change | None:
+def sought(count: int, answers: Answers, to: Verdict) -> Transition | None:
     """The first change to this answer: the one that a search for a single change is after."""
     return next((change for change in changes(count, answers) if change.to is to), None)
 
 
-def next_probe(count: int, answers: Answers, to: Answer, *, every: bool = False, hunt: bool = False) -> int | None:
+def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int | None:
     """The place to ask next; None where nothing is left to ask.
 
     First the ends. Then the first change to the answer ``to`` is narrowed down; with ``every``, all changes are, and then
@@ -76,7 +76,7 @@ def next_probe(count: int, answers: Answers, to: Answer, *, every: bool = False,
     return _widest(count, answers) if every else None
 
 
-def runs_left(count: int, answers: Answers, to: Answer, *, every: bool = False) -> int:
+def runs_left(count: int, answers: Answers, to: Verdict, *, every: bool = False) -> int:
     """How many probes are left if none of them is Unknown; while ends agree, and nothing is found yet, at most."""
     unasked = len(_unasked(-1, count, answers))
     if every:
@@ -121,61 +121,3 @@ def _widest(count: int, answers: Answers) -> int | None:
     asked = [-1, *sorted(answers), count]
     low, high = max(itertools.pairwise(asked), key=lambda pair: (pair[1] - pair[0], -pair[0]))
     return (low + high) // 2 if high - low > 1 else None
-
-
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One version in the list that is searched, and what it said if it was asked."""
-
-    name: str  #: ``0.16.2``, or the start of a commit's hash
-    stack: str  #: id
-    cell: str  #: id
-    about: str = ""  #: of a commit its date and subject
-    answer: Answer | None = None  #: None where it was not asked
-    value: float | str | None = None  #: of the metric; None where there is none
-    text: str = ""  #: the value in words, or why there is none
-    stored: bool = False  #: answered by a result that was there before
-
-
-class Course(msgspec.Struct, frozen=True, kw_only=True):
-    """One list, searched: of releases, or of commits."""
-
-    kind: str  #: releases or commits
-    package: str
-    metric: str  #: as a person writes the question
-    title: str  #: the same in words
-    unit: str
-    to: Answer  #: Bad: the first bad one was sought; Good: the first that is good again
-    every: bool  #: whether all changes were sought
-    probes: tuple[Probe, ...]  #: all of the list, in order
-    changes: tuple[Change, ...]  #: places in ``probes``
-    runs: int  #: versions that were measured now
-    took_s: float
-    notes: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()  #: what changed upstream with the change that was sought: ``+12 -3 FILE``
-    sites: tuple[str, ...] = ()  #: who holds the extra bytes, one line each
-    patch: tuple[str, ...] = ()  #: of commits the changed lines themselves, where they are few
-
-    @property
-    def found(self) -> Change | None:
-        """The change that was sought."""
-        return next((change for change in self.changes if change.to is self.to), None)
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether there is an answer: the change to the version, or that there is none. With ``every``, of all changes."""
-        wanted = self.changes if self.every else [change for change in (self.found,) if change]
-        return all(change.is_exact for change in wanted)
-
-
-class Bisection(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found out."""
-
-    workload: str
-    good: str
-    bad: str
-    reason: str  #: how the question was chosen, where nobody asked one
-    courses: tuple[Course, ...]  #: releases, commits: each within what the one before it left
-
-    @property
-    def is_decided(self) -> bool:
-        return all(course.is_decided for course in self.courses)

@@ -21,7 +21,7 @@ from harness.compare.outcomes import signature, stage
 from harness.compare.summary import measured
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
-from harness.model import Answer, Failed, Finding, OutOfMemory, Passed, Result, Skipped
+from harness.model import Failed, Finding, OutOfMemory, Passed, Result, Skipped, Verdict
 from harness.probe.border.wire import PHASES, Detail
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, shortened
@@ -60,7 +60,7 @@ class Question(msgspec.Struct, frozen=True):
         return f"{title}: {self.key}" if self.key else f"{title}, {self.phase}" if self.phase else title
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """What one result says to a question."""
 
     value: float | str | None  #: a text for what is no number; None where there is no answer in it
@@ -126,62 +126,64 @@ def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | Non
     return None
 
 
-def read(question: Question, result: Result, detail_of: DetailOf) -> Reading:
+def read(question: Question, result: Result, detail_of: DetailOf) -> Observation:
     """What a result says."""
     if question.metric == "outcome":
         return _outcome(result)
     if not isinstance(result.outcome, Passed):
-        return Reading(value=None, text=outcome_text(result.outcome))
+        return Observation(value=None, text=outcome_text(result.outcome))
     if question.metric in ("configuration", "warnings"):
         detail = detail_of(result)
         if detail is None:
-            return Reading(value=None, text="its details are missing; --fresh measures again")
+            return Observation(value=None, text="its details are missing; --fresh measures again")
         if question.metric == "warnings":
             seen = any(question.key in warning for warning in detail.warnings)
-            return Reading(value="warns" if seen else "does not warn", text="warns" if seen else "does not warn")
+            return Observation(value="warns" if seen else "does not warn", text="warns" if seen else "does not warn")
         there = question.key in detail.configuration
         text = json.dumps(detail.configuration[question.key], sort_keys=True, default=str) if there else ABSENT
-        return Reading(value=text, text=shortened(text, 60))
+        return Observation(value=text, text=shortened(text, 60))
     value = measured(result).flat().get(question.name)
     if value is None:
-        return Reading(value=None, text=f"{question.name} was not measured")
-    return Reading(value=float(value), text=quantity(value, BY_NAME[question.metric].unit))
+        return Observation(value=None, text=f"{question.name} was not measured")
+    return Observation(value=float(value), text=quantity(value, BY_NAME[question.metric].unit))
 
 
-def _outcome(result: Result) -> Reading:
+def _outcome(result: Result) -> Observation:
     outcome = result.outcome
     text = outcome_text(outcome)
     if isinstance(outcome, Skipped) or (isinstance(outcome, Failed) and outcome.stage == "harness"):
-        return Reading(value=None, text=text)
+        return Observation(value=None, text=text)
     if isinstance(outcome, Passed):
-        return Reading(value="passed", text=text)
+        return Observation(value="passed", text=text)
     kind = "out of memory" if isinstance(outcome, OutOfMemory) else f"{stage(outcome)}: {signature(outcome)}"
-    return Reading(value=kind, text=text)
+    return Observation(value=kind, text=text)
 
 
-def answer(question: Question, reading: Reading, good: Reading, bad: Reading | None, thresholds: Thresholds) -> Answer:
+def answer(
+    question: Question, reading: Observation, good: Observation, bad: Observation | None, thresholds: Thresholds
+) -> Verdict:
     """Good where the reading is as the good one, Bad where it is as the bad one."""
     if reading.value is None or good.value is None:
-        return Answer.UNKNOWN
+        return Verdict.UNKNOWN
     if isinstance(reading.value, str) or isinstance(good.value, str):
         return _answer_in_words(question, reading, good, bad)
     metric, value = BY_NAME[question.metric], reading.number
     if metric.direction is Direction.AT_MOST_ONE:
-        return Answer.GOOD if value <= 1 else Answer.BAD  # what is not a number is bad
+        return Verdict.GOOD if value <= 1 else Verdict.BAD  # what is not a number is bad
     if bad is None or bad.value is None:
-        return Answer.BAD if _is_worse(metric, value, good.number, thresholds) else Answer.GOOD
-    return Answer.BAD if abs(value - bad.number) < abs(value - good.number) else Answer.GOOD
+        return Verdict.BAD if _is_worse(metric, value, good.number, thresholds) else Verdict.GOOD
+    return Verdict.BAD if abs(value - bad.number) < abs(value - good.number) else Verdict.GOOD
 
 
-def _answer_in_words(question: Question, reading: Reading, good: Reading, bad: Reading | None) -> Answer:
+def _answer_in_words(question: Question, reading: Observation, good: Observation, bad: Observation | None) -> Verdict:
     if reading.value == good.value:
-        return Answer.GOOD
+        return Verdict.GOOD
     if question.metric == "outcome":
         if question.key:
-            return Answer.BAD if question.key in reading.text else Answer.UNKNOWN
+            return Verdict.BAD if question.key in reading.text else Verdict.UNKNOWN
         if bad is not None and reading.value != bad.value:
-            return Answer.UNKNOWN  # it ends elsewhere, so nobody knows whether it would have come to this
-    return Answer.BAD
+            return Verdict.UNKNOWN  # it ends elsewhere, so nobody knows whether it would have come to this
+    return Verdict.BAD
 
 
 def _is_worse(metric: Metric, value: float, good: float, thresholds: Thresholds) -> bool:
@@ -198,7 +200,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
     swapped: bool = False  #: they differ, and the good one is the worse
 
 
-def ends(question: Question, good: Reading, bad: Reading, thresholds: Thresholds) -> Ends:
+def ends(question: Question, good: Observation, bad: Observation, thresholds: Thresholds) -> Ends:
     """Whether there is a difference to search for. Both readings have values."""
     if isinstance(good.value, str) or isinstance(bad.value, str):
         swapped = question.metric == "outcome" and bad.value == "passed" != good.value
@@ -213,7 +215,7 @@ def ends(question: Question, good: Reading, bad: Reading, thresholds: Thresholds
     return Ends(differ=(swapped := _is_worse(metric, low, high, thresholds)), swapped=swapped)
 
 
-def is_between(reading: Reading, good: Reading, bad: Reading) -> bool:
+def is_between(reading: Observation, good: Observation, bad: Observation) -> bool:
     """Whether a value lies well apart from both ends' (over a quarter of their distance): more than one change, perhaps."""
     if not all(isinstance(one.value, float) for one in (reading, good, bad)):
         return reading.value is not None and reading.value not in (good.value, bad.value)

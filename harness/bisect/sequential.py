@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from harness.model import Answer
+from harness.model import Verdict
 
 #: The chance that one version is put on the wrong side.
 ERROR = 0.01
@@ -39,7 +39,7 @@ def evidence(votes: int, rounds: int) -> float:
     return float(2 * math.exp(log_beta + rounds * math.log(2)) * above_half) if above_half > 0 else 0.0
 
 
-def side(rounds: Sequence[Round], error: float = ERROR) -> Answer:
+def side(rounds: Sequence[Round], error: float = ERROR) -> Verdict:
     """Bad or Good where the rounds leave no doubt, else Unknown. May be asked after any number of rounds."""
     usable = [(good, own, bad) for good, own, bad in rounds if min(good, own, bad) > 0]
     votes = sum(own * own > good * bad for good, own, bad in usable)
@@ -47,7 +47,7 @@ def side(rounds: Sequence[Round], error: float = ERROR) -> Answer:
     return _decided(votes, against, error)
 
 
-def slower(good: Sequence[float], bad: Sequence[float], share: float, error: float = ERROR) -> Answer:
+def slower(good: Sequence[float], bad: Sequence[float], share: float, error: float = ERROR) -> Verdict:
     """Whether the bad end is slower by more than ``share`` (0.1 is 10 %) in the median round: Bad, Good or not sure."""
     ratios = [b / g for g, b in zip(good, bad, strict=True) if g > 0]
     votes = sum(ratio > 1 + share for ratio in ratios)
@@ -59,9 +59,9 @@ def ratio(good: Sequence[float], bad: Sequence[float]) -> float:
     return float(np.exp(np.median(np.log(np.asarray(bad) / np.asarray(good)))))
 
 
-def _decided(votes: int, against: int, error: float) -> Answer:
+def _decided(votes: int, against: int, error: float) -> Verdict:
     if evidence(votes, votes + against) >= 1 / error:
-        return Answer.BAD
+        return Verdict.BAD
     if evidence(against, votes + against) >= 1 / error:
-        return Answer.GOOD
-    return Answer.UNKNOWN
+        return Verdict.GOOD
+    return Verdict.UNKNOWN

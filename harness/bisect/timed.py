@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from harness.bisect import sequential
-from harness.bisect.questions import Question, Reading
-from harness.bisect.search import Said, Search, same, swapped
-from harness.bisect.versions import Bench
+from harness.bisect.plan import SearchPlan, VersionAnswer, same, swapped
+from harness.bisect.questions import Observation, Question
+from harness.bisect.runner import VersionRunner
 from harness.errors import NothingMeasured
-from harness.model import Answer, Passed, Result
+from harness.model import Passed, Result, Verdict
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity
 
@@ -25,10 +25,10 @@ MOST_ROUNDS = 96
 QUESTION = Question("step_time_s")
 
 
-class TimedAsker:
-    """See `harness.bisect.Asker`. Rounds of earlier sessions with both ends in them count."""
+class TimedTester:
+    """See `harness.bisect.plan.VersionTester`. Rounds of earlier sessions with both ends in them count."""
 
-    def __init__(self, search: Search, bench: Bench, most_rounds: int = MOST_ROUNDS) -> None:
+    def __init__(self, search: SearchPlan, bench: VersionRunner, most_rounds: int = MOST_ROUNDS) -> None:
         self._search = search
         self._bench = bench
         self._most = most_rounds
@@ -53,15 +53,15 @@ class TimedAsker:
                 if self._failed.keys() & set(members):
                     self._failed.setdefault(at, "an end of the search could not be timed beside it")
 
-    def answers(self) -> Mapping[int, Said]:
+    def answers(self) -> Mapping[int, VersionAnswer]:
         search = self._search
-        said: dict[int, Said] = {}
+        said: dict[int, VersionAnswer] = {}
         ends = (search.good, search.bad)
         if all(self._is_done(at) for at in ends):
             self._check_ends()
             good, bad = ([rounds[side] for rounds in self._ends] for side in (0, 1))
-            said[search.good] = self._said(search.good, Answer.GOOD, good, good)
-            said[search.bad] = self._said(search.bad, Answer.BAD, good, bad)
+            said[search.good] = self._said(search.good, Verdict.GOOD, good, good)
+            said[search.bad] = self._said(search.bad, Verdict.BAD, good, bad)
         for at in sorted({*self._rounds, *self._failed} - set(ends)):
             if self._is_done(at):
                 rounds = self._rounds[at]
@@ -69,16 +69,16 @@ class TimedAsker:
                 said[at] = self._said(at, sequential.side(rounds), good, own)
         return said
 
-    def _said(self, at: int, answer: Answer, good: Sequence[float], own: Sequence[float]) -> Said:
+    def _said(self, at: int, answer: Verdict, good: Sequence[float], own: Sequence[float]) -> VersionAnswer:
         stored = at not in self._measured
         if at in self._failed:
-            return Said(Answer.UNKNOWN, Reading(value=None, text=self._failed[at]), stored)
+            return VersionAnswer(Verdict.UNKNOWN, Observation(value=None, text=self._failed[at]), stored)
         ratio = sequential.ratio(good, own)
         middle = sorted(own)[len(own) // 2]
-        sure = "" if answer is not Answer.UNKNOWN else ", not sure which end it is like"
+        sure = "" if answer is not Verdict.UNKNOWN else ", not sure which end it is like"
         end = self._search.versions[self._search.good].name
         text = f"{quantity(middle, 's')}, {ratio:.2f} times that of {end} in {len(own)} rounds{sure}"
-        return Said(answer, Reading(value=middle, text=text), stored)
+        return VersionAnswer(answer, Observation(value=middle, text=text), stored)
 
     def _check_ends(self) -> None:
         """Raises UsageError, NothingMeasured."""
@@ -93,11 +93,11 @@ class TimedAsker:
         good, bad = ([rounds[side] for rounds in self._ends] for side in (0, 1))
         share = self._bench.settings.thresholds.time_share
         what = f"{sequential.ratio(good, bad):.2f} times the step time, in {len(good)} rounds"
-        if sequential.slower(good, bad, share) is Answer.BAD:
+        if sequential.slower(good, bad, share) is Verdict.BAD:
             return
-        if sequential.slower(bad, good, share) is Answer.BAD:
+        if sequential.slower(bad, good, share) is Verdict.BAD:
             raise swapped(search, what)
-        if sequential.slower(good, bad, share) is Answer.GOOD:
+        if sequential.slower(good, bad, share) is Verdict.GOOD:
             raise same(search, f"in step time by more than {share:.0%}: {what}", hint="take ends that differ more")
         raise NothingMeasured(
             f"it is not sure whether the ends differ by more than {share:.0%}: {what}",
@@ -111,10 +111,10 @@ class TimedAsker:
             return True
         if at not in (self._search.good, self._search.bad):
             rounds = self._rounds[at]
-            return len(rounds) >= self._most or sequential.side(rounds) is not Answer.UNKNOWN
+            return len(rounds) >= self._most or sequential.side(rounds) is not Verdict.UNKNOWN
         good, bad = ([rounds[side] for rounds in self._ends] for side in (0, 1))
         share = self._bench.settings.thresholds.time_share
-        sure = sequential.slower(good, bad, share) is not Answer.UNKNOWN
+        sure = sequential.slower(good, bad, share) is not Verdict.UNKNOWN
         return bool({self._search.good, self._search.bad} & self._failed.keys()) or sure or len(good) >= self._most
 
     def _take(self, results: Mapping[int, Result]) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from harness.bisect import between, job, questions, timed
-from harness.bisect.job import Asked
-from harness.bisect.versions import Bench
+from harness.bisect import bisection, candidates, questions, timed
+from harness.bisect.bisection import BisectRequest
+from harness.bisect.runner import VersionRunner
 from harness.cli import options
 from harness.cli.output import write_file
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
-from harness.model import Answer
+from harness.model import Verdict
 from harness.report.answers import bisect
 from harness.run import pipeline, targets
 from harness.run.measure import only_run
@@ -70,27 +70,27 @@ def command(span: str | None, **given: Any) -> int:
     question = questions.parse(given["metric"]) if given["metric"] else None
     if question is not None and question.is_timed and given["every"]:
         raise UsageError("--all and step time", where="bisect", hint="ask for host_calls, which are exact")
-    settings = between.with_fixed(settings, package, options.fixed_of(given), given["stack"])
+    settings = candidates.with_fixed(settings, package, options.fixed_of(given), given["stack"])
     first, last = _ends(span, given)
     installer = pipeline.new_installer(settings)
-    asked = Asked(
+    asked = BisectRequest(
         package=package,
         first=first,
         last=last,
         question=question,
-        to=Answer.GOOD if given["fixed"] else Answer.BAD,
+        to=Verdict.GOOD if given["fixed"] else Verdict.BAD,
         every=given["every"],
         is_span=span is not None,
         repository=given["repository"],
         most_rounds=given["rounds"],
     )
-    what = job.listed(asked, settings, installer)
+    what = bisection.listed(asked, settings, installer)
     cell = one_cell(settings, what.versions[0].stack, given)
     store = Store(settings.results)
     store.check_writable()
     with Progress(brief=True) as progress, only_run(Path(settings.environments)):
-        bench = Bench(settings, cell, installer, store, progress)
-        found = job.bisect(asked, what, bench)
+        bench = VersionRunner(settings, cell, installer, store, progress)
+        found = bisection.bisect(asked, what, bench)
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
     if given["json_file"]:
         write_file(given["json_file"], bisect.as_json(found, code))

@@ -7,17 +7,18 @@ from typing import Any
 
 import click
 
-from harness.bisect import between, questions, walk
-from harness.bisect.exact import ExactAsker
-from harness.bisect.search import Asker, Search
-from harness.bisect.timed import TimedAsker
-from harness.bisect.versions import Bench
+from harness.bisect import candidates, questions
+from harness.bisect.exact import ExactTester
+from harness.bisect.plan import SearchPlan, VersionTester
+from harness.bisect.runner import VersionRunner
+from harness.bisect.search import run_search
+from harness.bisect.timed import TimedTester
 from harness.cli import options
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
-from harness.config import settings as config
+from harness.config.settings import load
 from harness.errors import UsageError
-from harness.model import Answer
+from harness.model import Verdict
 from harness.run import pipeline, targets
 from harness.run.measure import only_run
 from harness.store import Store
@@ -53,33 +54,33 @@ def command(**given: Any) -> int:
     Exit codes: 0 good, 1 bad, 125 cannot tell (it does not install, does not import, ends elsewhere), 128 the call is
     wrong or the harness failed, which ends git's bisection.
     """
-    settings = config.load({"results": given["results"]}, start=Path(given["project"]) if given["project"] else None)
+    settings = load({"results": given["results"]}, start=Path(given["project"]) if given["project"] else None)
     package = given["package"] or targets.varied_package(settings)
     question = questions.parse(given["metric"]) if given["metric"] else None
-    settings = between.with_fixed(settings, package, options.fixed_of(given), given["stack"])
+    settings = candidates.with_fixed(settings, package, options.fixed_of(given), given["stack"])
     installer = pipeline.new_installer(settings)
-    ends = [between.one_release(package, given[end], installer) for end in ("good", "bad")]
+    ends = [candidates.one_release(package, given[end], installer) for end in ("good", "bad")]
     if ends[0] == ends[1]:
         raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
-    older, newer = sorted(ends, key=between.in_order)
-    repository = between.open_repository(given["repository"], settings)
-    releases = between.released(settings, installer, package, older, newer)
+    older, newer = sorted(ends, key=candidates.in_order)
+    repository = candidates.open_repository(given["repository"], settings)
+    releases = candidates.released(settings, installer, package, older, newer)
     good, bad = releases[0 if ends[0] == older else -1], releases[0 if ends[1] == older else -1]
-    commit = between.one_commit(repository, package, repository.head(), good.name, releases[-1].stack)
-    search = Search(
-        kind="commits", package=package, versions=(good, commit, bad), question=question, to=Answer.BAD
+    commit = candidates.one_commit(repository, package, repository.head(), good.name, releases[-1].stack)
+    search = SearchPlan(
+        kind="commits", package=package, versions=(good, commit, bad), question=question, to=Verdict.BAD
     )  # fmt: skip
     cell = one_cell(settings, good.stack, given)
     store = Store(settings.results)
     store.check_writable()
     with Progress(brief=True) as progress, only_run(Path(settings.environments)):
-        bench = Bench(settings, cell, installer, store, progress)
+        bench = VersionRunner(settings, cell, installer, store, progress)
         is_timed = question is not None and question.is_timed
-        asker: Asker = TimedAsker(search, bench) if is_timed else ExactAsker(search, bench)
-        course = walk.run(search, asker, bench)
+        asker: VersionTester = TimedTester(search, bench) if is_timed else ExactTester(search, bench)
+        course = run_search(search, asker, bench)
     probe = course.probes[1]
     assert probe.answer is not None
     click.echo(f"{probe.name} ({probe.about}): {probe.answer.value}, {course.metric}: {probe.text}")
-    if probe.answer is Answer.UNKNOWN:
+    if probe.answer is Verdict.UNKNOWN:
         return CANNOT_TELL
-    return BAD if (probe.answer is Answer.BAD) != given["fixed"] else GOOD
+    return BAD if (probe.answer is Verdict.BAD) != given["fixed"] else GOOD

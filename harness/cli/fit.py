@@ -90,7 +90,7 @@ def command(scenario: str, **given: Any) -> int:
     return EXIT_OK
 
 
-def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> fit.Question:
+def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> fit.FitQuery:
     sweeps = {
         fit.LAYERS: _counted(given["max_layers"]),
         "sequence_length": _values("--seq", given["seq"]),
@@ -102,7 +102,7 @@ def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> fit.Quest
             "one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
         )
     default = {**scenario.parameters, **scenario.devices.get("sim", {})}.get("world_size", 1)
-    return fit.Question(
+    return fit.FitQuery(
         scenario=name,
         variant=(given["variants"] or ("base",))[0],
         others=given["variants"][1:],

@@ -47,7 +47,7 @@ def command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) -> None
         client.close()
 
 
-def _line(image: images.Kept) -> str:
+def _line(image: images.StoredImage) -> str:
     what = image.stack or "shared by stacks"
     lock = f"lock {image.lock_sha256[:12]}" if image.lock_sha256 else "common"
     size = f"{image.size_bytes / 1e6:,.0f} MB"

@@ -9,8 +9,7 @@ import click
 import msgspec
 
 from harness.advice import fit
-from harness.config import settings as config
-from harness.config.settings import Settings
+from harness.config.settings import Settings, load
 from harness.errors import UsageError
 from harness.model import AXES
 from harness.report.comparison.exports import FORMATS
@@ -166,7 +165,7 @@ def load_settings(**overrides: Any) -> Settings:
     if fail_on is not None:
         overrides["fail_on"] = [] if fail_on == "none" else [word.strip() for word in fail_on.split(",")]
     base, address = overrides.pop("image_base", None), overrides.pop("ray_address", None)
-    settings = config.load(overrides)
+    settings = load(overrides)
     if address is not None:
         settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=address))
     if base is not None:

@@ -62,7 +62,7 @@ def command(scenario: str, **given: Any) -> int:
     asked = _asked(settings, given)
     package = targets.varied_package(settings)
     versions = [stack.versions[package] for stack in asked]
-    again = _Again(question, declared, package, given["baseline"] or settings.baseline)
+    again = Remeasure(question, declared, package, given["baseline"] or settings.baseline)
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
     if not known:
@@ -102,14 +102,14 @@ def exit_code(advice: Advice) -> int:
     return EXIT_REGRESSION if advice.pick is None else EXIT_OK
 
 
-def _question(name: str, scenario: Scenario, settings: Settings, given: dict[str, Any]) -> recommend.Question:
+def _question(name: str, scenario: Scenario, settings: Settings, given: dict[str, Any]) -> recommend.RecommendQuery:
     try:
         for device in scenario.devices:
             scenario.resolve(given["variant"], device)
     except ScenarioError as error:
         raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
     card = given["card"] or scenario.parameters.get("gpu")
-    return recommend.Question(
+    return recommend.RecommendQuery(
         scenario=name,
         variant=given["variant"],
         card=None if card is None else gpus.card(card),
@@ -127,10 +127,10 @@ def _asked(settings: Settings, given: dict[str, Any]) -> Sequence[Stack]:
     return pipeline.plan_stacks(settings, choice, installer).stacks
 
 
-class _Again:
+class Remeasure:
     """The commands that measure what is missing."""
 
-    def __init__(self, question: recommend.Question, scenario: Scenario, package: str, baseline: str) -> None:
+    def __init__(self, question: recommend.RecommendQuery, scenario: Scenario, package: str, baseline: str) -> None:
         self._question = question
         self._scenario = scenario
         self._package = package

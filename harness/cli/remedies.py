@@ -78,14 +78,14 @@ def command(scenario: str, **given: Any) -> int:
     return EXIT_OK
 
 
-def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> remedies.Question:
+def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> remedies.RemediesQuery:
     device = given["device"]
     if device == "auto":
         device = next(d for d in _preferred() if d in scenario.devices)
     if device == "cuda" and not hardware.has_gpu():
         raise UsageError("no GPU on this machine", where="--device", hint="take sim or cpu")
     card = given["card"] or (scenario.parameters.get("gpu") if device == "sim" else None)
-    return remedies.Question(
+    return remedies.RemediesQuery(
         scenario=name,
         variant=given["variant"],
         device=device,

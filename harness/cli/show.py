@@ -75,7 +75,7 @@ def _least_step(result: Result) -> str:
     card = cell.parameters.get("gpu")
     if cell.device != "sim" or card is None or "world_size" not in cell.parameters:
         return ""
-    question = fit.Question(
+    question = fit.FitQuery(
         scenario=cell.scenario,
         variant=cell.variant,
         cards=(gpus.card(str(card)),),

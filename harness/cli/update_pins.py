@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from harness.config import settings as config
+from harness.config.settings import Settings, load
 from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.errors import HarnessError
@@ -21,7 +21,7 @@ from harness.versions.stacks import plan
 
 
 def update_pins(
-    settings: config.Settings, installer: Installer, *, upgrade: bool, told: Callable[[str], None] = print
+    settings: Settings, installer: Installer, *, upgrade: bool, told: Callable[[str], None] = print
 ) -> None:
     """Write ``releases.json``, the base lock, and the locks of the default and the named stacks.
 
@@ -67,7 +67,7 @@ def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:
 def main() -> int:
     """Exit code of the command."""
     try:
-        update_pins(config.load(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
+        update_pins(load(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -52,7 +52,7 @@ _CUDA_TAGS = {
 }
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class ImageParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a stack's two images are made of."""
 
     base: str
@@ -74,7 +74,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         return f"{_STACK}:{f'{readable}-' if readable else ''}{self.key}"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image of ours in the engine."""
 
     id: str
@@ -88,7 +88,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int  #: with the layers that it shares
 
 
-def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_torch: str | None) -> Parts:
+def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_torch: str | None) -> ImageParts:
     """What the stack's images are made of. Pure."""
     lines = recipe(locked.requirements, gpu=gpu, cpu_torch=cpu_torch).requirements
     own = tuple(line for line in lines if re.match(rf"{re.escape(framework)}\s*(==|@|\[)", line, re.IGNORECASE))
@@ -96,7 +96,7 @@ def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool,
     base = base_image(locked, limits, gpu=gpu)
     made_by = {file.name: file.read_text(encoding="utf-8") for file in sorted(_DOCKERFILES.iterdir())}
     common_key = _key(base, locked.stack.python, common, made_by)
-    return Parts(
+    return ImageParts(
         base=base,
         python=locked.stack.python,
         common=common,
@@ -168,7 +168,7 @@ class ImageBuilder:
         return self._hardware
 
     def _ensure_stack(
-        self, client: DockerClient, of: Parts, locked: LockedStack, waiting: Callable[[], None]
+        self, client: DockerClient, of: ImageParts, locked: LockedStack, waiting: Callable[[], None]
     ) -> Failed | None:
         try:
             # Images are the engine's, not this project's: whoever builds on this machine waits for the same lock.
@@ -265,12 +265,12 @@ def find(client: DockerClient, tag: str) -> Image | None:
             return None
 
 
-def kept(client: DockerClient) -> list[Kept]:
+def kept(client: DockerClient) -> list[StoredImage]:
     """All images of ours, stacks first, the newest of each first."""
     with docker.complaints():
         found = [image for image in client.images.list(filters={"label": docker.ROLE}) if image.tags]
     listed = [
-        Kept(
+        StoredImage(
             id=str(image.id),
             tag=image.tags[0],
             role=image.labels[docker.ROLE],
@@ -286,11 +286,11 @@ def kept(client: DockerClient) -> list[Kept]:
     return sorted(sorted(listed, key=lambda one: one.created, reverse=True), key=lambda one: one.role, reverse=True)
 
 
-def superfluous(found: Sequence[Kept], only: Sequence[str], keep: Sequence[str]) -> list[Kept]:
+def superfluous(found: Sequence[StoredImage], only: Sequence[str], keep: Sequence[str]) -> list[StoredImage]:
     """What is to be removed of ``found``: stacks whose id has one of ``only`` in it (empty: all) and none of ``keep``, and
     the common images that then nothing stands on. Pure."""
 
-    def named(image: Kept, parts: Sequence[str]) -> bool:
+    def named(image: StoredImage, parts: Sequence[str]) -> bool:
         return any(part in image.stack for part in parts)
 
     stacks = [i for i in found if i.role == "stack" and (not only or named(i, only)) and not named(i, keep)]
@@ -300,7 +300,7 @@ def superfluous(found: Sequence[Kept], only: Sequence[str], keep: Sequence[str])
     return stacks + commons
 
 
-def remove(client: DockerClient, image: Kept) -> bool:
+def remove(client: DockerClient, image: StoredImage) -> bool:
     """Remove an image; False where a container uses it."""
     from docker.errors import APIError
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from harness.bisect.halving import Bisection, Change, Course, Probe
-from harness.model import Answer
+from harness.bisect.halving import Transition
+from harness.bisect.result import Bisection, Probe, SearchResult
+from harness.model import Verdict
 from harness.report.plain import plain
 from harness.wording.quantities import quantity
 
@@ -43,21 +44,21 @@ def as_json(bisection: Bisection, exit_code: int) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def sentences(course: Course) -> list[str]:
+def sentences(course: SearchResult) -> list[str]:
     """What was found, one sentence per change."""
     if course.every:
         return [_sentence(course, change) for change in course.changes] or [_nothing(course)]
     return [_sentence(course, course.found)] if course.found else [_nothing(course)]
 
 
-def _sentence(course: Course, change: Change) -> str:
-    word = "bad" if change.to is Answer.BAD else "good again" if _was_good_before(course, change) else "good"
+def _sentence(course: SearchResult, change: Transition) -> str:
+    word = "bad" if change.to is Verdict.BAD else "good again" if _was_good_before(course, change) else "good"
     one = _ONE[course.kind]
     before, after = course.probes[change.before], course.probes[change.after]
     if change.is_exact:
         return f"{course.package} {after.name} is the first {word} {one}: {course.title}"
     between = course.probes[change.before + 1 : change.after]
-    unknown = [probe.name for probe in between if probe.answer is Answer.UNKNOWN]
+    unknown = [probe.name for probe in between if probe.answer is Verdict.UNKNOWN]
     why = f"no answer from {', '.join(unknown[:8])}" + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
     return (
         f"{course.package}: the first {word} {one} is after {before.name} and not after {after.name}, and cannot be told "
@@ -65,17 +66,17 @@ def _sentence(course: Course, change: Change) -> str:
     )
 
 
-def _was_good_before(course: Course, change: Change) -> bool:
-    return any(probe.answer is Answer.GOOD for probe in course.probes[: change.before])
+def _was_good_before(course: SearchResult, change: Transition) -> bool:
+    return any(probe.answer is Verdict.GOOD for probe in course.probes[: change.before])
 
 
-def _nothing(course: Course) -> str:
-    word = "bad" if course.to is Answer.BAD else "good"
+def _nothing(course: SearchResult) -> str:
+    word = "bad" if course.to is Verdict.BAD else "good"
     first, last = course.probes[0].name, course.probes[-1].name
     return f"{course.package}: no {_ONE[course.kind]} from {first} to {last} turns {word}: {course.title}"
 
 
-def _course(course: Course) -> list[str]:
+def _course(course: SearchResult) -> list[str]:
     blocks = ["\n".join(plain(line) for line in sentences(course)), "\n".join(_table(course))]
     asked = sum(probe.answer is not None for probe in course.probes)
     stored = sum(probe.stored for probe in course.probes)
@@ -108,12 +109,12 @@ def _indented(line: str) -> str:
     return f"{mark if mark.isprintable() else ' '}{' ' * (len(code) - len(body))}{plain(body)}"
 
 
-def _span(course: Course) -> str:
+def _span(course: SearchResult) -> str:
     found = course.found
     return f"{course.probes[found.before].name} -> {course.probes[found.after].name}" if found else ""
 
 
-def _table(course: Course) -> list[str]:
+def _table(course: SearchResult) -> list[str]:
     """The versions that were asked, in order; the first one after each change is marked."""
     marked = {change.after for change in course.changes if change.is_exact}
     rows = [(at, probe) for at, probe in enumerate(course.probes) if probe.answer is not None]
@@ -129,7 +130,7 @@ def _table(course: Course) -> list[str]:
     return lines
 
 
-def _value(course: Course, at: int) -> str:
+def _value(course: SearchResult, at: int) -> str:
     """The value in words, with what it is away from the one before a change."""
     probe = course.probes[at]
     change = next((one for one in course.changes if one.after == at), None)
@@ -145,7 +146,7 @@ def _are_numbers(*probes: Probe) -> bool:
     return all(isinstance(probe.value, (int, float)) for probe in probes)
 
 
-def _course_json(course: Course) -> dict[str, Any]:
+def _course_json(course: SearchResult) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(course)
     for change, made in zip(course.changes, found["changes"], strict=True):
         made["exact"] = change.is_exact

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.advice import attribution
-from harness.advice.attribution import Share, SiteDifference
+from harness.advice.attribution import MemoryShare, SiteDifference
 from harness.probe.border.wire import Explanation, Moment
 from harness.report.plain import plain
 from harness.wording.quantities import short_quantity
@@ -117,7 +117,7 @@ def _name(key: str) -> str:
     return f"{phase}, {'at its peak' if 'peak' in metric else 'at its end'} ({metric})"
 
 
-def _shares(what: str, shares: Sequence[Share], most: int) -> list[str]:
+def _shares(what: str, shares: Sequence[MemoryShare], most: int) -> list[str]:
     rows = [f"{share.nbytes:>17,} B  {plain(share.name)}" for share in shares if share.nbytes]
     return [f"  by {what}", *_listed(rows, most, f"{what}s")]
 

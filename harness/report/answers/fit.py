@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.fit import Answer, BreakPoint, Line, reason
+from harness.advice.fit import BreakPoint, FitAnswer, FitLine, reason
 from harness.model import Passed
 from harness.report.plain import aligned, markdown, plain
 from harness.wording.names import outcome_text, stack_names
@@ -18,7 +18,7 @@ SCHEMA = 1
 _TITLES = {"layers": "layers", "sequence_length": "sequence", "micro_batch_size": "micro-batch"}
 
 
-def text(answer: Answer) -> str:
+def text(answer: FitAnswer) -> str:
     """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
     blocks = [plain(_heading(answer))]
     for card in answer.question.cards:
@@ -28,7 +28,7 @@ def text(answer: Answer) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def as_markdown(answer: Answer) -> str:
+def as_markdown(answer: FitAnswer) -> str:
     """GitHub-flavoured, ending in a newline."""
     columns = _columns(answer)
     lines = [f"### {markdown(_heading(answer))}"]
@@ -40,7 +40,7 @@ def as_markdown(answer: Answer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(answer: Answer) -> bytes:
+def as_json(answer: FitAnswer) -> bytes:
     """Everything, under a schema number. Bytes and seconds; ``least_step_s`` is a model."""
     question = answer.question
     content: dict[str, Any] = {
@@ -68,20 +68,20 @@ def as_json(answer: Answer) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
 
-def _heading(answer: Answer) -> str:
+def _heading(answer: FitAnswer) -> str:
     question = answer.question
     variant = "" if question.variant == "base" or question.others else f", {question.variant}"
     return f"{question.scenario}{variant}, simulated: does it fit?"
 
 
-def _card_line(answer: Answer, name: str) -> str:
+def _card_line(answer: FitAnswer, name: str) -> str:
     card = next(card for card in answer.question.cards if card.name == name)
     overhead = answer.question.overhead_bytes
     usable, kept, left = (_size(b) for b in (card.usable_bytes, overhead, card.usable_bytes - overhead))
     return f"{name}: {left} for tensors ({usable} usable, {kept} set aside for CUDA and NCCL)"
 
 
-def _columns(answer: Answer) -> list[str]:
+def _columns(answer: FitAnswer) -> list[str]:
     swept = (
         [_TITLES.get(answer.question.sweep.parameter, answer.question.sweep.parameter)] if answer.question.sweep else []
     )
@@ -97,12 +97,12 @@ def _columns(answer: Answer) -> list[str]:
     ]
 
 
-def _rows(answer: Answer, card: str) -> list[list[str]]:
+def _rows(answer: FitAnswer, card: str) -> list[list[str]]:
     names = stack_names(answer.stacks)
     return [_row(line, names[line.stack], answer) for line in answer.lines if line.card == card]
 
 
-def _row(line: Line, name: str, answer: Answer) -> list[str]:
+def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
     swept = [f"{line.value:,}"] if answer.question.sweep else []
     first = [name, *([line.variant] if answer.question.others else []), f"{line.ranks:,}"]
     if line.peak_bytes is None:
@@ -125,7 +125,7 @@ def _row(line: Line, name: str, answer: Answer) -> list[str]:
     ]
 
 
-def _conclusions(answer: Answer) -> list[str]:
+def _conclusions(answer: FitAnswer) -> list[str]:
     names = stack_names(answer.stacks)
     lines = []
     for card, by_stack in answer.smallest.items() if not answer.question.others else ():
@@ -147,7 +147,7 @@ def _break(point: BreakPoint, name: str) -> str:
     return f"{where}: fits up to {title} {point.largest_fitting:,}; {point.first_failing:,} does not ({point.reason})"
 
 
-def _notes(answer: Answer) -> list[str]:
+def _notes(answer: FitAnswer) -> list[str]:
     counted = {line.counted for line in answer.lines if line.peak_bytes is not None}
     notes = []
     if counted == {"allocated"}:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from harness.advice.fit import Answer, Line
+from harness.advice.fit import FitAnswer, FitLine
 from harness.wording.names import stack_names
 
 _WIDTH, _HEIGHT = 860, 420
@@ -16,13 +16,13 @@ _GIB = 1 << 30
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
 
 
-def as_svg(answer: Answer) -> str:
+def as_svg(answer: FitAnswer) -> str:
     """One picture. The first card's peaks are drawn: they differ between cards only where an allocator is modelled on
     each."""
     card = answer.question.cards[0].name
     names = stack_names(answer.stacks)
     lines = [line for line in answer.lines if line.card == card and line.peak_bytes is not None]
-    curves: dict[str, list[Line]] = {}
+    curves: dict[str, list[FitLine]] = {}
     for line in lines:
         parts = [names[line.stack]]
         parts += [line.variant] if answer.question.others else []
@@ -45,7 +45,7 @@ def as_svg(answer: Answer) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *body, "</svg>", ""])
 
 
-def _at(line: Line) -> int:
+def _at(line: FitLine) -> int:
     return line.ranks if line.value is None else line.value
 
 
@@ -81,7 +81,7 @@ def _limit(limit: int, card: str, top: float) -> list[str]:
     ]
 
 
-def _curve(number: int, name: str, members: Sequence[Line], along: Sequence[int], top: float) -> list[str]:
+def _curve(number: int, name: str, members: Sequence[FitLine], along: Sequence[int], top: float) -> list[str]:
     colour = _COLOURS[number % len(_COLOURS)]
     points = [(_x(_at(line), along), _y(line.peak_bytes or 0, top)) for line in members]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.recommend import Advice, Release, Room
+from harness.advice.recommend import Advice, Headroom, ReleaseAdvice
 from harness.report.plain import plain
 from harness.wording.quantities import listing, plural, quantity
 
@@ -75,18 +75,18 @@ def _pick(advice: Advice) -> str:
     return f"{words} ({_standing(advice.pick)})"
 
 
-def _standing(release: Release) -> str:
+def _standing(release: ReleaseAdvice) -> str:
     seen = f"measured in {' and '.join(release.devices)}"
     return f"{seen}; {_room(release.room)}" if release.room is not None else seen
 
 
-def _room(room: Room) -> str:
+def _room(room: Headroom) -> str:
     if room.fails_in:
         return f"out of memory in {room.fails_in}: needs {quantity(room.peak_bytes, 'bytes')}"
     return f"fits, {quantity(room.headroom_bytes, 'bytes')} to spare"
 
 
-def _reasons(release: Release) -> list[str]:
+def _reasons(release: ReleaseAdvice) -> list[str]:
     """What speaks against it, a line each."""
     if release.is_clean:
         return [f"nothing speaks against it ({_standing(release)})"]
@@ -98,7 +98,7 @@ def _reasons(release: Release) -> list[str]:
     return lines
 
 
-def _ways(release: Release) -> list[str]:
+def _ways(release: ReleaseAdvice) -> list[str]:
     """What to set if it must be this one."""
     if release.unknown:
         return []

@@ -9,8 +9,8 @@ import msgspec
 
 from harness.advice.remedies import (
     MATTERS,
-    Answer,
     Case,
+    RemediesAnswer,
     gained_bytes,
     saved_bytes,
     shortage_bytes,
@@ -28,17 +28,17 @@ SCHEMA = 1
 _TOLD = 0.0001
 
 
-def text(answers: Sequence[Answer]) -> str:
+def text(answers: Sequence[RemediesAnswer]) -> str:
     """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
     return "\n".join(_text(answer) for answer in answers)
 
 
-def as_markdown(answers: Sequence[Answer]) -> str:
+def as_markdown(answers: Sequence[RemediesAnswer]) -> str:
     """GitHub-flavoured, ending in a newline."""
     return "\n".join(_as_markdown(answer) for answer in answers)
 
 
-def as_json(answers: Sequence[Answer]) -> bytes:
+def as_json(answers: Sequence[RemediesAnswer]) -> bytes:
     """Everything, under a schema number. Bytes and seconds; ``least_step_s`` is a model."""
     content = {"schema": SCHEMA, "answers": [_as_dict(answer) for answer in answers]}
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
@@ -65,7 +65,7 @@ def does(base: Case, case: Case) -> str:
     return ("helps" if gained > 0 else "makes it worse") + left
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: RemediesAnswer) -> str:
     blocks = [plain(_heading(answer))]
     lines = [plain(_card_line(answer))] if answer.question.card else []
     blocks.append("\n".join([*lines, *aligned(_columns(answer), _rows(answer))]))
@@ -74,7 +74,7 @@ def _text(answer: Answer) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _as_markdown(answer: Answer) -> str:
+def _as_markdown(answer: RemediesAnswer) -> str:
     lines = [f"### {markdown(_heading(answer))}", ""]
     if answer.question.card:
         lines += [f"**{markdown(_card_line(answer))}**", ""]
@@ -89,7 +89,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return head + [f"| {' | '.join(markdown(field) for field in row)} |" for row in rows]
 
 
-def _as_dict(answer: Answer) -> dict[str, Any]:
+def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
     question = answer.question
     return {
         "scenario": question.scenario,
@@ -119,7 +119,7 @@ def _case(base: Case, case: Case) -> dict[str, Any]:
     }
 
 
-def _heading(answer: Answer) -> str:
+def _heading(answer: RemediesAnswer) -> str:
     question = answer.question
     what = [question.scenario] + ([] if question.variant == "base" else [question.variant])
     if question.ranks is not None:
@@ -129,14 +129,14 @@ def _heading(answer: Answer) -> str:
     return f"{', '.join(what)}, {how}: what does each remedy buy?"
 
 
-def _card_line(answer: Answer) -> str:
+def _card_line(answer: RemediesAnswer) -> str:
     card, kept = answer.question.card, answer.question.overhead_bytes
     assert card is not None
     usable, aside, left = (quantity(b, "bytes") for b in (card.usable_bytes, kept, card.usable_bytes - kept))
     return f"{card.name}: {left} for tensors ({usable} usable, {aside} set aside for CUDA and NCCL)"
 
 
-def _columns(answer: Answer) -> list[str]:
+def _columns(answer: RemediesAnswer) -> list[str]:
     columns = ["remedy", "peak", "in", "saved", "effect", "host/rank", "FLOPs", "communicated"]
     columns.append("step time, model" if answer.question.device == "sim" else "step time")
     if _judged(answer):
@@ -144,20 +144,20 @@ def _columns(answer: Answer) -> list[str]:
     return columns
 
 
-def _judged(answer: Answer) -> bool:
+def _judged(answer: RemediesAnswer) -> bool:
     """Whether anything is said about a card."""
     return answer.question.card is not None and answer.question.device != "cpu"
 
 
-def _cases(answer: Answer) -> list[Case]:
+def _cases(answer: RemediesAnswer) -> list[Case]:
     return [answer.base, *answer.alone, *answer.tried]
 
 
-def _rows(answer: Answer) -> list[list[str]]:
+def _rows(answer: RemediesAnswer) -> list[list[str]]:
     return [_row(answer, case) for case in _cases(answer)]
 
 
-def _row(answer: Answer, case: Case) -> list[str]:
+def _row(answer: RemediesAnswer, case: Case) -> list[str]:
     base = answer.base
     effect = "-" if case is base else does(base, case)
     if case.peak_bytes is None:
@@ -193,7 +193,7 @@ def _against(value: int, base: int, unit: str) -> str:
     return share(value, base) if base else quantity(value, unit)
 
 
-def _time(answer: Answer, case: Case) -> str:
+def _time(answer: RemediesAnswer, case: Case) -> str:
     if answer.question.device == "sim":
         return "-" if case.least_step_s is None else f">= {quantity(case.least_step_s, 's')}"
     return "-" if case.step_s is None else quantity(case.step_s, "s")
@@ -207,7 +207,7 @@ _PHASE_COLUMNS = [
 ]
 
 
-def _phase_rows(answer: Answer) -> list[list[str]]:
+def _phase_rows(answer: RemediesAnswer) -> list[list[str]]:
     return [_phase_row(case) for case in _cases(answer) if case.phases]
 
 
@@ -222,7 +222,7 @@ def _phase_row(case: Case) -> list[str]:
     ]
 
 
-def _conclusions(answer: Answer) -> list[str]:
+def _conclusions(answer: RemediesAnswer) -> list[str]:
     base = answer.base
     lines = []
     if _judged(answer) and answer.question.card is not None:
@@ -262,7 +262,7 @@ def _told(base: Case, case: Case) -> str:
     return f"{case.name} ({sign}{_bytes(-saved)})" if saved else case.name
 
 
-def _notes(answer: Answer) -> list[str]:
+def _notes(answer: RemediesAnswer) -> list[str]:
     tried = plural(len(answer.tried), "combination")
     notes = [
         f"{tried} tried, each a run of its own: of the remedies that help alone, the strongest first, each is kept if the "

@@ -89,8 +89,8 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path / "results")
 
 
-def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-80G",), **more: object) -> fit.Question:
-    return fit.Question(
+def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-80G",), **more: object) -> fit.FitQuery:
+    return fit.FitQuery(
         **{
             "scenario": "llama",
             "variant": "base",
@@ -205,7 +205,7 @@ def test_a_sweep_that_never_breaks_says_so(lab: Lab) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 64])
 def test_the_search_finds_every_break_point_and_starts_small(count: int) -> None:
     for fitting in range(count + 1):
-        search, tried = fit.Search(count), []
+        search, tried = fit.LargestFitting(count), []
         while (index := search.next()) is not None:
             assert len(tried) < 2 * count.bit_length() + 2
             tried.append(index)

@@ -73,7 +73,7 @@ def advice(
 ) -> recommend.Advice:
     comparison = compare.compare(results, "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None)
     found = None if card is None else gpus.card(card)
-    question = recommend.Question(scenario="llama", variant=variant, card=found)
+    question = recommend.RecommendQuery(scenario="llama", variant=variant, card=found)
     candidates = [stack.id for stack in comparison.stacks]
     return recommend.advise(question, SCENARIO, comparison, "deepspeed", candidates, missing)
 
@@ -187,7 +187,7 @@ def test_only_findings_of_the_kinds_that_are_asked_for_count() -> None:
     candidates = [stack.id for stack in comparison.stacks]
 
     def pick(*fail_on: str) -> str:
-        question = recommend.Question(scenario="llama", variant="base", fail_on=fail_on)
+        question = recommend.RecommendQuery(scenario="llama", variant="base", fail_on=fail_on)
         found = recommend.advise(question, SCENARIO, comparison, "deepspeed", candidates).pick
         return "" if found is None else found.version
 

@@ -96,12 +96,12 @@ class Lab:
             )
 
 
-def asked(**changes: object) -> remedies.Question:
+def asked(**changes: object) -> remedies.RemediesQuery:
     fields = {"scenario": "llama", "variant": "base", "device": "sim", "card": gpus.card("A800-80G"), **changes}
-    return remedies.Question(**fields)  # type: ignore[arg-type]
+    return remedies.RemediesQuery(**fields)  # type: ignore[arg-type]
 
 
-def ask(lab: Lab | None = None, scenario: Scenario = SCENARIO, **changes: object) -> remedies.Answer:
+def ask(lab: Lab | None = None, scenario: Scenario = SCENARIO, **changes: object) -> remedies.RemediesAnswer:
     return remedies.answer(asked(**changes), scenario, STACK, (lab or Lab()).run)
 
 

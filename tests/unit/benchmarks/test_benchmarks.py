@@ -12,10 +12,10 @@ import pytest
 from harness.benchmarks import stored, watching
 from harness.benchmarks.__main__ import main
 from harness.benchmarks.environments import _added_bytes
-from harness.benchmarks.figures import Machine, lines, measured
+from harness.benchmarks.figures import MachineDescription, lines, measured
 
 ROOT = Path(__file__).parents[3]
-MACHINE = Machine(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)
+MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)
 
 
 def test_repeats_are_shown_as_their_median_with_the_spread() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.benchmarks.sweep import SWEEPS, Sweep, on_paper, run, simulate
+from harness.benchmarks.sweep import SWEEPS, SimulatedSweep, on_paper, run, simulate
 
 LARGE = SWEEPS["10,000 cells, 1,000 workers"]
 
@@ -53,7 +53,7 @@ def test_a_worker_that_keeps_its_environment_imports_little_more_than_once() -> 
 
 
 def test_one_cell_on_one_worker_takes_its_parts_one_after_another() -> None:
-    alone = Sweep(releases=1, scenarios=1, nodes=1, workers_per_node=1, spread=0, shared_bytes=1_250_000_000)
+    alone = SimulatedSweep(releases=1, scenarios=1, nodes=1, workers_per_node=1, spread=0, shared_bytes=1_250_000_000)
     assert simulate(alone).makespan_s == pytest.approx(1.0 + 3.4 + 4.9 + 8.1 + 0.002)
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.bisect.halving import changes, next_probe, runs_left, sought
-from harness.model import Answer
+from harness.model import Verdict
 
-G, B, U = Answer.GOOD, Answer.BAD, Answer.UNKNOWN
+G, B, U = Verdict.GOOD, Verdict.BAD, Verdict.UNKNOWN
 
 #: Histories that begin good and end bad; between, anything.
 between = st.lists(st.sampled_from([G, B, U]), max_size=60)
@@ -24,13 +24,13 @@ once = st.tuples(st.lists(st.sampled_from([G, U]), max_size=40), st.lists(st.sam
 
 
 def search(
-    history: list[Answer],
-    to: Answer = B,
+    history: list[Verdict],
+    to: Verdict = B,
     *,
-    known: dict[int, Answer] | None = None,
+    known: dict[int, Verdict] | None = None,
     every: bool = False,
     hunt: bool = False,
-) -> tuple[dict[int, Answer], list[int]]:
+) -> tuple[dict[int, Verdict], list[int]]:
     """Asks until nothing is left to ask: all answers, and the places in the order in which they were asked."""
     answers = dict(known or {})
     asked: list[int] = []
@@ -41,13 +41,13 @@ def search(
     return answers, asked
 
 
-def spelled(text: str) -> list[Answer]:
+def spelled(text: str) -> list[Verdict]:
     return [{"G": G, "B": B, "u": U}[letter] for letter in text]
 
 
 @settings(deadline=None)
 @given(once)
-def test_a_history_that_goes_bad_once_is_narrowed_down_to_nothing_but_unknowns(history: list[Answer]) -> None:
+def test_a_history_that_goes_bad_once_is_narrowed_down_to_nothing_but_unknowns(history: list[Verdict]) -> None:
     answers, _ = search(history)
     found = sought(len(history), answers, B)
     assert found is not None
@@ -62,7 +62,7 @@ def test_a_history_that_goes_bad_once_is_narrowed_down_to_nothing_but_unknowns(h
 
 @settings(deadline=None)
 @given(wild, st.sampled_from([G, B]))
-def test_whatever_the_history_no_unknown_is_blamed(history: list[Answer], to: Answer) -> None:
+def test_whatever_the_history_no_unknown_is_blamed(history: list[Verdict], to: Verdict) -> None:
     answers, _ = search(history, to)
     for change in changes(len(history), answers):
         assert U not in (history[change.before], history[change.after])
@@ -99,7 +99,7 @@ def test_a_run_of_unknowns_in_the_middle_is_stepped_over() -> None:
 
 @settings(deadline=None)
 @given(wild, st.data())
-def test_an_interrupted_search_goes_on_and_asks_nothing_again(history: list[Answer], data: st.DataObject) -> None:
+def test_an_interrupted_search_goes_on_and_asks_nothing_again(history: list[Verdict], data: st.DataObject) -> None:
     whole, asked = search(history)
     kept = asked[: data.draw(st.integers(0, len(asked)))]
     resumed, rest = search(history, known={at: history[at] for at in kept})
@@ -108,7 +108,7 @@ def test_an_interrupted_search_goes_on_and_asks_nothing_again(history: list[Answ
 
 @settings(deadline=None)
 @given(wild, st.sets(st.integers(0, 61)))
-def test_answers_that_were_there_before_are_used(history: list[Answer], places: set[int]) -> None:
+def test_answers_that_were_there_before_are_used(history: list[Verdict], places: set[int]) -> None:
     known = {at: history[at] for at in places if at < len(history)}
     answers, asked = search(history, known=known)
     found = sought(len(history), answers, B)
@@ -119,7 +119,7 @@ def test_answers_that_were_there_before_are_used(history: list[Answer], places: 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([G, B, U]), min_size=2, max_size=60))
-def test_every_asks_everything_and_finds_every_change(history: list[Answer]) -> None:
+def test_every_asks_everything_and_finds_every_change(history: list[Verdict]) -> None:
     answers, _ = search(history, every=True)
     assert [answers[at] for at in range(len(history))] == history
     decided = [answer for answer in history if answer is not U]
@@ -128,9 +128,9 @@ def test_every_asks_everything_and_finds_every_change(history: list[Answer]) -> 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([G, B, U]), min_size=2, max_size=60))
-def test_what_is_left_is_never_more_than_was_announced_when_nothing_is_unknown(history: list[Answer]) -> None:
+def test_what_is_left_is_never_more_than_was_announced_when_nothing_is_unknown(history: list[Verdict]) -> None:
     history = [G if answer is U else answer for answer in history]
-    answers: dict[int, Answer] = {}
+    answers: dict[int, Verdict] = {}
     announced = runs_left(len(history), answers, B)
     while (at := next_probe(len(history), answers, B)) is not None:
         answers[at] = history[at]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.bisect import questions
-from harness.bisect.questions import Question, Reading
+from harness.bisect.questions import Observation, Question
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
-from harness.model import Answer, Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut
+from harness.model import Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut, Verdict
 from harness.probe.border.wire import Detail
 from tests.synthetic import MIB, record, result
 
@@ -17,15 +17,15 @@ OUTCOME = Question("outcome")
 LIMITS = Thresholds()
 
 
-def number(value: float) -> Reading:
-    return Reading(value=float(value), text=str(value))
+def number(value: float) -> Observation:
+    return Observation(value=float(value), text=str(value))
 
 
-def text(value: str) -> Reading:
-    return Reading(value=value, text=value)
+def text(value: str) -> Observation:
+    return Observation(value=value, text=value)
 
 
-def read(question: Question, outcome: Outcome | None = None, detail: Detail | None = None) -> Reading:
+def read(question: Question, outcome: Outcome | None = None, detail: Detail | None = None) -> Observation:
     run = record() if isinstance(outcome, (Passed, type(None))) else None
     return questions.read(question, result(outcome=outcome, run=run), lambda _: detail)
 
@@ -67,8 +67,8 @@ def test_what_is_no_question_is_told_in_one_line(written: str, line: str) -> Non
 
 
 def test_what_did_not_pass_says_nothing_about_bytes() -> None:
-    assert read(HELD) == Reading(value=2.0 * MIB + 2048, text="2.00 MiB")
-    assert read(HELD, Failed("import", "ImportError: x")) == Reading(
+    assert read(HELD) == Observation(value=2.0 * MIB + 2048, text="2.00 MiB")
+    assert read(HELD, Failed("import", "ImportError: x")) == Observation(
         value=None, text="failed in import: ImportError: x"
     )
 
@@ -98,7 +98,7 @@ def test_settings_are_compared_as_they_are_spelled_and_may_be_absent() -> None:
 )
 def test_a_number_is_as_the_end_that_it_is_nearer_to(value: float, answer: str) -> None:
     said = questions.answer(HELD, number(value * MIB), number(100 * MIB), number(200 * MIB), LIMITS)
-    assert said is Answer(answer)
+    assert said is Verdict(answer)
 
 
 def test_without_a_bad_end_the_thresholds_say_what_is_bad() -> None:
@@ -106,16 +106,16 @@ def test_without_a_bad_end_the_thresholds_say_what_is_bad() -> None:
         questions.answer(HELD, number(value), number(10 * MIB), None, LIMITS)
         for value in (9 * MIB, 10 * MIB + 1000, 10.2 * MIB, 11 * MIB)
     ]
-    assert said == [Answer.GOOD, Answer.GOOD, Answer.GOOD, Answer.BAD]
+    assert said == [Verdict.GOOD, Verdict.GOOD, Verdict.GOOD, Verdict.BAD]
 
 
 def test_the_oracle_has_a_limit_of_its_own() -> None:
     question = Question("gradient_norm_error")
     for value, answer in (
-        (0.9, Answer.GOOD),
-        (1.1, Answer.BAD),
-        (float("inf"), Answer.BAD),
-        (float("nan"), Answer.BAD),
+        (0.9, Verdict.GOOD),
+        (1.1, Verdict.BAD),
+        (float("inf"), Verdict.BAD),
+        (float("nan"), Verdict.BAD),
     ):
         assert questions.answer(question, number(value), number(0.1), number(50.0), LIMITS) is answer
 
@@ -125,11 +125,11 @@ def test_another_crash_than_the_one_that_is_sought_is_no_answer() -> None:
     said = [
         questions.answer(OUTCOME, text(one), good, bad, LIMITS) for one in ("passed", "backward: E: x", "import: y")
     ]
-    assert said == [Answer.GOOD, Answer.BAD, Answer.UNKNOWN]
+    assert said == [Verdict.GOOD, Verdict.BAD, Verdict.UNKNOWN]
 
 
 def test_ends_are_apart_the_same_or_swapped() -> None:
-    def relation(question: Question, good: Reading, bad: Reading) -> tuple[bool, bool]:
+    def relation(question: Question, good: Observation, bad: Observation) -> tuple[bool, bool]:
         ends = questions.ends(question, good, bad, LIMITS)
         return ends.differ, ends.swapped
 

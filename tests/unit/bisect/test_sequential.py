@@ -10,15 +10,15 @@ from scipy import stats
 
 from harness.bisect import sequential
 from harness.bisect.sequential import Round
-from harness.model import Answer
+from harness.model import Verdict
 
 
-def looked_at(rounds: list[Round]) -> Answer:
+def looked_at(rounds: list[Round]) -> Verdict:
     """The first answer of a test that is looked at after every round."""
     for count in range(1, len(rounds) + 1):
-        if (answer := sequential.side(rounds[:count])) is not Answer.UNKNOWN:
+        if (answer := sequential.side(rounds[:count])) is not Verdict.UNKNOWN:
             return answer
-    return Answer.UNKNOWN
+    return Verdict.UNKNOWN
 
 
 def drawn(rng: np.random.Generator, ratio: float, count: int) -> list[Round]:
@@ -29,14 +29,14 @@ def drawn(rng: np.random.Generator, ratio: float, count: int) -> list[Round]:
 
 
 def test_nine_unanimous_rounds_are_sure_and_eight_are_not() -> None:
-    assert sequential.side([(1.0, 2.0, 2.0)] * 8) is Answer.UNKNOWN
-    assert sequential.side([(1.0, 2.0, 2.0)] * 9) is Answer.BAD
-    assert sequential.side([(1.0, 1.0, 2.0)] * 9) is Answer.GOOD
+    assert sequential.side([(1.0, 2.0, 2.0)] * 8) is Verdict.UNKNOWN
+    assert sequential.side([(1.0, 2.0, 2.0)] * 9) is Verdict.BAD
+    assert sequential.side([(1.0, 1.0, 2.0)] * 9) is Verdict.GOOD
 
 
 def test_no_rounds_and_rounds_right_between_the_ends_say_nothing() -> None:
-    assert sequential.side([]) is Answer.UNKNOWN
-    assert sequential.side([(1.0, 2.0, 4.0)] * 500) is Answer.UNKNOWN
+    assert sequential.side([]) is Verdict.UNKNOWN
+    assert sequential.side([(1.0, 2.0, 4.0)] * 500) is Verdict.UNKNOWN
 
 
 @settings(deadline=None)
@@ -51,21 +51,21 @@ def test_the_evidence_of_all_possible_rounds_averages_to_one_under_a_fair_coin(r
 def test_a_coin_that_is_looked_at_300_times_is_rarely_called_unfair() -> None:
     rng = np.random.default_rng(7)
     middle = float(np.sqrt(2))
-    wrong = sum(looked_at(drawn(rng, middle, 300)) is not Answer.UNKNOWN for _ in range(200))
+    wrong = sum(looked_at(drawn(rng, middle, 300)) is not Verdict.UNKNOWN for _ in range(200))
     assert wrong <= 10  # two sides of 1 in 100 each would be 4 of 200
 
 
 @pytest.mark.parametrize(
-    ("ratio", "answer"), [(1.0, Answer.GOOD), (2.0, Answer.BAD), (1.2, Answer.GOOD), (1.7, Answer.BAD)]
+    ("ratio", "answer"), [(1.0, Verdict.GOOD), (2.0, Verdict.BAD), (1.2, Verdict.GOOD), (1.7, Verdict.BAD)]
 )
-def test_versions_like_an_end_are_decided_on_a_noisy_drifting_machine(ratio: float, answer: Answer) -> None:
+def test_versions_like_an_end_are_decided_on_a_noisy_drifting_machine(ratio: float, answer: Verdict) -> None:
     rng = np.random.default_rng(3)
     assert {looked_at(drawn(rng, ratio, 96)) for _ in range(50)} == {answer}
 
 
 def test_whether_ends_differ_is_asked_with_a_margin() -> None:
     one = [1.0] * 12
-    assert sequential.slower(one, [1.5] * 12, 0.1) is Answer.BAD
-    assert sequential.slower(one, [1.05] * 12, 0.1) is Answer.GOOD
-    assert sequential.slower(one, [1.05, 1.2] * 6, 0.1) is Answer.UNKNOWN
+    assert sequential.slower(one, [1.5] * 12, 0.1) is Verdict.BAD
+    assert sequential.slower(one, [1.05] * 12, 0.1) is Verdict.GOOD
+    assert sequential.slower(one, [1.05, 1.2] * 6, 0.1) is Verdict.UNKNOWN
     assert sequential.ratio(one, [1.5] * 12) == pytest.approx(1.5)

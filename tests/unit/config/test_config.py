@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import settings as config
 from harness.config import variables
+from harness.config.settings import load
 from harness.errors import UsageError
 
 
@@ -20,14 +20,14 @@ def project(folder: Path, text: str) -> Path:
 
 def message(folder: Path, text: str, **overrides: object) -> str:
     with pytest.raises(UsageError) as caught:
-        config.load(overrides, start=project(folder, text), environ={})
+        load(overrides, start=project(folder, text), environ={})
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value).replace(str(folder), "")
     return str(caught.value).replace(str(folder), "DIR")
 
 
 def test_defaults_serve_where_no_project_says_anything(tmp_path: Path) -> None:
-    settings = config.load(start=tmp_path, environ={})
+    settings = load(start=tmp_path, environ={})
     assert settings.baseline == "0.15.0"
     assert settings.stack["deepspeed"] == ("0.15.0", "0.16.4", "0.16.8", "latest")
     assert settings.results == str(tmp_path / "results")
@@ -39,14 +39,14 @@ def test_the_nearest_project_with_a_table_is_found_from_below(tmp_path: Path) ->
     inner = tmp_path / "package" / "deep"
     inner.mkdir(parents=True)
     project(tmp_path / "package", '[project]\nname = "other"')
-    settings = config.load(start=inner, environ={})
+    settings = load(start=inner, environ={})
     assert (settings.rounds, settings.root) == (3, str(tmp_path))
 
 
 def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress]\nresults = "from-file"\nenvironments = "from-file"\nrounds = 3')
     variables = {"DSREGRESS_RESULTS": "from-variable", "DSREGRESS_ENVIRONMENTS": "from-variable"}
-    settings = config.load({"results": "from-flag", "rounds": None}, start=tmp_path, environ=variables)
+    settings = load({"results": "from-flag", "rounds": None}, start=tmp_path, environ=variables)
     assert settings.results == str(tmp_path / "from-flag")
     assert settings.environments == str(tmp_path / "from-variable")
     assert settings.rounds == 3
@@ -54,13 +54,13 @@ def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
 
 def test_a_table_changes_the_default_stack_by_package(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress.stack]\ntorch = "2.5.1"\ndeepspeed = ["0.15.0"]')
-    stack = config.load(start=tmp_path, environ={}).stack
+    stack = load(start=tmp_path, environ={}).stack
     assert (stack["torch"], stack["deepspeed"], stack["peft"]) == ("2.5.1", ("0.15.0",), "0.21.2")
 
 
 def test_a_table_with_a_package_of_another_framework_is_the_whole_stack(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress.stack]\ntinyframe = ["1.0.0", "1.1.0"]')
-    assert config.load(start=tmp_path, environ={}).stack == {"tinyframe": ("1.0.0", "1.1.0")}
+    assert load(start=tmp_path, environ={}).stack == {"tinyframe": ("1.0.0", "1.1.0")}
 
 
 def test_malformed_toml_names_file_and_line(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from harness.compare.metrics import METRICS
-from harness.config import settings as config
+from harness.config import settings
 from harness.config.settings import Settings
 from harness.model import Result
 from harness.probe import scenario
@@ -76,7 +76,7 @@ def test_the_settings_of_clusters_are_those_of_the_code() -> None:
 
 def test_environment_variables_are_those_that_the_code_reads() -> None:
     told = {row["variable"] for row in markdown.table(DOCS / "configuration.md", "variable")}
-    docstring = set(re.findall(r"DSREGRESS_[A-Z]+", config.__doc__ or ""))
+    docstring = set(re.findall(r"DSREGRESS_[A-Z]+", settings.__doc__ or ""))
     sources = [*(ROOT / "harness" / "cli").rglob("*.py"), *(ROOT / "harness" / "config").rglob("*.py")]
     used = {name for file in sources for name in re.findall(r"DSREGRESS_[A-Z]+", file.read_text(encoding="utf-8"))}
     assert told == used

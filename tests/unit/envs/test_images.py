@@ -9,7 +9,7 @@ from docker.errors import APIError, DockerException
 
 from harness.config.docker import Containers
 from harness.envs import bringing
-from harness.envs.images import Kept, Parts, base_image, parts, superfluous
+from harness.envs.images import ImageParts, StoredImage, base_image, parts, superfluous
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.model import LockedStack, Stack
@@ -26,12 +26,12 @@ def locked(version: str, *more: str, python: str = "3.11") -> LockedStack:
     )
 
 
-def made(lock: LockedStack, limits: Containers = DEFAULT, *, gpu: bool = False) -> Parts:
+def made(lock: LockedStack, limits: Containers = DEFAULT, *, gpu: bool = False) -> ImageParts:
     return parts(lock, "deepspeed", limits, gpu=gpu, cpu_torch=None if gpu else "torch==2.5.1+cpu")
 
 
-def kept(tag: str, stack: str = "", common: str = "c") -> Kept:
-    return Kept(
+def kept(tag: str, stack: str = "", common: str = "c") -> StoredImage:
+    return StoredImage(
         id="sha256:0", tag=tag, role="stack" if stack else "common", stack=stack, lock_sha256="", base="b",
         common=common, created="", size_bytes=1,
     )  # fmt: skip
@@ -55,7 +55,7 @@ def test_releases_share_all_but_the_framework_under_test() -> None:
         made(locked("0.15.0", CUDA), gpu=True),
     ],
 )
-def test_another_base_python_or_package_is_another_image(other: Parts) -> None:
+def test_another_base_python_or_package_is_another_image(other: ImageParts) -> None:
     assert {other.common_tag, other.tag}.isdisjoint({made(locked("0.15.0")).common_tag, made(locked("0.15.0")).tag})
 
 

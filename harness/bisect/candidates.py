@@ -8,8 +8,8 @@ import msgspec
 from packaging.version import InvalidVersion
 from packaging.version import Version as Parsed
 
-from harness.bisect.building import FromCommit
-from harness.bisect.search import Version
+from harness.bisect.commit_builds import CommitSource
+from harness.bisect.plan import Candidate
 from harness.config.settings import Settings
 from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
@@ -37,7 +37,7 @@ def in_order(release: str) -> Parsed:
     return Parsed(release)
 
 
-def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Version, ...]:
+def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Candidate, ...]:
     """Every final release from ``first`` to ``last``, which are releases themselves. Raises UsageError."""
     known = releases.known(package)
     if first not in known or last not in known:
@@ -50,7 +50,7 @@ def released(settings: Settings, installer: Installer, package: str, first: str,
     ]
     choice = Choice(versions={package: ",".join(names)}, baseline=first)
     stacks = pipeline.plan_stacks(settings, choice, installer).stacks
-    return tuple(Version(name=stack.versions[package], stack=stack) for stack in stacks)
+    return tuple(Candidate(name=stack.versions[package], stack=stack) for stack in stacks)
 
 
 def with_fixed(settings: Settings, package: str, fixed: dict[str, str], named: str | None) -> Settings:
@@ -83,7 +83,7 @@ def open_repository(place: str, settings: Settings) -> Repository:
     return repository
 
 
-def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Version, ...]:
+def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Candidate, ...]:
     """Every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's."""
     release = _release_at(repository, old) or base.versions[package]
     return tuple(one_commit(repository, package, one, release, base) for one in repository.between(old, new))
@@ -104,14 +104,14 @@ def _release_at(repository: Repository, commit: Commit) -> str:
     return tag
 
 
-def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Version:
+def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Candidate:
     """A commit as a version: named after the ``release`` before it, beside all that the lock of ``base`` pins."""
     source = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
     label = stack_label(base.named, commit.short)
     stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
-    return Version(
+    return Candidate(
         name=commit.short,
         stack=stack,
         about=f"{commit.date[:10]} {commit.subject}",
-        made_of=FromCommit(release=base, source=source),
+        made_of=CommitSource(release=base, source=source),
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.bisect import building
-from harness.bisect.search import Version
+from harness.bisect import commit_builds
+from harness.bisect.plan import Candidate
 from harness.config.settings import Settings
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
@@ -21,7 +21,7 @@ from harness.run.measure import GUESSED_CELL_S, GUESSED_STACK_S, Watch, measure
 from harness.store import Store, content_key, key_of, newest
 
 
-class Bench:
+class VersionRunner:
     """Versions in, results out; from the store where they are there."""
 
     def __init__(self, settings: Settings, cell: Cell, installer: Installer, store: Store, watch: Watch) -> None:
@@ -35,14 +35,14 @@ class Bench:
         self._installer = installer
         self._place = targets.open_place(settings, installer)
 
-    def cell(self, version: Version) -> Cell:
+    def cell(self, version: Candidate) -> Cell:
         """The cell of a version."""
         return msgspec.structs.replace(self._cell, stack=version.stack)
 
-    def stored(self, version: Version) -> tuple[Result, ...]:
+    def stored(self, version: Candidate) -> tuple[Result, ...]:
         """Runs of this very content, oldest first, found without building anything: an environment that is not there can
         only be what was published, so that its code is taken from the result."""
-        lock = building.known_lock(version.stack, self.settings, version.made_of)
+        lock = commit_builds.known_lock(version.stack, self.settings, version.made_of)
         if lock is None:
             return ()
         framework = targets.varied_package(self.settings)
@@ -63,17 +63,17 @@ class Bench:
             )
         )
 
-    def build(self, versions: Sequence[Version]) -> tuple[Environment, ...]:
+    def build(self, versions: Sequence[Candidate]) -> tuple[Environment, ...]:
         """Their environments."""
         made_of = {version.stack.id: version.made_of for version in versions if version.made_of is not None}
         stacks = [version.stack for version in versions if version.made_of is None]
         built = pipeline.build_environments(stacks, self.settings, self._installer, self.watch, self._place)
         own = [version.stack for version in versions if version.made_of is not None]
-        built += building.build_commits(own, made_of, self.settings, self._installer, self.watch)
+        built += commit_builds.build_commits(own, made_of, self.settings, self._installer, self.watch)
         by_stack = {environment.stack.id: environment for environment in built}
         return tuple(by_stack[version.stack.id] for version in versions)
 
-    def measure(self, versions: Sequence[Version], rounds: int = 0) -> list[Result]:
+    def measure(self, versions: Sequence[Candidate], rounds: int = 0) -> list[Result]:
         """Build and measure versions; with ``rounds``, all in one new session, each round going round all of them."""
         began = time.monotonic()
         found = measure(
@@ -92,7 +92,7 @@ class Bench:
         by_cell = newest(found)
         return [by_cell[self.cell(version).id] for version in versions]
 
-    def explanation(self, version: Version) -> Explanation | None:
+    def explanation(self, version: Candidate) -> Explanation | None:
         """Who holds the memory in a version: as it is stored, or from a run that is no result; None where it fails."""
         cell = self.cell(version)
         place = pipeline.explaining_place(self.settings, self._place, self.build([version]))

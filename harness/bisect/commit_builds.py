@@ -17,14 +17,14 @@ from harness.versions import commits, locking
 
 
 @dataclasses.dataclass(frozen=True)
-class FromCommit:
+class CommitSource:
     """How a stack comes about that holds a package at a commit."""
 
     release: Stack  #: whose lock says what else is installed
     source: venv.Source
 
 
-def known_lock(stack: Stack, settings: Settings, made_of: FromCommit | None = None) -> LockedStack | None:
+def known_lock(stack: Stack, settings: Settings, made_of: CommitSource | None = None) -> LockedStack | None:
     """A stack's lock where it can be had without resolving anything."""
     found = locking.known(made_of.release if made_of else stack, cache=Path(settings.environments) / "locks")
     return commits.lock_of(found, stack, made_of.source.package) if found and made_of else found
@@ -32,7 +32,7 @@ def known_lock(stack: Stack, settings: Settings, made_of: FromCommit | None = No
 
 def build_commits(
     wanted: Sequence[Stack],
-    made_of: Mapping[str, FromCommit],
+    made_of: Mapping[str, CommitSource],
     settings: Settings,
     installer: Installer,
     watch: Watch,
