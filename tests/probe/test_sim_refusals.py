@@ -7,7 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness.probe.border.faults import signature_of  # noqa: E402
+from harness.probe.holders import sites  # noqa: E402
 from harness.probe.sim import Simulation, SimulationError  # noqa: E402
+from harness.probe.sim.errors import caller  # noqa: E402
 
 
 def decide_by_data(tensor: torch.Tensor) -> bool:
@@ -62,3 +64,12 @@ def test_large_host_tensors_are_counted_but_take_no_memory() -> None:
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert reading.host_retained_bytes == 4 << 34
     assert after - before < 100 * 1024  # KiB
+
+
+def test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls() -> None:
+    of_torch: dict[str, object] = {"__name__": "torch.nn.modules.asking", "caller": caller}
+    exec("def forward(self): return caller()", of_torch)
+    asking = type("Asking", (torch.nn.Module,), {"forward": of_torch["forward"]})
+    with Simulation(0, 2) as simulation, sites.watching(simulation.meter, None, "somewhere"):
+        frame = asking()()
+    assert frame.f_code.co_name == "test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls"

@@ -6,23 +6,21 @@ from collections.abc import Sequence
 
 from harness.launch.contract import Ended
 from harness.model import Failed, OutOfMemory, Passed, TimedOut
-from harness.probe.border.explanations import worst
+from harness.probe.border.faults import blames_another_rank
+from harness.probe.border.merging import merge_explanations
 from harness.probe.border.wire import RankRecord, RunRecord
-
-#: Words of a failure that only tells of another rank's, as in `harness.probe.process.ranks`.
-_OF_OTHERS = ("connection", "peer", "gloo", "nccl", "timed out", "killed by the harness", "did not stop")
 
 
 def together(parts: Sequence[Ended]) -> Ended:
     """The end of a cell from those of its parts, that of rank 0 first."""
-    first, cause = parts[0], min(parts, key=_suspicion)
+    first, cause = parts[0], min(parts, key=_blame_order)
     records = [part.record for part in parts if part.record is not None]
     explanations = [part.explanation for part in parts if part.explanation is not None]
     return Ended(
         outcome=cause.outcome,
         record=_records(records, cause.record) if records else None,
         detail=first.detail,
-        explanation=worst(explanations) if explanations else None,
+        explanation=merge_explanations(explanations) if explanations else None,
         benchmark=first.benchmark,
         started_at=first.started_at,
         duration_s=max(part.duration_s for part in parts),
@@ -31,13 +29,13 @@ def together(parts: Sequence[Ended]) -> Ended:
     )
 
 
-def _suspicion(part: Ended) -> int:
-    """The end that is the cause comes first: then what speaks of others, and what passed."""
+def _blame_order(part: Ended) -> int:
+    """Sorts the end that is the cause first, then errors about other ranks, then what passed."""
     match part.outcome:
         case OutOfMemory():
             return 0
         case Failed(signature=signature):
-            return 2 if any(word in signature.lower() for word in _OF_OTHERS) else 1
+            return 2 if blames_another_rank(signature) else 1
         case TimedOut():
             return 3
         case Passed():

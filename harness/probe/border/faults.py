@@ -22,6 +22,9 @@ _VOLATILE = (
     (re.compile(r"\s+"), " "),
 )
 
+#: Words of errors that a rank, or the machine it runs on, gets because another rank died, stopped or never came.
+_OF_ANOTHER_RANK = ("connection", "peer", "gloo", "nccl", "timed out", "killed by the harness", "did not stop")
+
 
 def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
@@ -66,6 +69,12 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     text = str(error)
     return "out of memory" in text.lower() or "can't allocate memory" in text or "not enough memory" in text
+
+
+def blames_another_rank(signature: str) -> bool:
+    """Whether an error reports that another rank is gone, and not what went wrong here."""
+    lowered = signature.lower()
+    return any(words in lowered for words in _OF_ANOTHER_RANK)
 
 
 def _place(error: BaseException) -> str:

@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 
 from harness.probe import scenario as scenarios
-from harness.probe.border import explanations
 from harness.probe.border.faults import detail_of, signature_of
+from harness.probe.border.merging import merge_explanation_files
 from harness.probe.border.surroundings import ENVIRONMENT
 from harness.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
 from harness.probe.framework import Framework
 from harness.probe.process import meeting
 from harness.probe.process.rank import read_record, run
-from harness.probe.process.ranks import CellEnded, Ranks, Round
+from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
 
 #: Rounds of a cell that a person runs with plain pytest.
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
@@ -51,7 +51,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     processes = request.local_ranks or framework.world_size(request.parameters, request.device)
     here = range(request.first_rank, request.first_rank + processes)
     record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
-    rounds: list[Round] = []
+    rounds: list[TimedRound] = []
     try:
         shape = _shape(request)
         with Ranks(
@@ -78,7 +78,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         record.outcome, record.stage = "failed", "harness"
         record.signature, record.log_tail = signature_of(error), detail_of(error)
     if request.explain:
-        explanations.collect(folder, here)
+        merge_explanation_files(folder, here)
     counted = rounds[request.warmup_rounds :]
     record.ranks, record.detail = _collect(folder, here)
     record.round_s = [sum(one.seconds.values()) for one in counted]

@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probe.border import explanations
 from harness.probe.border.faults import signature_of
+from harness.probe.border.merging import explanation_file
 from harness.probe.border.wire import (
     NO_NUMBER,
     CellRequest,
@@ -99,7 +99,7 @@ def _explain(
             watch.measured(record.phases)
             explanation = watch.explanation(rank)
     _write(folder / f"rank-{rank}.json", {"record": asdict(record), "detail": None})
-    _write(folder / explanations.file_name(rank), asdict(explanation))
+    _write(folder / explanation_file(rank), asdict(explanation))
     channel.send({"at": "measured", "imported": []})
     channel.receive()
 

@@ -17,25 +17,24 @@ from harness.probe.border.wire import Clocks
 from harness.probe.process import reaping
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
-#: What a rank runs: its number and its end of the channel.
+#: What a rank runs, given its number and its end of the channel.
 Body = Callable[[int, Channel], None]
 
-#: How long the other ranks may take to say what they know once one of them has failed: the first to be seen failing is
-#: not always the first that failed.
-_CONFESSION_S = 2.0
-
+#: How long to wait for the faults of the other ranks once one has failed: the first fault to arrive is not always the
+#: first that happened.
+_LATE_FAULTS_S = 2.0
 
 #: How often a round is tried while a GPU is throttled. It cools down while it waits for the other stacks' rounds.
 _TRIES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round:
+class TimedRound:
     """One timed round."""
 
     seconds: dict[str, float]  #: by phase, of the slowest rank
-    clocks: Clocks | None  #: of a throttled rank, else of the one that ran lowest; None where no GPU tells
-    discarded: int  #: throttled rounds that went before it
+    clocks: Clocks | None  #: of a throttled rank, else of the slowest clocked one; None where no GPU reports them
+    discarded: int  #: throttled rounds before it
 
 
 class CellEnded(Exception):
@@ -47,7 +46,7 @@ class CellEnded(Exception):
 
 
 @dataclass
-class _Rank:
+class _RankProcess:
     number: int
     pid: int
     channel: Channel
@@ -57,8 +56,8 @@ class _Rank:
 
 
 class Ranks:
-    """Processes forked from this one: the ranks that are ``here``, of ``world_size``. Use as a context: leaving it kills
-    what is left of them."""
+    """Processes forked from this one: the ranks that run ``here``, of ``world_size``. A context manager: on exit, ranks
+    that still run are killed."""
 
     def __init__(
         self,
@@ -77,7 +76,7 @@ class Ranks:
         self._beat = beat
         self._tries = _TRIES if len(here) == world_size else 1
         self._kernel_kills = reaping.kernel_out_of_memory_kills()
-        self._ranks: list[_Rank] = [self._fork(number, here, world_size) for number in here]
+        self._ranks: list[_RankProcess] = [self._fork(number, here, world_size) for number in here]
 
     def __enter__(self) -> Ranks:
         return self
@@ -86,27 +85,27 @@ class Ranks:
         self.kill()
 
     def measured(self) -> list[str]:
-        """Returns when every rank has measured all that is untimed: the modules that they had to import. Raises
+        """Waits until every rank has taken its untimed measurements. Returns the modules that they imported lazily. Raises
         CellEnded."""
         imported: list[str] = self._gather("measured")[0]["imported"]
         return imported
 
-    def round(self) -> Round:
-        """One timed round on all ranks. One in which a GPU was throttled is thrown away and run again, up to
-        ``_TRIES`` times in all; the last is kept, and says of itself what it is. Ranks that span machines keep every
-        round: whoever tried again would be alone. Raises CellEnded."""
-        for discarded in range(self._tries):  # noqa: B007 (how many went before the one that is kept)
-            self._tell({"do": "round"})
-            told = self._gather("round")
-            slowest = max(told, key=lambda reply: sum(reply["seconds"].values()))
-            every = [Clocks(**reply["clocks"]) for reply in told if reply.get("clocks")]
-            clocks = min(every, key=lambda one: (not one.throttled, one.sm_mhz), default=None)
+    def round(self) -> TimedRound:
+        """One timed round on all ranks. A round with a throttled GPU is discarded and run again, up to ``_TRIES`` times in
+        all; the last one is kept, with its clocks. Ranks that span machines keep every round, because one machine cannot
+        repeat a round alone. Raises CellEnded."""
+        for discarded in range(self._tries):  # noqa: B007 (how many were discarded before the one that is kept)
+            self._send({"do": "round"})
+            replies = self._gather("round")
+            slowest = max(replies, key=lambda reply: sum(reply["seconds"].values()))
+            all_clocks = [Clocks(**reply["clocks"]) for reply in replies if reply.get("clocks")]
+            clocks = min(all_clocks, key=lambda clocks: (not clocks.throttled, clocks.sm_mhz), default=None)
             if clocks is None or not clocks.throttled:
                 break
-        return Round(seconds=slowest["seconds"], clocks=clocks, discarded=discarded)
+        return TimedRound(seconds=slowest["seconds"], clocks=clocks, discarded=discarded)
 
     def kill(self) -> None:
-        """End them all. What they measured is on disk by then, so there is nothing for them to finish."""
+        """Kills all ranks. What they measured is on disk, so they have nothing to finish."""
         for rank in self._ranks:
             if rank.open:
                 rank.open = False
@@ -117,7 +116,7 @@ class Ranks:
                 os.waitpid(rank.pid, 0)
                 rank.channel.close()
 
-    def _fork(self, number: int, here: range, world_size: int) -> _Rank:
+    def _fork(self, number: int, here: range, world_size: int) -> _RankProcess:
         ours, theirs = pair()
         log = self._folder / f"rank-{number}.log"
         sys.stdout.flush()
@@ -126,12 +125,12 @@ class Ranks:
         pid = os.fork()
         if pid:
             theirs.close()
-            return _Rank(number, pid, ours, log)
+            return _RankProcess(number, pid, ours, log)
         code = 1
         try:
             reaping.die_with_parent(parent)
             for number_of_signal in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number_of_signal, signal.SIG_DFL)  # whatever our parent does about them
+                signal.signal(number_of_signal, signal.SIG_DFL)  # the parent may handle them
             ours.close()
             handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(handle, 1)
@@ -143,13 +142,13 @@ class Ranks:
         finally:
             os._exit(code)  # no clean-up of what belongs to the parent, and no waiting for a framework's threads
 
-    def _tell(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         for rank in self._ranks:
             if rank.open:
                 try:
                     rank.channel.send(message)
                 except Closed:
-                    pass  # the next gathering tells how it ended
+                    pass  # the next gathering finds out how it ended
 
     def _gather(self, awaited: str) -> list[Message]:
         """The awaited message of every rank. The limit counts from the last sign of life of any rank."""
@@ -166,14 +165,14 @@ class Ranks:
                                 faults.tail(str(waiting[0].log)) or "")  # fmt: skip
             by_channel = {id(rank.channel): rank for rank in waiting}
             for channel_or_rank in ready:
-                rank = channel_or_rank if isinstance(channel_or_rank, _Rank) else by_channel[id(channel_or_rank)]
+                rank = channel_or_rank if isinstance(channel_or_rank, _RankProcess) else by_channel[id(channel_or_rank)]
                 message = self._listen(rank)
                 if message["at"] == awaited:
                     replies[rank.number] = message
                 deadline = time.monotonic() + self._timeout_s
         return [replies[number] for number in sorted(replies)]
 
-    def _listen(self, rank: _Rank) -> Message:
+    def _listen(self, rank: _RankProcess) -> Message:
         try:
             message = rank.channel.receive()
         except Closed:
@@ -187,27 +186,27 @@ class Ranks:
             raise self._first_fault(rank, message)
         return message
 
-    def _first_fault(self, rank: _Rank, message: Message | None) -> CellEnded:
-        """One rank's fault makes the others fail in communication: prefer the one that failed by itself."""
+    def _first_fault(self, rank: _RankProcess, message: Message | None) -> CellEnded:
+        """One rank's fault makes the others fail in communication: prefers the fault of a rank's own."""
         candidates = [(rank, message)]
-        deadline = time.monotonic() + _CONFESSION_S
+        deadline = time.monotonic() + _LATE_FAULTS_S
         others = [other for other in self._ranks if other is not rank and other.open]
         while others and time.monotonic() < deadline:
             for other in list(others):
                 try:
-                    said = other.channel.receive(0.05)
+                    reply = other.channel.receive(0.05)
                 except Closed:
                     candidates.append((other, None))
                     others.remove(other)
                     continue
-                if said is not None and said["at"] == "stage":
-                    other.stage = said["stage"]
-                elif said is not None and said["at"] == "failed":
-                    candidates.append((other, said))
+                if reply is not None and reply["at"] == "stage":
+                    other.stage = reply["stage"]
+                elif reply is not None and reply["at"] == "failed":
+                    candidates.append((other, reply))
                     others.remove(other)
-        return self._ended(*min(candidates, key=lambda pair: _suspicion(pair[1])))
+        return self._ended(*min(candidates, key=lambda candidate: _blame_order(candidate[1])))
 
-    def _ended(self, rank: _Rank, message: Message | None) -> CellEnded:
+    def _ended(self, rank: _RankProcess, message: Message | None) -> CellEnded:
         if message is not None:
             return CellEnded(message["outcome"], rank.stage, message["signature"], message["detail"])
         _, status = os.waitpid(rank.pid, 0)
@@ -218,16 +217,15 @@ class Ranks:
             return CellEnded("failed", rank.stage, f"rank ended with exit code {os.WEXITSTATUS(status)}", log)
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL and reaping.kernel_out_of_memory_kills() > self._kernel_kills:
-            return CellEnded("out_of_memory", rank.stage, "killed by the kernel for want of memory", log)
+            return CellEnded("out_of_memory", rank.stage, "killed by the kernel: out of memory", log)
         return CellEnded("failed", rank.stage, faults.signal_signature(number), log)
 
 
-def _suspicion(message: Message | None) -> int:
-    """Died without a word, then an error of its own, then an error that speaks of the others."""
+def _blame_order(message: Message | None) -> int:
+    """Sorts ranks that died without a message first, then errors of a rank's own, then errors about another rank."""
     if message is None:
         return 0
-    speaks_of_others = any(word in message["signature"].lower() for word in ("connection", "peer", "gloo", "timed out"))
-    return 2 if speaks_of_others else 1
+    return 2 if faults.blames_another_rank(message["signature"]) else 1
 
 
 def _run(body: Body, number: int, channel: Channel) -> int:
@@ -235,7 +233,7 @@ def _run(body: Body, number: int, channel: Channel) -> int:
         body(number, channel)
         return 0
     except Closed:
-        return 0  # the cell's process is gone, and so are we
+        return 0  # the cell's process is gone
     except BaseException as error:
         traceback.print_exc()
         message = {

@@ -7,8 +7,9 @@ import os
 import sys
 from types import FrameType
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_OURS = (_HERE, *(os.path.join(os.path.dirname(_HERE), name) for name in ("meter.py", "sites.py")))
+#: Modules whose frames lie between the program and the simulation: the simulation itself, the meter that it extends,
+#: and the observer that wraps calls of modules.
+_OURS = ("harness.probe.sim.", "harness.probe.meters.", "harness.probe.holders.")
 
 
 class SimulationError(RuntimeError):
@@ -24,7 +25,7 @@ def caller() -> FrameType | None:
         theirs = module == "torch" or module.startswith("torch.")
         if theirs and module.startswith(("torch.optim", "torch.nn.utils")):
             theirs = False
-        if not theirs and not frame.f_code.co_filename.startswith(_OURS):
+        if not theirs and not module.startswith(_OURS):
             return frame
         frame = frame.f_back
     return None

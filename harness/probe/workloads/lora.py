@@ -5,24 +5,22 @@ The method: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 202
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-if TYPE_CHECKING:
-    from harness.probe.workloads.workload import Workload
 
-
-def adapted(work: Workload, model: torch.nn.Module) -> torch.nn.Module:
-    """The model wrapped by peft. Inputs are made to require gradients by peft, where checkpointing needs that."""
+def with_adapters(
+    model: torch.nn.Module, *, rank: int, alpha: int, dropout: float, targets: list[str], modules_to_save: list[str]
+) -> torch.nn.Module:
+    """The model wrapped by peft, in training mode. The names are those of peft's ``LoraConfig``. Where checkpointing
+    needs inputs that require gradients, peft sees to it."""
     import peft
 
     settings = peft.LoraConfig(
-        r=work.lora_rank,
-        lora_alpha=work.lora_alpha,
-        lora_dropout=work.lora_dropout,
-        target_modules=work.lora_targets.split(),
-        modules_to_save=work.lora_modules_to_save.split() or None,
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=targets,
+        modules_to_save=modules_to_save or None,
         task_type="CAUSAL_LM",
     )
     # Adapters stay in the model's own dtype: DeepSpeed refuses a model of two dtypes where zero.Init made part of it.

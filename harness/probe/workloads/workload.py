@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from harness.probe.workloads import lora
+
 #: Scale of the random weights, that of Llama's and Qwen's own `initializer_range`.
 WEIGHT_SCALE = 0.02
 _SEED = 20150
@@ -80,9 +82,14 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     model.train()
     checkpointed(work, model)
     if work.lora_rank:
-        from harness.probe.workloads import lora
-
-        model = lora.adapted(work, model)
+        model = lora.with_adapters(
+            model,
+            rank=work.lora_rank,
+            alpha=work.lora_alpha,
+            dropout=work.lora_dropout,
+            targets=work.lora_targets.split(),
+            modules_to_save=work.lora_modules_to_save.split(),
+        )
     if work.frozen:
         for name, parameter in model.named_parameters():
             if work.frozen in name:

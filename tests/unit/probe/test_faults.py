@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.probe.border import faults
 
 
@@ -46,3 +48,19 @@ def test_links_are_not_taken_for_folders() -> None:
 
 def test_signals_are_named() -> None:
     assert faults.signal_signature(9) == "killed by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer",
+        "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275, remote process exited",
+        "RuntimeError: Timed out waiting 1800000ms for recv operation to complete",
+    ],
+)
+def test_an_error_of_communication_blames_another_rank(signature: str) -> None:
+    assert faults.blames_another_rank(signature)
+
+
+def test_an_error_of_a_ranks_own_blames_no_other() -> None:
+    assert not faults.blames_another_rank("KeyError: 'x' (deepspeed/runtime/zero/stage3.py:step)")

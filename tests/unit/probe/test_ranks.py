@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.probe.process.channel import Channel
-from harness.probe.process.ranks import CellEnded, Ranks, Round
+from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
 
 Body = Callable[[int, Channel], None]
 
@@ -37,7 +37,7 @@ def ended(body: Body, folder: Path, timeout_s: float = 20.0) -> CellEnded:
 def test_a_round_is_as_slow_as_its_slowest_rank(tmp_path: Path) -> None:
     with start(dutiful, tmp_path, world_size=3) as ranks:
         ranks.measured()
-        assert ranks.round() == Round(seconds={"forward": 2.5}, clocks=None, discarded=0)
+        assert ranks.round() == TimedRound(seconds={"forward": 2.5}, clocks=None, discarded=0)
 
 
 def on_a_card(*throttled: bool) -> Body:
@@ -99,10 +99,13 @@ def test_a_crash_has_its_stage_and_signature(tmp_path: Path) -> None:
     assert (fault.outcome, fault.stage, fault.signature) == ("failed", "backward", "RuntimeError: no hook")
 
 
-def test_the_rank_that_failed_by_itself_is_blamed_not_the_one_that_lost_its_peer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error", ["Connection closed by peer", "NCCL error in: ProcessGroupNCCL.cpp:1275, remote process exited"]
+)
+def test_the_rank_that_failed_by_itself_is_blamed_not_the_one_that_lost_its_peer(tmp_path: Path, error: str) -> None:
     def crash(rank: int, channel: Channel) -> None:
         if rank == 0:
-            raise RuntimeError("Connection closed by peer")
+            raise RuntimeError(error)
         time.sleep(0.3)
         raise ValueError("the real reason")
 

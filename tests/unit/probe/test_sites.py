@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from harness.probe.border import explanations
+from harness.probe.border.merging import merge_explanations
 from harness.probe.border.wire import Explanation, Held, Moment, Stretch
 from harness.probe.holders import categories, sites
 from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
@@ -207,7 +207,7 @@ def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
             [Stretch("forward", [[0, forward]]), Stretch("backward", [[0, backward]])],
         )
 
-    worst = explanations.worst([told(0, 10, 5), told(1, 7, 9)])
+    worst = merge_explanations([told(0, 10, 5), told(1, 7, 9)])
     assert {key: moment.rank for key, moment in worst.moments.items()} == {
         "forward.device_peak_bytes": 0,
         "backward.device_peak_bytes": 1,

@@ -44,6 +44,13 @@ def test_ranks_come_in_order_and_the_slowest_machine_says_how_long_a_round_took(
     [
         ((Failed(stage="step", signature="RuntimeError: Connection closed by peer"), OutOfMemory(phase="backward")), 1),
         ((Failed(stage="step", signature="gloo: timed out"), Failed(stage="step", signature="KeyError: 'x'")), 1),
+        (
+            (
+                Failed(stage="step", signature="RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1275, remote error"),
+                Failed(stage="step", signature="KeyError: 'x'"),
+            ),
+            1,
+        ),
         ((Failed(stage="step", signature="KeyError: 'x'"), TimedOut(stage="step", limit_s=4)), 0),
         ((Passed(), Failed(stage="step", signature="gloo: Connection reset")), 1),
     ],

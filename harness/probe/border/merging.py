@@ -1,0 +1,50 @@
+"""Merges the explanations of a run's ranks: each rank writes a file of its own, and one file is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+
+
+def explanation_file(rank: int) -> str:
+    """Name of a rank's explanation in the run's folder."""
+    return f"explanation-{rank}.json"
+
+
+def merge_explanation_files(folder: Path, ranks: Iterable[int]) -> None:
+    """Writes ``explanation.json`` from the files of these ranks. Ranks without a file are left out; without any file,
+    nothing is written."""
+    found = [json.loads(file.read_text()) for rank in ranks if (file := folder / explanation_file(rank)).exists()]
+    if found:
+        unfinished = folder / "explanation.unfinished"
+        unfinished.write_text(json.dumps(dataclasses.asdict(merge_explanations(map(_read, found)))))
+        unfinished.rename(folder / "explanation.json")
+
+
+def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
+    """Each moment from the rank that holds most at it, and the timeline of the rank with the highest peak."""
+    ranks = list(explanations)
+    merged = Explanation(note=next((rank.note for rank in ranks if rank.note), ""))
+    for rank in ranks:
+        for key, moment in rank.moments.items():
+            if key not in merged.moments or moment.nbytes > merged.moments[key].nbytes:
+                merged.moments[key] = moment
+    merged.timeline = max((rank.timeline for rank in ranks), key=_highest, default=[])
+    return merged
+
+
+def _read(content: dict[str, Any]) -> Explanation:
+    moments = {
+        key: Moment(moment["rank"], moment["nbytes"], [Held(**held) for held in moment["held"]])
+        for key, moment in content["moments"].items()
+    }
+    return Explanation(moments, [Stretch(**stretch) for stretch in content["timeline"]], content["note"])
+
+
+def _highest(timeline: list[Stretch]) -> int:
+    return max((nbytes for stretch in timeline for _, nbytes in stretch.points), default=0)
