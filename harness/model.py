@@ -186,6 +186,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """As `Cell.id`."""
         return f"{self.stack}/{self.workload}"
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What it is about. No two findings of a comparison share a key, and evidence does not change it."""
+        return (self.stack, self.workload, self.metric, self.phase, self.kind, repr(self.value))
+
 
 class Verdict(Enum):
     """What one version of a framework says to a question that is asked of many, one after another."""

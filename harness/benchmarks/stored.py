@@ -59,11 +59,12 @@ def _write(folder: str, count: int) -> tuple[int, int]:
     """Results of real size into a folder, not waiting for the disk as a real run does; how many, and their bytes."""
     store = Store(folder)
     written = size = 0
-    known: set[int] = set()
+    known: set[tuple[str, ...]] = set()
     made: set[str] = set()
     for result, detail in made_up.results(count):
-        if id(detail) not in known:
-            known.add(id(detail))
+        hashes = tuple(result.detail_sha256.values())
+        if hashes not in known:
+            known.add(hashes)
             store.write_detail(detail)
         file = store.file_of(result)
         parent = os.path.dirname(file)

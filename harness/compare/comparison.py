@@ -24,6 +24,11 @@ class Group(msgspec.Struct, frozen=True):
     headline: Finding
     related: tuple[Finding, ...] = ()
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, the headline first."""
+        return (self.headline, *self.related)
+
 
 class NotCompared(msgspec.Struct, frozen=True):
     """What has no verdict, and why."""
@@ -130,7 +135,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str]  #: stack id -> short name
     cells: Cells  #: what was judged: the newest result of each cell
     groups: tuple[Group, ...]
-    findings: tuple[Finding, ...]  #: those of the groups in their order, then what is below the thresholds
+    small: tuple[Finding, ...]  #: what is below the thresholds, as far as it is listed
     small_differences: int  #: exact differences below the thresholds that were counted, not listed
     not_compared: tuple[NotCompared, ...]
     step_times: tuple[StepTime, ...]
@@ -141,3 +146,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack id -> how its cell ended, of those that did not pass
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of the groups in their order, then what is below the thresholds."""
+        return (*(found for group in self.groups for found in group.findings), *self.small)

@@ -58,11 +58,10 @@ class Index:
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
         self._baseline_runs: dict[str, list[Measured]] = {}
         self._newest: dict[str, dict[str, Measured]] = {}
-        ids: dict[int, tuple[str, Stack]] = {}  # results of one stack share it; the stack is kept so that its id stays
         for taken, installed in results:
             result = taken.result
             cell = result.cell
-            stack, _ = ids.get(id(cell.stack)) or ids.setdefault(id(cell.stack), (cell.stack.id, cell.stack))
+            stack = cell.stack.id
             if stack not in self.stacks:
                 self.stacks[stack] = cell.stack
             if installed and stack not in self.installed:

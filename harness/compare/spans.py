@@ -60,7 +60,7 @@ def spans(
         if head.relevant and head.kind == "regression":
             workload = head.workload
             headlines.add((head.metric, head.phase, workload))
-            for found in (head, *group.related):
+            for found in group.findings:
                 having[found.metric, found.phase, found.kind][workload].setdefault(found.stack, found)
     merged: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
     order = [stack.id for stack in stacks]
@@ -76,7 +76,7 @@ def spans(
                 continue
             verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, frozenset())
             merged[(*key, *apart(tuple(by_stack), verdicts))].append(workload)
-    place = {id(found): at for at, group in enumerate(groups) for found in (group.headline, *group.related)}
+    position = {found.key: at for at, group in enumerate(groups) for found in group.findings}
     result = []
     for (metric, phase, kind, present, free), workloads_with in merged.items():
         all_found = [having[metric, phase, kind][w][s] for w in workloads_with for s in present]
@@ -90,11 +90,11 @@ def spans(
                 having=present,
                 free=free,
                 unknown=unknown,
-                worst=min(all_found, key=lambda found: place[id(found)]),
+                worst=min(all_found, key=lambda found: position[found.key]),
                 sentence=_sentence(all_found, present, free, unknown, stacks, names, baseline),
             )
         )
-    return sorted(result, key=lambda span: place[id(span.worst)])
+    return sorted(result, key=lambda span: position[span.worst.key])
 
 
 def _sentence(

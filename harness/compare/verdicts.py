@@ -68,14 +68,13 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
     names = stack_names(stacks)
     superseded = sum(part.superseded for part in parts)
     remarks = notes.together(part.remarks for part in parts)
-    listed = [found for group in groups for found in (group.headline, *group.related)]
     return Comparison(
         baseline=baseline,
         stacks=tuple(stacks),
         names=names,
         cells=cells,
         groups=tuple(groups),
-        findings=(*listed, *_small(parts)),
+        small=tuple(_small(parts)),
         small_differences=sum(part.small_differences for part in parts),
         not_compared=(
             *(one for part in parts for one in part.not_compared),
@@ -140,7 +139,7 @@ def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: 
                 msgspec.structs.replace(m, evidence=(*m.evidence, *exact.grown_functions(m, detail, base)))
                 if m.metric == "host_calls"
                 else m
-                for m in (head, *group.related)
+                for m in group.findings
             ]
             group = Group(members[0], tuple(members[1:]))
         explained.append(group)

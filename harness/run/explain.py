@@ -127,10 +127,8 @@ def _with_evidence(
     dear: Set[str],
     explained: Mapping[str, Explanation | None],
 ) -> Comparison:
-    """Findings that are one object stay one object: groups are made of them."""
     if not chosen:
         return comparison
-    made: dict[int, Finding] = {}
 
     def with_evidence(found: Finding) -> Finding:
         pair = chosen.get(found.workload)
@@ -146,16 +144,10 @@ def _with_evidence(
             more = tuple(f"in {comparison.names[pair[0].stack.id]}, {line}" for line in more)
         return msgspec.structs.replace(found, evidence=(*found.evidence, *more))
 
-    def once(found: Finding) -> Finding:
-        if id(found) not in made:
-            made[id(found)] = with_evidence(found)
-        return made[id(found)]
-
-    return msgspec.structs.replace(
-        comparison,
-        groups=tuple(Group(once(group.headline), tuple(map(once, group.related))) for group in comparison.groups),
-        findings=tuple(map(once, comparison.findings)),
+    groups = tuple(
+        Group(with_evidence(group.headline), tuple(map(with_evidence, group.related))) for group in comparison.groups
     )
+    return msgspec.structs.replace(comparison, groups=groups)
 
 
 def _how_to_ask(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:

@@ -45,9 +45,9 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
     worst: dict[bytes, dict[str, Any]] = {}
     yield from _listed(_cell(cell, worst) for cell in comparison.cells)
     yield b'],\n"findings": [\n'
-    headlines = {id(group.headline) for group in comparison.groups}
+    headlines = {group.headline.key for group in comparison.groups}
     worst_first = sorted(comparison.findings, key=severity)
-    yield from _listed({**_finding(found), "headline": id(found) in headlines} for found in worst_first)
+    yield from _listed({**_finding(found), "headline": found.key in headlines} for found in worst_first)
     tail = {
         "small_differences": comparison.small_differences,
         "spans": [

@@ -115,12 +115,12 @@ class _Builder:
         self.linked = [Linked.of(entry) for entry in entries(comparison)]
         self.by_workload: dict[str, list[Linked]] = defaultdict(list)
         self.owned: dict[str, list[Linked]] = defaultdict(list)
-        self.page_of: dict[int, str] = {}
+        self.page_of: dict[tuple[str, ...], str] = {}  #: of a group, by its headline's key
         for one in self.linked:
             for workload in dict.fromkeys(group.headline.workload for group in one.entry.groups):
                 self.by_workload[workload].append(one)
             self.owned[one.entry.groups[0].headline.workload].append(one)
-            self.page_of.update((id(group), one.page) for group in one.entry.groups)
+            self.page_of.update((group.headline.key, one.page) for group in one.entry.groups)
         self.by_cell: dict[tuple[str, str], list[Group]] = defaultdict(list)
         for group in comparison.groups:
             self.by_cell[group.headline.stack, group.headline.workload].append(group)
@@ -191,7 +191,7 @@ class _Builder:
         found = {}
         for stack, cell in cells.items():
             groups = self.by_cell.get((stack, workload), [])
-            page = self.page_of.get(id(groups[0]), "") if groups else ""
+            page = self.page_of.get(groups[0].headline.key, "") if groups else ""
             found[stack] = spot(
                 cell,
                 groups,

@@ -409,6 +409,7 @@ def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
     assert whole.groups
     assert whole.step_times
     assert "changed" in {one.kind for one in whole.findings}
+    assert len({one.key for one in whole.findings}) == len(whole.findings)
     assert list(apart.cells) == list(whole.cells)
     for name in set(whole.__struct_fields__) - {"cells"}:
         assert getattr(apart, name) == getattr(whole, name), name
