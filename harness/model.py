@@ -6,12 +6,14 @@ See ``docs/glossary.md`` for the words. Imports nothing of the harness but the p
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
 import msgspec
 
 from harness.probe.border.wire import RunRecord
+from harness.probe.scenario import SHAPE
 
 #: The packages a stack pins, in the order its id spells them; any of them can be the varied axis.
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
@@ -63,6 +65,18 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     code_sha256: str = ""  #: of the installed code of the framework under test
     failure: Failed | None = None
     build_s: float = 0.0
+
+
+def differing_parameters(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """The names of the parameters in which two cells differ, sorted.
+
+    Results written before 2026-11-22 hold their model's name and not its shape, which then counts on neither side.
+    """
+    if mine == theirs:
+        return []
+    both = SHAPE in mine and SHAPE in theirs
+    names = sorted({**mine, **theirs})
+    return [name for name in names if (both or name != SHAPE) and mine.get(name) != theirs.get(name)]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from harness.advice.gpus.step_time import Bound
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PHASES, PhaseReading
-from harness.probe.scenario import Scenario, ScenarioError, parse_variant, variant_id
+from harness.probe.scenario import LAYERS, Scenario, ScenarioError, parse_variant, variant_id
 
 #: Set aside on each card: the CUDA context with its kernels (about 0.5 GiB: 470 MiB in 3DTopia/Phidias-Diffusion#8)
 #: and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB of all that is not
@@ -25,9 +25,6 @@ OVERHEAD_BYTES = 3 << 29
 
 #: What `sim` is tested up to.
 MOST_RANKS = 4096
-
-#: The parameter that overrides the number of layers of the scenario's model (see ``harness.probe.process.cell``).
-LAYERS = "layers"
 
 Run = Callable[[Sequence[Cell]], Iterable[Result]]
 
@@ -179,7 +176,6 @@ def cell(
     changes: dict[str, Any] = {"world_size": ranks}
     if question.sweep is not None and value is not None:
         changes[question.sweep.parameter] = value
-    base = scenario.resolve(variant, "sim")
     named = parse_variant(variant, scenario.parameters)
     return Cell(
         stack=stack,
@@ -188,7 +184,7 @@ def cell(
         variant=variant_id({**named, **changes}),
         device="sim",
         framework=scenario.framework,
-        parameters={**base, **changes},
+        parameters=scenario.resolve(variant, "sim", changes),
     )
 
 

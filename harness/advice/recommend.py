@@ -16,7 +16,7 @@ from harness.advice import fit
 from harness.advice.gpus import Card
 from harness.compare import FAIL_ON, Comparison, Measured
 from harness.compare.exits import fails
-from harness.model import Cell, Finding, Passed, Stack
+from harness.model import Cell, Finding, Passed, Stack, differing_parameters
 from harness.probe.border.wire import PHASES
 from harness.probe.scenario import BASE_VARIANT, Scenario
 from harness.wording.names import outcome_text
@@ -115,7 +115,10 @@ class _Same:
         }
 
     def __contains__(self, cell: Cell) -> bool:
-        return cell.parameters == self._wanted.get(cell.device) or cell.variant in self._names.get(cell.device, ())
+        wanted = self._wanted.get(cell.device)
+        if wanted is not None and not differing_parameters(cell.parameters, wanted):
+            return True
+        return cell.variant in self._names.get(cell.device, ())
 
 
 class _Evidence:

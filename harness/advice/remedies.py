@@ -267,23 +267,25 @@ def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, 
 
 def _parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, Any]:
     """Of the unmodified case."""
-    ranks = {} if question.ranks is None else {"world_size": question.ranks}
-    return {**scenario.resolve(question.variant, question.device), **ranks}
+    return scenario.resolve(question.variant, question.device, _scale(question))
+
+
+def _scale(question: RemediesQuery) -> dict[str, Any]:
+    return {} if question.ranks is None else {"world_size": question.ranks}
 
 
 def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Mapping[str, Any]) -> Cell:
-    base = _parameters(question, scenario)
     declared = {variant_id(v): v for v in (*scenario.remedies.values(), *scenario.variants)}
     named = declared.get(question.variant) or parse_variant(question.variant, scenario.parameters)
-    ranks = {} if question.ranks is None else {"world_size": question.ranks}
+    changed = {**_scale(question), **changes}
     return Cell(
         stack=stack,
         scenario=question.scenario,
         scenario_version=scenario.version,
-        variant=variant_id({**named, **ranks, **changes}),
+        variant=variant_id({**named, **changed}),
         device=question.device,
         framework=scenario.framework,
-        parameters={**base, **changes},
+        parameters=scenario.resolve(question.variant, question.device, changed),
     )
 
 

@@ -13,7 +13,7 @@ from harness.cli.progress import Progress
 from harness.cli.running import one_axis, running
 from harness.cli.workload import declared_scenario
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
-from harness.probe.scenario import Scenario
+from harness.probe.scenario import LAYERS, Scenario
 from harness.report.answers import fit as fit_report
 from harness.report.answers import fit_curve
 from harness.run import pipeline
@@ -92,7 +92,7 @@ def command(scenario: str, **given: Any) -> int:
 
 def _question(name: str, scenario: Scenario, given: dict[str, Any]) -> fit.FitQuery:
     sweeps = {
-        fit.LAYERS: _counted(given["max_layers"]),
+        LAYERS: _counted(given["max_layers"]),
         "sequence_length": _values("--seq", given["seq"]),
         "micro_batch_size": _values("--micro-batch", given["micro_batch"]),
     }

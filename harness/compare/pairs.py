@@ -9,7 +9,7 @@ import msgspec
 
 from harness.compare.comparison import NotCompared
 from harness.compare.summary import Measured, Taken
-from harness.model import Failed, Finding, Passed, Result, Skipped, Stack
+from harness.model import Failed, Finding, Passed, Result, Skipped, Stack, differing_parameters
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -117,12 +117,9 @@ def why_not(pair: Pair) -> str:
         )
     if mine.cell.framework != theirs.cell.framework:
         return f"different adapters: {mine.cell.framework} against the baseline's {theirs.cell.framework}"
-    if mine.cell.parameters is not theirs.cell.parameters and mine.cell.parameters != theirs.cell.parameters:
-        names = sorted(
-            name
-            for name in {**mine.cell.parameters, **theirs.cell.parameters}
-            if mine.cell.parameters.get(name) != theirs.cell.parameters.get(name)
-        )
+    if mine.cell.parameters is not theirs.cell.parameters and (
+        names := differing_parameters(mine.cell.parameters, theirs.cell.parameters)
+    ):
         return f"different workloads: the baseline ran with another {', '.join(names)}"
     if mine.probe_sha256 != theirs.probe_sha256:
         return "measured by different versions of the probe; run the older one again"

@@ -26,15 +26,24 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import itertools
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 DEVICES = ("sim", "cpu", "cuda")
 
 #: The name of the variant that changes nothing.
 BASE_VARIANT = "base"
+
+#: The parameter of a cell that holds its model's shape: what ``models.py`` says of the parameter ``model``. No scenario
+#: declares it.
+SHAPE = "shape"
+
+#: The parameter that overrides the number of layers in a model's shape.
+LAYERS = "layers"
+
+Shapes = Mapping[str, Mapping[str, Any]]
 
 
 class ScenarioError(ValueError):
@@ -54,8 +63,11 @@ class Scenario:
     variants: tuple[Mapping[str, Any], ...] = ({},)
     remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
 
     def __post_init__(self) -> None:
+        if SHAPE in self.parameters:
+            raise ScenarioError(f"parameters: {SHAPE} is taken from models.py; name a model instead")
         unknown = sorted(set(self.devices) - set(DEVICES))
         if unknown:
             raise ScenarioError(f"devices: no such device mode: {', '.join(unknown)} (known: {', '.join(DEVICES)})")
@@ -81,8 +93,9 @@ class Scenario:
         """Name in words -> the variant that it is."""
         return {name: variant_id(changes) for name, changes in self.remedies.items()}
 
-    def resolve(self, variant: str, device: str) -> dict[str, Any]:
-        """The parameters of one cell: the scenario's, changed for the device, then by the variant.
+    def resolve(self, variant: str, device: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The parameters of one cell: the scenario's, changed for the device, by the variant, then by ``changes``; and
+        the shape of the model that results.
 
         A variant that is not declared may be spelled out (``zero_stage=2,dtype=fp32``) as long as every name is one of
         the scenario's parameters. Raises ScenarioError.
@@ -90,8 +103,20 @@ class Scenario:
         if device not in self.devices:
             raise ScenarioError(f"does not run on {device} (it runs on: {', '.join(self.devices)})")
         declared = {variant_id(v): v for v in (*self.remedies.values(), *self.variants)}
-        changes = declared[variant] if variant in declared else parse_variant(variant, self.parameters)
-        return {**self.parameters, **self.devices[device], **changes}
+        named = declared[variant] if variant in declared else parse_variant(variant, self.parameters)
+        parameters = {**self.parameters, **self.devices[device], **named, **(changes or {})}
+        return {**parameters, **self._shape(parameters)}
+
+    def _shape(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The model's shape as a parameter; nothing where no model is named, or none is known by its shape."""
+        if self.shapes is None or "model" not in parameters:
+            return {}
+        model = parameters["model"]
+        if model not in self.shapes:
+            raise ScenarioError(f"models.py: no such model: {model} (there are: {', '.join(self.shapes)})")
+        layers = parameters.get(LAYERS)
+        deep = {} if layers is None else {"num_hidden_layers": int(layers)}
+        return {SHAPE: {**self.shapes[model], **deep}}
 
 
 def variant_id(changes: Mapping[str, Any]) -> str:
@@ -123,7 +148,17 @@ def grid(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
 
 
 def load(file: Path) -> Scenario:
-    """The scenario that a file declares. Raises ScenarioError, naming the file."""
+    """The scenario that a file declares, with the shapes in its folder. Raises ScenarioError, naming the file."""
+    found = getattr(_execute(file), "SCENARIO", None)
+    if not isinstance(found, Scenario):
+        raise ScenarioError(f"{file}: has no SCENARIO = Scenario(...)")
+    if not (file.parent / _SHAPES).exists():
+        return found
+    return dataclasses.replace(found, shapes=load_shapes(file.parent))
+
+
+def _execute(file: Path) -> ModuleType:
+    """The module in a file of a scenarios folder, whatever is imported by its name. Raises ScenarioError."""
     spec = importlib.util.spec_from_file_location(f"scenarios.{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ScenarioError(f"{file}: not a Python file")
@@ -134,13 +169,13 @@ def load(file: Path) -> Scenario:
         raise ScenarioError(f"{file}: {error}") from error
     except Exception as error:
         raise ScenarioError(f"{file}: does not load: {type(error).__name__}: {error}") from error
-    found = getattr(module, "SCENARIO", None)
-    if not isinstance(found, Scenario):
-        raise ScenarioError(f"{file}: has no SCENARIO = Scenario(...)")
-    return found
+    return module
 
 
-#: Files of a scenarios folder that declare none.
+#: The file of a scenarios folder that holds the models' shapes.
+_SHAPES = "models.py"
+
+#: Modules of a scenarios folder that declare no scenario: others import them, or pytest does.
 _NO_SCENARIOS = ("__init__", "conftest", "families", "models", "test_scenarios")
 
 
@@ -149,21 +184,17 @@ def find(folder: Path) -> dict[str, Path]:
     return {
         file.stem: file
         for file in sorted(folder.glob("*.py"))
-        if file.stem not in ("__init__", "conftest", "families", "models", "test_scenarios")
-        and not file.stem.startswith("_")
+        if file.stem not in _NO_SCENARIOS and not file.stem.startswith("_")
     }
 
 
-def load_shapes(folder: Path) -> dict[str, dict[str, Any]]:
-    """``SHAPES`` of the folder's ``models.py``: model name -> the fields of its transformers configuration."""
-    file = folder / "models.py"
-    spec = importlib.util.spec_from_file_location("scenarios.models", file)
-    if spec is None or spec.loader is None or not file.exists():
-        raise ScenarioError(f"{file}: not there; it holds the shapes of the models")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault("scenarios.models", module)
-    spec.loader.exec_module(module)
-    shapes: dict[str, dict[str, Any]] = module.SHAPES
+def load_shapes(folder: Path) -> Shapes:
+    """``SHAPES`` of the folder's ``models.py``: model name -> the fields of its transformers configuration. Raises
+    ScenarioError."""
+    file = folder / _SHAPES
+    shapes: Shapes | None = getattr(_execute(file), "SHAPES", None)
+    if shapes is None:
+        raise ScenarioError(f"{file}: has no SHAPES")
     return shapes
 
 

@@ -171,7 +171,10 @@ def _obstacle(scenario: Scenario, device: str, hardware: Hardware) -> str:
 
 
 def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str, device: str) -> Iterable[Cell]:
-    parameters = scenario.resolve(variant, device)
+    try:
+        parameters = scenario.resolve(variant, device)
+    except ScenarioError as error:
+        raise UsageError(str(error), where=name, hint="docs/add-a-scenario.md says how to add a model") from None
     for stack in stacks:
         yield Cell(
             stack=stack,

@@ -3,8 +3,9 @@
 History of the schema
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
-                (see `harness.store.details`). Optional, and absent from older files: ``image``. A rank with an empty
-                ``ideal`` has the first rank's; older files repeat it.
+                (see `harness.store.details`). Optional, and absent from older files: ``image``, and the ``shape`` of
+                the model in a cell's ``parameters``. A rank with an empty ``ideal`` has the first rank's; older files
+                repeat it.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `taker`. A file is
 never rewritten to a newer schema: it is what was measured.

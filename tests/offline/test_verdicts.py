@@ -6,7 +6,18 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.offline.project import GOOD, REPOSITORY, SCENARIOS, VERSION, Project, Report, cell, stack, without_times
+from tests.offline.project import (
+    GOOD,
+    REPOSITORY,
+    SCENARIOS,
+    VERSION,
+    Project,
+    Report,
+    cell,
+    stack,
+    stored,
+    without_times,
+)
 
 
 def test_an_improvement_is_told_and_is_no_regression(project: Project) -> None:
@@ -47,6 +58,49 @@ def test_what_fails_is_chosen_by_the_caller(project: Project) -> None:
     assert project.regress().code == 1
     assert project.regress("--fail-on", "time,numerics,crash").code == 0
     assert project.regress("--fail-on", "none").code == 0
+
+
+_SCENARIO = """from harness.probe.scenario import Scenario
+
+from scenarios.families import VARIANTS
+
+SCENARIO = Scenario(
+    version=1,
+    summary="tinyframe with a model",
+    framework="tinyframe.adapter",
+    parameters={"model": "small", "world_size": 1, "gradient_accumulation_steps": 1},
+    devices={"cpu": {}},
+    variants=VARIANTS,
+)
+"""
+
+
+def _declare(folder: Path, *variants: dict[str, object], **shapes: dict[str, int]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").touch()
+    (folder / "fit.py").write_text(_SCENARIO)
+    (folder / "families.py").write_text(f"VARIANTS = {variants!r}\n")
+    (folder / "models.py").write_text(f"SHAPES = {shapes!r}\n")
+
+
+def test_one_more_variant_and_one_more_shape_leave_other_results_valid(project: Project) -> None:
+    project.configure(GOOD, scenarios="scenarios", select=["fit/*/cpu"])
+    _declare(project.folder / "scenarios", {}, small={"hidden_size": 8})
+    first = project.regress().cell(GOOD)
+    _declare(project.folder / "scenarios", {}, {"model": "large"}, small={"hidden_size": 8}, large={"hidden_size": 16})
+    more = project.regress()
+    assert more.cell(GOOD) == first
+    assert more.cell(GOOD, "model=large")["session"] != first["session"]
+    assert len(stored(project)) == 2
+
+
+def test_another_shape_under_the_same_name_is_measured_anew(project: Project) -> None:
+    project.configure(GOOD, scenarios="scenarios", select=["fit/*/cpu"])
+    _declare(project.folder / "scenarios", {}, small={"hidden_size": 8})
+    first = project.regress().cell(GOOD)
+    _declare(project.folder / "scenarios", {}, small={"hidden_size": 16})
+    assert project.regress().cell(GOOD)["session"] != first["session"]
+    assert [result["cell"]["parameters"]["shape"]["hidden_size"] for result in stored(project)] in ([8, 16], [16, 8])
 
 
 def test_a_second_run_executes_nothing_and_says_the_same(project: Project) -> None:

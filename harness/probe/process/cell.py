@@ -97,16 +97,11 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
 
 
 def _shape(request: CellRequest) -> Mapping[str, Any]:
-    """The model's shape, where the scenario trains a model of ``models.py``. Raises ScenarioError."""
-    if "model" not in request.parameters:
-        return {}
-    shapes = scenarios.load_shapes(Path(request.scenario_file).parent)
-    name = request.parameters["model"]
-    if name not in shapes:
-        raise scenarios.ScenarioError(f"models.py: no such model: {name} (there are: {', '.join(shapes)})")
-    shape: Mapping[str, Any] = shapes[name]
-    layers = request.parameters.get("layers")  # of a sweep over the depth: `python -m harness fit --max-layers`
-    return shape if layers is None else {**shape, "num_hidden_layers": int(layers)}
+    """The model's shape; empty where the scenario names no model. Raises ScenarioError."""
+    if "model" in request.parameters and scenarios.SHAPE not in request.parameters:
+        raise scenarios.ScenarioError("models.py: not there; it holds the shapes of the models")
+    shape: Mapping[str, Any] = request.parameters.get(scenarios.SHAPE, {})
+    return shape
 
 
 def extra_info(record: RunRecord) -> dict[str, int]:

@@ -53,8 +53,13 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 def configuration(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
     """A workload in words, and the parameters that the words leave out."""
     said = [text for name, say in _SAID.items() if name in parameters and (text := say(parameters[name]))]
-    rest = [(name, str(value)) for name, value in sorted(parameters.items()) if name not in _SAID]
+    rest = [(name, _spelled(value)) for name, value in sorted(parameters.items()) if name not in _SAID]
     return ", ".join([*said, _DEVICES.get(device, device)]), rest
+
+
+def _spelled(value: Any) -> str:
+    """A model's shape as its fields, everything else as it is."""
+    return ", ".join(f"{name} {field}" for name, field in value.items()) if isinstance(value, dict) else str(value)
 
 
 def story(found: Finding, having: Sequence[str], measured: Sequence[str], names: Mapping[str, str]) -> Story:

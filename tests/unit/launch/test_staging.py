@@ -41,3 +41,13 @@ def test_equal_content_is_copied_once_and_an_edit_makes_another(tmp_path: Path, 
 def test_a_missing_folder_of_scenarios_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="absent: no such folder"):
         staging.probe_files(tmp_path / "absent")
+
+
+def test_the_hash_of_what_measures_covers_the_probe_alone(tmp_path: Path, scenarios: Path) -> None:
+    before = staging.probe_files(scenarios)
+    for name in ("one.py", "models.py", "families.py"):
+        (scenarios / name).write_text("CHANGED = 1\n")
+    after = staging.probe_files(scenarios)
+    assert staging.measuring_sha256(after) == staging.measuring_sha256(before)
+    edited = {**after, "harness/probe/process/server.py": b"CHANGED = 1\n"}
+    assert staging.measuring_sha256(edited) != staging.measuring_sha256(before)

@@ -112,6 +112,55 @@ def test_the_projects_own_scenarios_load_without_torch_and_name_models_that_exis
     assert "torch" not in sys.modules
 
 
+SHAPES = {"small": {"hidden_size": 64, "num_hidden_layers": 4}, "large": {"hidden_size": 4096, "num_hidden_layers": 80}}
+
+
+def with_models(tmp_path: Path, models: str = f"SHAPES = {SHAPES}\n") -> scenarios.Scenario:
+    """A scenario on a model, as it loads from a folder with ``models.py``."""
+    (tmp_path / "models.py").write_text(models)
+    (tmp_path / "x.py").write_text(
+        "from harness.probe.scenario import Scenario\n"
+        'SCENARIO = Scenario(version=1, summary="", framework="f", parameters={"model": "small"}, '
+        'devices={"sim": {}, "cuda": {"model": "large"}})\n'
+    )
+    return scenarios.load(tmp_path / "x.py")
+
+
+def test_the_shape_of_the_model_that_results_is_a_parameter(tmp_path: Path) -> None:
+    scenario = with_models(tmp_path)
+    assert scenario.resolve("base", "sim") == {"model": "small", "shape": SHAPES["small"]}
+    assert scenario.resolve("base", "cuda") == {"model": "large", "shape": SHAPES["large"]}
+    assert scenario.resolve("model=small", "cuda") == {"model": "small", "shape": SHAPES["small"]}
+
+
+def test_changes_on_top_of_a_variant_reach_the_shape(tmp_path: Path) -> None:
+    scenario = with_models(tmp_path)
+    changes = {"model": "large", "layers": 3}
+    shape = {"hidden_size": 4096, "num_hidden_layers": 3}
+    assert scenario.resolve("base", "sim", changes) == {**changes, "shape": shape}
+
+
+def test_a_model_that_models_py_does_not_have_is_an_error_that_names_those_it_has(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"models\.py: no such model: huge \(there are: small, large\)"):
+        with_models(tmp_path).resolve("model=huge", "sim")
+
+
+def test_a_models_py_without_shapes_is_named_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"models\.py: has no SHAPES"):
+        with_models(tmp_path, "TABLE = {}\n")
+
+
+def test_a_shape_is_no_parameter_that_a_scenario_declares() -> None:
+    with pytest.raises(ScenarioError, match="shape is taken from models.py"):
+        declared(parameters={**PARAMETERS, "shape": {}})
+
+
+def test_modules_that_scenarios_import_are_no_scenarios(tmp_path: Path) -> None:
+    for name in ("__init__", "_helper", "conftest", "families", "mine", "models", "test_scenarios"):
+        (tmp_path / f"{name}.py").touch()
+    assert list(scenarios.find(tmp_path)) == ["mine"]
+
+
 def test_a_remedy_is_a_variant_that_is_not_among_the_variants() -> None:
     scenario = declared(remedies={"offload it": {"offload": True, "accumulation": None}})
     assert scenario.remedy_ids == {"offload it": "offload=true,accumulation=none"}
