@@ -17,7 +17,8 @@ from harness.config.variables import installer_environment
 from harness.envs import hardware
 from harness.errors import HarnessError
 from harness.model import LockedStack, Stack
-from harness.run import pipeline, targets
+from harness.run import pipeline
+from harness.run.session import session
 from harness.versions import locking
 
 SECTIONS = ("results", "sim", "overhead", "environments", "sweep")
@@ -69,22 +70,22 @@ class _BenchmarkRun:
         self._wanted = stacks
         self._repeats = repeats
         self._installer = pipeline.new_installer(settings)
-        self._place = targets.open_place(settings, self._installer)
         self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
 
     def results(self) -> Iterator[Figure]:
         return stored.run(self._variables, self._settings.root, self._repeats)
 
     def sim(self) -> Iterator[Figure]:
-        (environment,) = pipeline.build_environments(
-            self._stacks(1), self._settings, self._installer, Silent(), self._place
-        )
         scenario = pipeline.load_scenarios(self._settings)[simulation.SCENARIO]
-        return simulation.run(environment, scenario, self._place.executor, self._repeats)
+        stacks = self._stacks(1)
+        with session(self._settings, stacks, Silent(), self._installer) as opened:
+            (environment,) = opened.build(stacks)
+            yield from simulation.run(environment, scenario, opened.target.executor, self._repeats)
 
     def overhead(self) -> Iterator[Figure]:
         stacks = self._stacks(self._wanted)
-        pipeline.build_environments(stacks, self._settings, self._installer, Silent(), self._place)
+        with session(self._settings, stacks, Silent(), self._installer):
+            pass  # built, so that the runs that are timed need not
         releases = [stack.versions["deepspeed"] for stack in stacks]
         cores = hardware.detect().cores
         return overhead.run(releases, self._variables, self._settings.root, cores, min(2, self._repeats))

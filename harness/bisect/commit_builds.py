@@ -10,9 +10,9 @@ from harness.config.settings import Settings
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
 from harness.model import Environment, LockedStack, Stack
-from harness.run import pipeline
-from harness.run.measure import Watch
+from harness.run.environments import build_locked
 from harness.run.targets import Progress, varied_package
+from harness.run.watch import Watch
 from harness.versions import commits, locking
 
 
@@ -64,4 +64,4 @@ def build_commits(
             progress=progress,
         )
 
-    return pipeline.build_locked(wanted, locks, build, watch)
+    return build_locked(wanted, locks, build, watch)

@@ -10,30 +10,26 @@ import msgspec
 
 from harness.bisect import commit_builds
 from harness.bisect.plan import Candidate
-from harness.config.settings import Settings
 from harness.envs import hardware, venv
-from harness.envs.installer import Installer
 from harness.model import Cell, Environment, Result
 from harness.probe.border.wire import Explanation
-from harness.run import explain, pipeline, targets
-from harness.run.matrix import Matrix
-from harness.run.measure import GUESSED_CELL_S, GUESSED_STACK_S, Watch, measure
-from harness.store import Store, content_key, key_of, newest
+from harness.run import targets
+from harness.run.eta import GUESSED_CELL_S, GUESSED_STACK_S
+from harness.run.session import Session
+from harness.store import content_key, key_of, newest
 
 
 class VersionRunner:
     """Versions in, results out; from the store where they are there."""
 
-    def __init__(self, settings: Settings, cell: Cell, installer: Installer, store: Store, watch: Watch) -> None:
-        """Starts nothing. Raises UsageError for an executor that is not there."""
-        self.settings = settings
-        self.store = store
-        self.watch = watch
+    def __init__(self, session: Session, cell: Cell) -> None:
+        self.settings = session.settings
+        self.store = session.store
+        self.watch = session.watch
         self.runs = 0
         self.spent_s = 0.0
+        self._session = session
         self._cell = cell
-        self._installer = installer
-        self._place = targets.open_place(settings, installer)
 
     def cell(self, version: Candidate) -> Cell:
         """The cell of a version."""
@@ -57,8 +53,8 @@ class VersionRunner:
                 cell,
                 lock_sha256=lock.sha256,
                 code_sha256=there.code_sha256 if there else result.code_sha256,
-                probe_sha256=self._place.executor.probe_sha256(),
-                hardware=self._place.hardware(),
+                probe_sha256=self._session.target.executor.probe_sha256(),
+                hardware=self._session.target.hardware(),
                 image="" if self.settings.executor == "local" else result.image,
             )
         )
@@ -67,25 +63,17 @@ class VersionRunner:
         """Their environments."""
         made_of = {version.stack.id: version.made_of for version in versions if version.made_of is not None}
         stacks = [version.stack for version in versions if version.made_of is None]
-        built = pipeline.build_environments(stacks, self.settings, self._installer, self.watch, self._place)
+        self._session.build(stacks)
         own = [version.stack for version in versions if version.made_of is not None]
-        built += commit_builds.build_commits(own, made_of, self.settings, self._installer, self.watch)
-        by_stack = {environment.stack.id: environment for environment in built}
-        return tuple(by_stack[version.stack.id] for version in versions)
+        self._session.add(commit_builds.build_commits(own, made_of, self.settings, self._session.installer, self.watch))
+        return self._session.build([version.stack for version in versions])
 
     def measure(self, versions: Sequence[Candidate], rounds: int = 0) -> list[Result]:
         """Build and measure versions; with ``rounds``, all in one new session, each round going round all of them."""
         began = time.monotonic()
-        found = measure(
-            Matrix(cells=tuple(self.cell(version) for version in versions), skipped=()),
-            self.build(versions),
-            versions[0].stack,
-            self._place.hardware(),
-            settings=msgspec.structs.replace(self.settings, rounds=rounds),
-            executor=self._place.executor,
-            store=self.store,
-            watch=self.watch,
-            fresh=rounds > 0,
+        self.build(versions)
+        found = self._session.measure(
+            [self.cell(version) for version in versions], baseline=versions[0].stack, rounds=rounds, fresh=rounds > 0
         )
         self.runs += len(versions)
         self.spent_s += time.monotonic() - began
@@ -95,8 +83,8 @@ class VersionRunner:
     def explanation(self, version: Candidate) -> Explanation | None:
         """Who holds the memory in a version: as it is stored, or from a run that is no result; None where it fails."""
         cell = self.cell(version)
-        place = pipeline.explaining_place(self.settings, self._place, self.build([version]))
-        return explain.explain([cell], place)[cell.id].explanation
+        self.build([version])
+        return self._session.explain([cell], quiet=True)[cell.id].explanation
 
     def expected_s(self) -> float:
         """Seconds that one more probe takes: as those before it, or a guess."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,8 +17,7 @@ from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from harness.model import Verdict
 from harness.report.answers import bisect
 from harness.run import pipeline, targets
-from harness.run.measure import only_run
-from harness.store import Store
+from harness.run.session import session
 
 
 @click.command("bisect")
@@ -86,10 +84,8 @@ def command(span: str | None, **given: Any) -> int:
     )
     what = bisection.listed(asked, settings, installer)
     cell = one_cell(settings, what.versions[0].stack, given)
-    store = Store(settings.results)
-    store.check_writable()
-    with Progress(brief=True) as progress, only_run(Path(settings.environments)):
-        bench = VersionRunner(settings, cell, installer, store, progress)
+    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        bench = VersionRunner(opened, cell)
         found = bisection.bisect(asked, what, bench)
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
     if given["json_file"]:

@@ -20,8 +20,7 @@ from harness.config.settings import load
 from harness.errors import UsageError
 from harness.model import Verdict
 from harness.run import pipeline, targets
-from harness.run.measure import only_run
-from harness.store import Store
+from harness.run.session import session
 
 #: As `git bisect run` reads them.
 GOOD, BAD, CANNOT_TELL = 0, 1, 125
@@ -71,10 +70,8 @@ def command(**given: Any) -> int:
         kind="commits", package=package, versions=(good, commit, bad), question=question, to=Verdict.BAD
     )  # fmt: skip
     cell = one_cell(settings, good.stack, given)
-    store = Store(settings.results)
-    store.check_writable()
-    with Progress(brief=True) as progress, only_run(Path(settings.environments)):
-        bench = VersionRunner(settings, cell, installer, store, progress)
+    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        bench = VersionRunner(opened, cell)
         is_timed = question is not None and question.is_timed
         asker: VersionTester = TimedTester(search, bench) if is_timed else ExactTester(search, bench)
         course = run_search(search, asker, bench)

@@ -11,6 +11,7 @@ from harness.cli import options
 from harness.cli.progress import Progress
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.run import pipeline, targets
+from harness.run.environments import build_environments
 from harness.wording.names import outcome_text
 
 
@@ -40,9 +41,9 @@ def command(version: str | None, **given: Any) -> None:
         raise UsageError(
             f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
         )
-    place = targets.open_place(msgspec.structs.replace(settings, executor="local"), installer)  # to look around in
+    target = targets.open_target(msgspec.structs.replace(settings, executor="local"), installer)  # to look around in
     with Progress() as progress:
-        (environment,) = pipeline.build_environments(wanted, settings, installer, progress, place)
+        (environment,) = build_environments(wanted, settings, installer, progress, target)
     if environment.failure is not None:
         raise EnvironmentUnavailable(outcome_text(environment.failure), where=wanted[0].id)
     click.echo(environment.python)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,9 +17,9 @@ from harness.model import Cell
 from harness.probe.border.wire import Explanation
 from harness.report import timeline
 from harness.report.answers import explain as explain_report
-from harness.run import explain, pipeline, targets
+from harness.run import pipeline, targets
 from harness.run.matrix import Selection
-from harness.run.measure import only_run
+from harness.run.session import session
 from harness.store import Store, newest
 
 
@@ -70,7 +69,7 @@ def command(wanted: str, **given: Any) -> int:
         other = _cell(text, settings, store, installer)
     cells = [cell, other] if other is not None else [cell]
     with Progress() as progress:
-        found = _explained(cells, settings, installer, store, progress, fresh=given["fresh"])
+        found = _explained(cells, settings, installer, progress, fresh=given["fresh"])
     mine = found[cell.id]
     keys = _moments(mine, given["moments"])
     theirs = found[other.id] if other is not None else None
@@ -88,16 +87,11 @@ def command(wanted: str, **given: Any) -> int:
 
 
 def _explained(
-    cells: list[Cell], settings: Settings, installer: Installer, store: Store, progress: Progress, *, fresh: bool
+    cells: list[Cell], settings: Settings, installer: Installer, progress: Progress, *, fresh: bool
 ) -> dict[str, Explanation]:
-    store.check_writable()
-    place = targets.open_place(settings, installer)
-    with only_run(Path(settings.environments)):
-        stacks = list(dict.fromkeys(cell.stack for cell in cells))
-        environments = pipeline.build_environments(stacks, settings, installer, progress, place)
-        here = pipeline.explaining_place(settings, place, environments)
-        at_once = max(1, min(len(cells), here.hardware.cores))
-        found = explain.explain(cells, here, fresh=fresh, at_once=at_once, told=progress.note)
+    stacks = list(dict.fromkeys(cell.stack for cell in cells))
+    with session(settings, stacks, progress, installer) as opened:
+        found = opened.explain(cells, fresh=fresh)
     told: dict[str, Explanation] = {}
     for name, one in found.items():
         if one.explanation is None:

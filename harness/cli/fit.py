@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import click
@@ -10,13 +11,14 @@ from harness.advice import fit, gpus
 from harness.cli import options
 from harness.cli.output import write_file, write_files
 from harness.cli.progress import Progress
-from harness.cli.running import one_axis, running
+from harness.cli.running import one_axis
 from harness.cli.workload import declared_scenario
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import LAYERS, Scenario
 from harness.report.answers import fit as fit_report
 from harness.report.answers import fit_curve
 from harness.run import pipeline
+from harness.run.session import session
 
 _GIB = 1 << 30
 
@@ -72,10 +74,8 @@ def command(scenario: str, **given: Any) -> int:
     fit.check(question, declared)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, one_axis(settings, given, installer.published), installer)
-    with (
-        Progress() as progress,
-        running(settings, planned.stacks, planned.baseline, installer, progress, fresh=given["fresh"]) as run,
-    ):
+    with Progress() as progress, session(settings, planned.stacks, progress, installer) as opened:
+        run = functools.partial(opened.newest, fresh=given["fresh"])
         found = fit.answer(question, declared, planned.stacks, run)
     if given["svg_file"] is not None:
         write_file(given["svg_file"], fit_curve.as_svg(found).encode())

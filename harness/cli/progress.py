@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from harness.launch.schedule import Again, Event, Finished, Round, Started
+from harness.launch.schedule import Event, Finished, Rerun, RoundStarted, Started
 from harness.model import Cell, Environment, Passed, Stack
-from harness.run.measure import GUESSED_IMPORT_S, guessed_s, is_timed
+from harness.run.decide import is_timed
+from harness.run.eta import GUESSED_IMPORT_S, guessed_s
 from harness.wording.names import outcome_text
 
 
@@ -61,7 +62,7 @@ class Estimate:
 
 @final
 class Progress:
-    """See `harness.run.measure.Watch`. Enter it around a run; ``brief`` leaves the lines about cells to the caller."""
+    """See `harness.run.watch.Watch`. Enter it around a run; ``brief`` leaves the lines about cells to the caller."""
 
     def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
         self._brief = brief
@@ -110,9 +111,9 @@ class Progress:
         cell = event.cell
         if isinstance(event, Started):
             self._running[cell.id] = (cell, "untimed part", time.monotonic())
-        elif isinstance(event, Round):
+        elif isinstance(event, RoundStarted):
             self._running[cell.id] = (cell, f"round {event.number}", self._running[cell.id][2])
-        elif isinstance(event, Again):
+        elif isinstance(event, Rerun):
             self._running.pop(cell.id, None)
             self.note(f"{_name(cell)}: its machine was lost, it runs again elsewhere ({event.why})")
         elif isinstance(event, Finished):

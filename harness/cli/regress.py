@@ -12,7 +12,7 @@ from harness.cli.progress import Progress, duration_text
 from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
 from harness.run import pipeline
-from harness.run.measure import GUESSED_STACK_S, expected_s, guessed_s
+from harness.run.eta import GUESSED_STACK_S, expected_s, guessed_s
 from harness.store import Store
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import click
@@ -11,13 +12,14 @@ from harness.advice import gpus, remedies
 from harness.cli import options
 from harness.cli.output import write_files
 from harness.cli.progress import Progress
-from harness.cli.running import one_axis, running
+from harness.cli.running import one_axis
 from harness.cli.workload import declared_scenario
 from harness.envs import hardware
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
 from harness.report.answers import remedies as remedies_report
 from harness.run import pipeline, targets
+from harness.run.session import session
 
 _GIB = 1 << 30
 
@@ -62,10 +64,8 @@ def command(scenario: str, **given: Any) -> int:
         stacks = (max(stacks, key=lambda stack: Version(stack.versions[package])),)
     pinned = [stack for one in stacks for stack in remedies.pinned_stacks(one, declared).values()]
     every = list({stack.id: stack for stack in (*stacks, *pinned)}.values())
-    with (
-        Progress() as progress,
-        running(settings, every, stacks[0], installer, progress, fresh=given["fresh"]) as run,
-    ):
+    with Progress() as progress, session(settings, every, progress, installer) as opened:
+        run = functools.partial(opened.newest, fresh=given["fresh"])
         answers = [remedies.answer(question, declared, stack, run) for stack in stacks]
     write_files(
         answers,

@@ -46,7 +46,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment | None = None  #: in which it ran, when it was built on another machine
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class RankShare(msgspec.Struct, frozen=True, kw_only=True):
     """The ranks of one cell that run on one machine, where they span several."""
 
     rendezvous: str  #: ``tcp://ADDRESS:PORT`` on the machine of rank 0

@@ -92,11 +92,11 @@ class DockerExecutor:
         }
         command = ["python", "-m", "harness.probe.process.server", "--framework", framework, "--device", device]
 
-        def converse(home: Path, log: Path) -> ContainerTalk:
-            return ContainerTalk(client, {**options, "command": [*command, "--log", str(log)]}, host)
+        def start_server(home: Path, log: Path) -> ServerContainer:
+            return ServerContainer(client, {**options, "command": [*command, "--log", str(log)]}, host)
 
         scenarios = self._probe / "scenarios"
-        worker = ServerWorker(converse, runs, scenarios, self._timeout_s, owner=user if os.getuid() == 0 else None)
+        worker = ServerWorker(start_server, runs, scenarios, self._timeout_s, owner=user if os.getuid() == 0 else None)
         self._workers.append(worker)
         return worker
 
@@ -139,8 +139,8 @@ class DockerExecutor:
         return folder
 
 
-class ContainerTalk:
-    """See `harness.launch.worker.Talk`: a container, started at once."""
+class ServerContainer:
+    """See `harness.launch.worker.Server`: a container, started at once."""
 
     def __init__(self, client: DockerClient, options: Mapping[str, Any], host: Mapping[str, Any]) -> None:
         """Raises EnvironmentUnavailable."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.launch import staging
-from harness.launch.process import Conversation
+from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
 from harness.model import Environment
 from harness.probe.border.surroundings import ENVIRONMENT
@@ -63,10 +63,10 @@ class LocalExecutor:
             device,
         ]
 
-        def converse(home: Path, log: Path) -> Conversation:
-            return Conversation([*command, "--log", str(log)], variables, str(home), str(log))
+        def start_server(home: Path, log: Path) -> ServerProcess:
+            return ServerProcess([*command, "--log", str(log)], variables, str(home), str(log))
 
-        worker = ServerWorker(converse, self._runs, self._probe / "scenarios", self._timeout_s)
+        worker = ServerWorker(start_server, self._runs, self._probe / "scenarios", self._timeout_s)
         self._workers.append(worker)
         return worker
 

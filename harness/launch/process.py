@@ -78,7 +78,7 @@ class Lines:
         return message
 
 
-class Conversation:
+class ServerProcess:
     """A child in a session (and so a process group) of its own."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, errors: str) -> None:

@@ -25,7 +25,7 @@ class Started(msgspec.Struct, frozen=True):
     cell: Cell
 
 
-class Round(msgspec.Struct, frozen=True):
+class RoundStarted(msgspec.Struct, frozen=True):
     """A cell is about to run a timed round (the first has number 1)."""
 
     cell: Cell
@@ -39,14 +39,14 @@ class Finished(msgspec.Struct, frozen=True):
     ended: Ended
 
 
-class Again(msgspec.Struct, frozen=True):
+class Rerun(msgspec.Struct, frozen=True):
     """A cell that had begun begins again, on another machine."""
 
     cell: Cell
     why: str
 
 
-Event = Started | Round | Finished | Again
+Event = Started | RoundStarted | Finished | Rerun
 
 T = TypeVar("T")
 
@@ -61,9 +61,7 @@ def open_all(workers: Sequence[Worker], at_once: int) -> None:
         worker.wait_until_open()
 
 
-def side_by_side(
-    members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int = 1
-) -> Generator[Event, None, None]:
+def interleave(members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int = 1) -> Generator[Event, None, None]:
     """All cells do their untimed part, ``at_once`` of them at a time, then take turns: A B C, B C A, C A B.
 
     What is exact does not depend on what else runs. In the timed part one cell runs at a time: whatever slows the machine
@@ -76,7 +74,7 @@ def side_by_side(
         number += 1
         for member in [*waiting[first:], *waiting[:first]]:
             cell, worker = member
-            yield Round(cell, number)
+            yield RoundStarted(cell, number)
             state = worker.round()
             if isinstance(state, Ended):
                 waiting.remove(member)
@@ -137,7 +135,7 @@ class Slots:
                 self._changed.notify_all()
 
 
-def one_beside_another(
+def run_parallel(
     jobs: Sequence[tuple[Worker, Sequence[Cell]]],
     at_once: int,
     needs: Callable[[Cell], int] = lambda _: 1,

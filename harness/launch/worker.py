@@ -2,7 +2,7 @@
 
 The server (`harness.probe.process.server`) imports the framework once and forks each cell from there. It enforces the
 cell's own timeout; here is the outer one, for a server that hangs itself. What differs between executors is how a
-server is started and how its death is learned: a `Talk`.
+server is started and how its death is learned: a `Server`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from harness.errors import EnvironmentUnavailable
 from harness.launch import reading
-from harness.launch.contract import Ended, RunPlan, Share, Waiting
+from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, Outcome, OutOfMemory, TimedOut
 from harness.probe.border.wire import CellRequest
@@ -33,8 +33,8 @@ _OUTER_GRACE_S = 30.0
 _LOG_TAIL_BYTES = 1500
 
 
-class Talk(Protocol):
-    """A server that was started, and the two pipes to it. `harness.launch.process.Conversation` is one."""
+class Server(Protocol):
+    """A server that was started, and the two pipes to it. `harness.launch.process.ServerProcess` is one."""
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises Gone."""
@@ -55,26 +55,26 @@ class Talk(Protocol):
 
 
 #: Starts a server in a folder, with what it prints going to a file. Raises OSError where it does not start.
-Converse = Callable[[Path, Path], Talk]
+StartServer = Callable[[Path, Path], Server]
 
 
 class ServerWorker:
     """See `harness.launch.contract.Worker`.
 
-    ``converse`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
+    ``start_server`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
     cells are made, and ``scenarios`` where the server finds the scenarios. With ``owner``, made folders are given to that
     user, who is not ours and has to write in them.
     """
 
     def __init__(
-        self, converse: Converse, runs: Path, scenarios: Path, timeout_s: float, owner: int | None = None
+        self, start_server: StartServer, runs: Path, scenarios: Path, timeout_s: float, owner: int | None = None
     ) -> None:
-        self._converse = converse
+        self._converse = start_server
         self._runs = runs
         self._owner = owner
         self._scenarios = scenarios
         self._timeout_s = timeout_s
-        self._server: Talk | None = None
+        self._server: Server | None = None
         self._ready = False
         self._unusable: Outcome | None = None  #: why the framework cannot be imported
         self._home = Path()
@@ -117,7 +117,7 @@ class ServerWorker:
             self._unusable = TimedOut(stage="import", limit_s=self._timeout_s)
             self.close()
 
-    def start(self, cell: Cell, plan: RunPlan, share: Share | None = None) -> Waiting | Ended:
+    def start(self, cell: Cell, plan: RunPlan, share: RankShare | None = None) -> Waiting | Ended:
         """With a ``share``, only those of its ranks; others run on other machines."""
         self.wait_until_open()
         self._run = run = _Run(_folder(self._runs, "run-", self._owner))

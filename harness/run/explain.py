@@ -23,11 +23,14 @@ from harness.store import Explanations, key_in
 #: about as long as the simulation did. The small cells of the other modes take a second or two.
 UNASKED_S = 10.0
 
+#: Explanations that run in parallel: a finding needs two, its own and the baseline's.
+_AT_ONCE = 2
+
 _PLAN = RunPlan(warmup_rounds=0, rounds=0, explain=True)
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where cells can be explained."""
+class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What explaining cells needs."""
 
     executor: Executor
     environments: Mapping[str, Environment]  #: by stack id
@@ -35,7 +38,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     explanations: Explanations
 
     def key(self, cell: Cell) -> str:
-        """The content key of a cell's runs here."""
+        """The content key of a cell's runs."""
         environment = self.environments[cell.stack.id]
         return key_in(environment, cell, probe_sha256=self.executor.probe_sha256(), hardware=self.hardware)
 
@@ -48,22 +51,21 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""  #: one line, where there is none
 
 
-def explain(
+def explain_cells(
     cells: Sequence[Cell],
-    place: Place,
+    context: ExplainContext,
     *,
     fresh: bool = False,
-    at_once: int = 1,
-    told: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Explained]:
-    """Cell id -> its explanation, from the store or from a run made now (``at_once`` at a time) and stored.
+    """Cell id -> its explanation, from the store or from a run made now and stored.
 
     Raises ResultsError where one cannot be stored, KeyboardInterrupt.
     """
     found: dict[str, Explained] = {}
     missing: list[Cell] = []
     for cell in dict.fromkeys(cells):
-        stored = None if fresh else place.explanations.read(place.key(cell))
+        stored = None if fresh else context.explanations.read(context.key(cell))
         if stored is None:
             missing.append(cell)
         elif not stored.moments:
@@ -71,30 +73,30 @@ def explain(
         else:
             found[cell.id] = Explained(cell=cell, explanation=stored)
     for cell in missing:
-        told(f"finding out who holds the memory of {cell.id}")
-    with ThreadPoolExecutor(max(1, at_once)) as pool:
+        report(f"finding out who holds the memory of {cell.id}")
+    with ThreadPoolExecutor(max(1, min(_AT_ONCE, context.hardware.cores))) as pool:
         try:
-            for explained in pool.map(lambda cell: _run(cell, place), missing):
+            for explained in pool.map(lambda cell: _run(cell, context), missing):
                 found[explained.cell.id] = explained
                 if explained.explanation is None:
-                    told(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
+                    report(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
         except BaseException:
-            place.executor.close()  # ends what still runs, so that the pool need not wait for it
+            context.executor.close()  # ends what still runs, so that the pool need not wait for it
             raise
     return {cell.id: found[cell.id] for cell in dict.fromkeys(cells)}
 
 
 def attach(
     comparison: Comparison,
-    place: Callable[[], Place],
+    context: Callable[[], ExplainContext],
     *,
     all_cells: bool,
-    told: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
     """The comparison with the places that hold the bytes as evidence of its memory findings.
 
     One cell of each workload is explained, the first release of those that hold most, and the baseline's beside it;
-    and the others' findings name it. Unless ``all_cells``, not what takes long to simulate (`UNASKED_S`). ``place`` is
+    and the others' findings name it. Unless ``all_cells``, not what takes long to simulate (`UNASKED_S`). ``context`` is
     called only where there is something to explain.
     """
     chosen = _cells(_chosen(comparison))
@@ -102,10 +104,9 @@ def attach(
     asked = [pair for workload, pair in chosen.items() if all_cells or workload not in dear]
     explained: dict[str, Explained] = {}
     if asked:
-        here = place()
+        here = context()
         wanted = [cell for pair in asked for cell in pair if cell.stack.id in here.environments]
-        at_once = max(1, min(2, here.hardware.cores))
-        explained = explain(wanted, here, at_once=at_once, told=told)
+        explained = explain_cells(wanted, here, report=report)
     return _with_evidence(comparison, chosen, dear, {id: found.explanation for id, found in explained.items()})
 
 
@@ -207,11 +208,11 @@ def _dear(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
     }
 
 
-def _run(cell: Cell, place: Place) -> Explained:
-    environment = place.environments[cell.stack.id]
+def _run(cell: Cell, context: ExplainContext) -> Explained:
+    environment = context.environments[cell.stack.id]
     if environment.failure is not None:
         return Explained(cell=cell, explanation=None, why_not=environment.failure.signature)
-    worker = place.executor.worker(environment, cell.device, cell.framework)
+    worker = context.executor.worker(environment, cell.device, cell.framework)
     try:
         ended = worker.start(cell, _PLAN)
         if not isinstance(ended, Ended):  # an executor that does not know the question waits for rounds
@@ -220,7 +221,7 @@ def _run(cell: Cell, place: Place) -> Explained:
         worker.close()
     if ended.explanation is None:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
-    place.explanations.write(place.key(cell), cell.id, ended.explanation)  # also that it cannot be told, and why
+    context.explanations.write(context.key(cell), cell.id, ended.explanation)  # also that it cannot be told, and why
     if not ended.explanation.moments:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
     return Explained(cell=cell, explanation=ended.explanation)

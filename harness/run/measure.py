@@ -1,91 +1,30 @@
-"""Cells and environments -> results: decides what must be run, runs it, and stores each result as soon as it is there.
+"""Cells and environments -> results, each stored as soon as its cell has ended.
 
-A workload is timed on all its stacks in one session, in turns. Where some of its results are stored already, the
-missing ones are run together with the baseline, so that each time has its pair; exact measurements need no company.
+A workload is timed on all its stacks in one session, in turns; what is exact runs in parallel.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import secrets
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Protocol
-
-import msgspec
 
 from harness.config.settings import Settings
-from harness.errors import EnvironmentUnavailable
 from harness.launch import schedule
 from harness.launch.contract import Cluster, Ended, Executor, Machine, RunPlan, Worker
 from harness.launch.ray import lanes
 from harness.launch.ray.placing import SIM_BYTES
 from harness.model import Cell, Environment, Hardware, Result, Stack
+from harness.run.decide import decide, is_timed
+from harness.run.eta import expected_s
 from harness.run.matrix import Matrix
+from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
-from harness.store.reuse import reusable
 
 #: Memory that one server with its ranks takes while a cell is open, and that a server takes which only has its framework
 #: imported.
 _OPEN_CELL_BYTES = 1 << 30
 _IDLE_SERVER_BYTES = 1 << 29
-
-
-class Watch(Protocol):
-    """Who is told how far it is. Methods may be called from other threads."""
-
-    def building(self, stack: Stack, state: str, environment: Environment | None) -> None:
-        """An environment is ``started``, ``waiting`` (another run builds it) or ``done``."""
-
-    def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
-        """These cells will be run; ``expected_s`` holds what a workload took before, where it is known."""
-
-    def event(self, event: schedule.Event) -> None:
-        """A cell has begun, goes into a round, or has ended."""
-
-    def note(self, line: str) -> None:
-        """Something a person should know."""
-
-
-class Todo(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be run, and what need not be."""
-
-    run: dict[str, tuple[Cell, ...]]  #: workload -> the cells of one session, baseline first where it has one
-    reused: tuple[Result, ...]
-
-
-def decide(
-    cells: Matrix,
-    keys: Mapping[str, str],
-    baseline: Stack,
-    rounds: int,
-    store: Store,
-    watch: Watch,
-    *,
-    fresh: bool,
-) -> Todo:
-    """Which cells must be run. ``keys`` holds the content key of each cell by its id."""
-    run: dict[str, tuple[Cell, ...]] = {}
-    reused: list[Result] = []
-    for workload, members in cells.workloads.items():
-        timed = rounds if is_timed(members[0]) else 0
-        stored = {cell.id: _stored(cell, keys[cell.id], store, watch) for cell in members} if not fresh else {}
-        found = {cell.id: reusable(stored.get(cell.id, ()), timed) for cell in members}
-        missing = [cell for cell in members if found[cell.id] is None]
-        if missing:
-            together = [c for c in members if c in missing or (timed and c.stack == baseline)]
-            run[workload] = tuple(sorted(together, key=lambda cell: cell.stack != baseline))
-        kept = [result for result in found.values() if result is not None]
-        reused += kept
-        sessions = {result.session for result in kept}
-        for cell in members:  # the other side of each reused time
-            if cell.stack == baseline:
-                reused += [r for r in stored.get(cell.id, ()) if r.session in sessions and r is not found[cell.id]]
-    return Todo(run=run, reused=tuple(reused))
 
 
 def measure(
@@ -105,7 +44,7 @@ def measure(
     Raises ResultsError when one cannot be stored, KeyboardInterrupt; every process is gone then, and what was measured
     is stored.
     """
-    bench = _Bench(
+    running = _Measurement(
         {env.stack.id: env for env in environments},
         hardware,
         settings,
@@ -113,46 +52,20 @@ def measure(
         store,
         watch,
     )
-    keys = {cell.id: bench.key(cell) for cell in cells.cells}
+    keys = {cell.id: running.key(cell) for cell in cells.cells}
     todo = decide(cells, keys, baseline, settings.rounds, store, watch, fresh=fresh)
     wanted = [cell for members in todo.run.values() for cell in members]
     watch.measuring(wanted, len(newest(todo.reused)), expected_s(wanted, store))
     results = list(todo.reused)
     try:
-        results.extend(bench.run(todo.run))
+        results.extend(running.run(todo.run))
     finally:
-        bench.close()
+        running.close()
     order = {cell.id: at for at, cell in enumerate(cells.cells)}
     return sorted(results, key=lambda result: order[result.cell.id])  # and not as they happened to end
 
 
-def is_timed(cell: Cell) -> bool:
-    """Whether its steps take real time: all but the simulation's."""
-    return cell.device != "sim"
-
-
-def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
-    """Workload -> seconds that its newest stored run took, on whichever of these stacks; unknown ones are left out."""
-    found: dict[str, float] = {}
-    for cell in cells:
-        if cell.workload not in found and (result := store.last_run(cell)) is not None:
-            found[cell.workload] = result.duration_s
-    return found
-
-
-#: Seconds that a cell takes where nothing of it is known, that importing a stack takes, and building it as well: round
-#: estimates for the scenarios that come with the harness, not measurements.
-GUESSED_CELL_S = {"sim": 8.0, "cpu": 5.0, "cuda": 30.0}
-GUESSED_IMPORT_S = 6.0
-GUESSED_STACK_S = 12.0
-
-
-def guessed_s(cells: Sequence[Cell], known_s: Mapping[str, float]) -> float:
-    """Seconds that the cells take, with a guess for each cell whose workload is not in ``known_s``."""
-    return sum(known_s.get(cell.workload, GUESSED_CELL_S.get(cell.device, 0.0)) for cell in cells)
-
-
-class _Bench:
+class _Measurement:
     """The machine at work: environments in, results out, stored one by one."""
 
     def __init__(
@@ -222,7 +135,7 @@ class _Bench:
             session = self._run if number == 1 else f"{self._run}.{number}"
             # Untimed parts go together as far as each rank has a core.
             at_once = max(1, hardware.cores // max(map(_cores, group)))
-            for event in schedule.side_by_side(list(zip(group, workers, strict=True)), plan, at_once):
+            for event in schedule.interleave(list(zip(group, workers, strict=True)), plan, at_once):
                 yield event, session
 
     def _run_on_cluster(
@@ -248,7 +161,7 @@ class _Bench:
         room = self._hardware.memory_bytes - len(self._workers) * _IDLE_SERVER_BYTES
         at_once = max(1, min(self._hardware.cores, room // SIM_BYTES))
         jobs = [(self._worker(members[0]), members) for members in by_worker.values()]
-        for event in schedule.one_beside_another(jobs, at_once, _cores):
+        for event in schedule.run_parallel(jobs, at_once, _cores):
             yield from self._take(event, self._run)
 
     def _take(self, event: schedule.Event, session: str) -> Iterator[Result]:
@@ -303,40 +216,6 @@ def _cores(cell: Cell) -> int:
     return int(cell.parameters.get("world_size", 1)) if is_timed(cell) else 1
 
 
-@contextlib.contextmanager
-def only_run(folder: Path) -> Iterator[None]:
-    """Hold the checkout for one run: two at once would spoil each other's times. The kernel lets go when we end.
-
-    Also removes what earlier runs left of their scratch files. Raises EnvironmentUnavailable.
-    """
-    file = folder / "run.lock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise EnvironmentUnavailable(
-            f"cannot be written: {error.strerror}",
-            where=str(file),
-            hint="set DSREGRESS_ENVIRONMENTS to another folder",
-        ) from None
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            other = os.read(handle, 32).decode("ascii", "replace").strip()
-            raise EnvironmentUnavailable(
-                f"another run is going on here (process {other or 'unknown'}), and both would measure each other",
-                where=str(file),
-                hint="wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder",
-            ) from None
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{os.getpid()}\n".encode())
-        shutil.rmtree(folder / "runs", ignore_errors=True)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
     """Members that can be held open at once; the first, the baseline, is measured again with each group."""
     if len(members) <= at_most:
@@ -345,13 +224,6 @@ def _groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
     first, rest = members[0], members[1:]
     for start in range(0, len(rest), at_most - 1):
         yield [first, *rest[start : start + at_most - 1]]
-
-
-def _stored(cell: Cell, key: str, store: Store, watch: Watch) -> tuple[Result, ...]:
-    loaded = store.of_cell(cell, key)
-    for problem in loaded.problems:
-        watch.note(f"left out: {problem}")
-    return loaded.results
 
 
 def _now() -> str:

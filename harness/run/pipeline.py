@@ -18,23 +18,16 @@ from harness.config.settings import Settings
 from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.errors import HarnessError, UsageError
-from harness.model import (
-    Environment,
-    Failed,
-    Hardware,
-    LockedStack,
-    Result,
-    Stack,
-)
+from harness.model import Hardware, Result
 from harness.probe import scenario
 from harness.probe.border.wire import Detail
 from harness.probe.scenario import Scenario, ScenarioError
-from harness.run import explain as explaining
-from harness.run import matrix
-from harness.run.measure import Watch, measure, only_run
-from harness.run.targets import Build, Place, open_place, planned_hardware
+from harness.run import explain, matrix
+from harness.run.session import session
+from harness.run.targets import planned_hardware
+from harness.run.watch import Watch
 from harness.store import Explanations, Parts, Store, explained_in, map_workloads
-from harness.versions import locking, stacks
+from harness.versions import stacks
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,45 +76,18 @@ def regress(
 
     Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
     """
-    place = open_place(settings, installer)
-    store = Store(settings.results)
-    store.check_writable()
-    with only_run(Path(settings.environments)):
-        environments = build_environments(planned.stacks.stacks, settings, installer, watch, place)
-        results = measure(
-            planned.matrix,
-            environments,
-            planned.stacks.baseline,
-            place.hardware(),
-            settings=settings,
-            executor=place.executor,
-            store=store,
-            watch=watch,
-            fresh=choice.fresh,
-        )
-        comparison = compare_results(results, planned.stacks.baseline.id, settings, store)
+    with session(settings, planned.stacks.stacks, watch, installer) as opened:
+        results = opened.measure(planned.matrix.cells, fresh=choice.fresh)
+        comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         if choice.explain is False:
             return comparison
         try:
-            return explaining.attach(
-                comparison,
-                lambda: explaining_place(settings, place, environments),
-                all_cells=choice.explain is True,
-                told=watch.note,
+            return explain.attach(
+                comparison, opened.explain_context, all_cells=choice.explain is True, report=watch.note
             )
         except HarnessError as error:  # what was measured is worth a report without it
             watch.note(f"who holds the memory is left out: {error}")
             return comparison
-
-
-def explaining_place(settings: Settings, place: Place, environments: Sequence[Environment]) -> explaining.Place:
-    """Where cells of these environments can be explained."""
-    return explaining.Place(
-        executor=place.executor,
-        environments={environment.stack.id: environment for environment in environments},
-        hardware=place.hardware(),
-        explanations=Explanations(settings.results),
-    )
 
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
@@ -146,31 +112,6 @@ def load_scenarios(settings: Settings) -> dict[str, Scenario]:
         raise UsageError(str(error), hint="docs/add-a-scenario.md shows one that works") from None
 
 
-def build_environments(
-    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, place: Place
-) -> tuple[Environment, ...]:
-    """An environment for each stack, in order, where it will run; one that cannot be had says why.
-
-    Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
-    """
-    cache = Path(settings.environments) / "locks"
-    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), place.build, watch)
-
-
-def build_locked(
-    wanted: Sequence[Stack], locks: Sequence[LockedStack | Failed], build: Build, watch: Watch
-) -> tuple[Environment, ...]:
-    """An environment for each stack, in order, from its lock, or from what became of its lock. Raises as ``build``."""
-    locked = [lock for lock in locks if isinstance(lock, LockedStack)]
-    built = iter(
-        build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made)) if locked else ()
-    )
-    return tuple(
-        next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
-        for stack, lock in zip(wanted, locks, strict=True)
-    )
-
-
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:
     """Judge results of one store against the stack with the id ``baseline``."""
     return compare.compare(results, baseline, settings.thresholds, details_of([store]))
@@ -192,7 +133,7 @@ def compare_stored(
     parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, record=compare.Brief))
     comparison = compare.combine(parts, baseline, settings.thresholds, details_of(stores))
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
-    return explaining.attach_stored(comparison, explained_in(explained))
+    return explain.attach_stored(comparison, explained_in(explained))
 
 
 def details_of(stores: Sequence[Store]) -> compare.DetailOf:

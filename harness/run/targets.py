@@ -1,7 +1,7 @@
 """Where a run happens: the one table of executors. `--executor NAME` picks a line of it.
 
-A place makes environments out of locked stacks, says what hardware cells run on, and runs them. What all executors share
-is the protocol in `harness.launch.contract`; another one is a file in ``harness/launch`` and a line in `_PLACES`.
+A target builds environments from locked stacks, knows the hardware that cells run on, and runs them. What all executors
+share is the protocol in `harness.launch.contract`; see harness/launch/README.md for how to add one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.launch.local import LocalExecutor
 from harness.launch.ray.executor import RayExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
 
-#: Told, from any thread, the index of a stack and ``started``, ``waiting`` (another run builds it) or ``done``.
+#: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
 Progress = Callable[[int, str, Environment | None], None]
 
 
@@ -34,33 +34,33 @@ class Build(Protocol):
     def __call__(self, locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
         """An environment for each, in order; a stack that does not install is one with its ``failure``.
 
-        Raises EnvironmentUnavailable where the place is at fault rather than a stack.
+        Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Target:
     """Where a run happens."""
 
     executor: Executor
     build: Build
-    hardware: Callable[[], Hardware]  #: what cells run on, asked once the environments are there
+    hardware: Callable[[], Hardware]  #: what cells run on; called once the environments are built
 
 
-def open_place(settings: Settings, installer: Installer) -> Place:
-    """The place that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
-    if settings.executor not in _PLACES:
+def open_target(settings: Settings, installer: Installer) -> Target:
+    """The target that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
+    if settings.executor not in _TARGETS:
         raise UsageError(
-            f"no such executor: {settings.executor}", where="--executor", hint=f"use {' or '.join(_PLACES)}"
+            f"no such executor: {settings.executor}", where="--executor", hint=f"use {' or '.join(_TARGETS)}"
         )
-    return _PLACES[settings.executor](settings, installer)
+    return _TARGETS[settings.executor](settings, installer)
 
 
 def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
-    """What cells will run on, as far as planning must know: asks a cluster that the settings name, starts nothing."""
+    """What cells will run on, as far as planning must know: that of a cluster in the settings, else of this machine."""
     if settings.executor == "ray" and settings.ray.address:
-        return open_place(settings, installer).hardware()
+        return open_target(settings, installer).hardware()
     return hardware.detect()
 
 
@@ -69,7 +69,7 @@ def varied_package(settings: Settings) -> str:
     return next((name for name, spec in settings.stack.items() if not isinstance(spec, str)), AXES[-1])
 
 
-def _local(settings: Settings, installer: Installer) -> Place:
+def _local(settings: Settings, installer: Installer) -> Target:
     """Virtual environments and processes on this machine."""
 
     def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
@@ -88,10 +88,10 @@ def _local(settings: Settings, installer: Installer) -> Place:
         variables=child_environment(),
         timeout_s=settings.timeout_s,
     )
-    return Place(executor=executor, build=build, hardware=hardware.detect)
+    return Target(executor=executor, build=build, hardware=hardware.detect)
 
 
-def _docker(settings: Settings, installer: Installer) -> Place:
+def _docker(settings: Settings, installer: Installer) -> Target:
     """An image per stack and a container per server, by the engine on this machine."""
     builder = ImageBuilder(
         folder=Path(settings.environments),
@@ -112,7 +112,7 @@ def _docker(settings: Settings, installer: Installer) -> Place:
         executor.sweep()
         return builder.build_all(locked, progress)
 
-    return Place(executor=executor, build=build, hardware=builder.hardware)
+    return Target(executor=executor, build=build, hardware=builder.hardware)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ class _Node:
         )
 
 
-def _ray(settings: Settings, installer: Installer) -> Place:
+def _ray(settings: Settings, installer: Installer) -> Target:
     """Virtual environments and processes on the nodes of a Ray cluster."""
     prepare_ray()
     executor = RayExecutor(
@@ -151,7 +151,7 @@ def _ray(settings: Settings, installer: Installer) -> Place:
         side=_Node(configured=settings.ray.folder, framework=varied_package(settings), offline=settings.offline),
         timeout_s=settings.timeout_s,
     )
-    return Place(executor=executor, build=executor.build, hardware=executor.hardware)
+    return Target(executor=executor, build=executor.build, hardware=executor.hardware)
 
 
-_PLACES: dict[str, Callable[[Settings, Installer], Place]] = {"local": _local, "docker": _docker, "ray": _ray}
+_TARGETS: dict[str, Callable[[Settings, Installer], Target]] = {"local": _local, "docker": _docker, "ray": _ray}

@@ -17,7 +17,7 @@ from typing import Any
 from harness.config.ray import Ray
 from harness.errors import EnvironmentUnavailable, HarnessError
 from harness.launch import staging
-from harness.launch.contract import Ended, Lost, RunPlan, Share, Waiting
+from harness.launch.contract import Ended, Lost, RankShare, RunPlan, Waiting
 from harness.launch.ray import cluster, spanning
 from harness.launch.ray.node import NodeSide, NodeWorker, Opened
 from harness.launch.ray.placing import Needs, Node, alike, needs, spelled, whole
@@ -302,7 +302,7 @@ class RayWorker:
         rendezvous = _value(self._actors[0].rendezvous.remote())
         each = self._needed.ranks
         shares = [
-            Share(rendezvous=rendezvous, first_rank=number * each, local_ranks=each)
+            RankShare(rendezvous=rendezvous, first_rank=number * each, local_ranks=each)
             for number in range(len(self._actors))
         ]
         return self._together(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 
 from harness.launch import schedule
 from harness.launch.contract import Cluster, Ended, Lost, Machine, Worker
-from harness.launch.schedule import Again, Event, Finished, Started
+from harness.launch.schedule import Event, Finished, Rerun, Started
 from harness.model import Cell, Failed, Hardware, Passed
 
 #: How many machines a cell may lose.
@@ -74,7 +74,7 @@ def _until_told(members: Sequence[Cell], held: _Held, session: Session) -> Gener
             held.close()
             for cell in open_:
                 if attempt < TRIES:
-                    yield Again(cell, str(lost)), ""
+                    yield Rerun(cell, str(lost)), ""
                 else:
                     yield Finished(cell, _given_up(lost)), ""
 
@@ -138,7 +138,7 @@ def untimed(
                     current.close()
                     current = None
                     ended = shelf.put_back(cell, lost)
-                    yield Again(cell, str(lost))
+                    yield Rerun(cell, str(lost))
                 if ended is not None:
                     yield Finished(cell, ended)
         finally:

@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from harness.errors import EnvironmentUnavailable
-from harness.launch.contract import Ended, RunPlan, Share, Waiting
+from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.local import LocalExecutor
 from harness.launch.worker import ServerWorker
 from harness.model import Cell, Environment, Hardware, LockedStack
@@ -101,7 +101,7 @@ class NodeWorker:
             found.bind((address, 0))
             return f"tcp://{address}:{found.getsockname()[1]}"
 
-    def start(self, cell: Cell, plan: RunPlan, share: Share | None) -> Waiting | Ended:
+    def start(self, cell: Cell, plan: RunPlan, share: RankShare | None) -> Waiting | Ended:
         if self._failed is not None:
             return self._failed
         assert self._worker is not None, "has not been opened"

@@ -14,7 +14,7 @@ from harness.cli.progress import Estimate, duration_text
 from harness.cli.stored import stack_id
 from harness.errors import UsageError
 from harness.model import Failed, Result
-from harness.run.measure import GUESSED_IMPORT_S
+from harness.run.eta import GUESSED_IMPORT_S
 from harness.store import Store
 from tests.unit.launch.test_schedule import cell
 from tests.unit.store.results import result

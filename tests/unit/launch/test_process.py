@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.launch.process import Conversation, Gone, Hung
+from harness.launch.process import Gone, Hung, ServerProcess
 
 
-def start(folder: Path, program: str) -> Conversation:
-    return Conversation([sys.executable, "-c", program], os.environ, str(folder), str(folder / "log"))
+def start(folder: Path, program: str) -> ServerProcess:
+    return ServerProcess([sys.executable, "-c", program], os.environ, str(folder), str(folder / "log"))
 
 
 def is_alive(pid: int) -> bool:
@@ -43,7 +43,7 @@ print('{{"event": "ready"}}', flush=True)
 for line in sys.stdin:
     print(line, end='', flush=True)
 """
-    talks: list[Conversation] = []
+    talks: list[ServerProcess] = []
 
     def ask() -> None:
         talks.append(start(tmp_path, program))

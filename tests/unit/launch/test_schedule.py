@@ -33,7 +33,7 @@ def members(executor: FakeExecutor, *versions: str) -> list[tuple[Cell, Worker]]
 
 def test_rounds_take_turns_and_the_first_one_rotates() -> None:
     executor = FakeExecutor()
-    events = list(schedule.side_by_side(members(executor, "A", "B", "C"), RunPlan(warmup_rounds=1, rounds=2)))
+    events = list(schedule.interleave(members(executor, "A", "B", "C"), RunPlan(warmup_rounds=1, rounds=2)))
     assert executor.log == [
         *("start s/base A:cpu", "start s/base B:cpu", "start s/base C:cpu"),
         *("round A:cpu", "round B:cpu", "round C:cpu"),
@@ -47,14 +47,14 @@ def test_rounds_take_turns_and_the_first_one_rotates() -> None:
 def test_a_cell_that_fails_leaves_the_others_their_rounds() -> None:
     failed = Ended(outcome=Failed(stage="backward", signature="x"))
     executor = FakeExecutor(lambda cell: failed if cell.stack.label == "B" else passes(cell))
-    events = list(schedule.side_by_side(members(executor, "A", "B", "C"), RunPlan(warmup_rounds=0, rounds=1)))
+    events = list(schedule.interleave(members(executor, "A", "B", "C"), RunPlan(warmup_rounds=0, rounds=1)))
     assert executor.log[3:] == ["round A:cpu", "round C:cpu"]
     assert [e.cell.stack.label for e in events if isinstance(e, schedule.Finished)] == ["B", "A", "C"]
 
 
 def test_without_rounds_the_untimed_part_is_all() -> None:
     executor = FakeExecutor()
-    events = list(schedule.side_by_side(members(executor, "A", "B"), RunPlan(warmup_rounds=0, rounds=0)))
+    events = list(schedule.interleave(members(executor, "A", "B"), RunPlan(warmup_rounds=0, rounds=0)))
     assert executor.log == ["start s/base A:cpu", "start s/base B:cpu"]
     assert len(events) == 4
 
@@ -71,7 +71,7 @@ def test_jobs_run_beside_one_another_each_on_its_own_worker() -> None:
     def job(version: str) -> tuple[Worker, list[Cell]]:
         return executor.worker(environment(version), "sim", "f"), [cell(version, "sim")] * 2
 
-    events = list(schedule.one_beside_another([job(v) for v in "ABCDE"], at_once=3))
+    events = list(schedule.run_parallel([job(v) for v in "ABCDE"], at_once=3))
     assert sum(isinstance(event, schedule.Finished) for event in events) == 10
     for version in "ABCDE":
         own = [line for line in executor.log if line.endswith(f"{version}:sim")]
@@ -111,7 +111,7 @@ def test_a_fault_in_a_job_reaches_who_asked() -> None:
     executor = FakeExecutor(broken)
     jobs = [(executor.worker(environment("A"), "sim", "f"), [cell("A", "sim")])]
     try:
-        list(schedule.one_beside_another(jobs, at_once=2))
+        list(schedule.run_parallel(jobs, at_once=2))
     except RuntimeError as error:
         assert str(error) == "a fault of ours"
     else:

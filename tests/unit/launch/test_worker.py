@@ -12,7 +12,7 @@ import pytest
 
 from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
-from harness.launch.process import Conversation
+from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
 from harness.model import Failed, Passed, TimedOut
 from harness.probe.border.wire import RunRecord
@@ -49,10 +49,10 @@ def worker(folder: Path, program: str, timeout_s: float = 10.0) -> ServerWorker:
 
 
 def started(command: list[str], folder: Path, timeout_s: float = 10.0) -> ServerWorker:
-    def converse(home: Path, log: Path) -> Conversation:
-        return Conversation(command, os.environ, str(home), str(log))
+    def start_server(home: Path, log: Path) -> ServerProcess:
+        return ServerProcess(command, os.environ, str(home), str(log))
 
-    return ServerWorker(converse, folder / "runs", folder / "scenarios", timeout_s)
+    return ServerWorker(start_server, folder / "runs", folder / "scenarios", timeout_s)
 
 
 def failure(ended: Waiting | Ended) -> Failed:

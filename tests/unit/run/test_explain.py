@@ -53,14 +53,14 @@ class Desk:
     def __init__(self, folder: Path, judged: compare.Comparison, behaviour: object = explains) -> None:
         self.asked = 0
         self.executor = FakeExecutor(behaviour)  # type: ignore[arg-type]
-        self.place = explain.Place(
+        self.place = explain.ExplainContext(
             executor=self.executor,
             environments={one.id: Environment(stack=one, lock_sha256="l") for one in judged.stacks},
             hardware=HARDWARE,
             explanations=Explanations(str(folder)),
         )
 
-    def __call__(self) -> explain.Place:
+    def __call__(self) -> explain.ExplainContext:
         self.asked += 1
         return self.place
 
@@ -121,7 +121,7 @@ def test_where_nothing_is_worse_nothing_is_run(tmp_path: Path) -> None:
 def test_a_run_that_fails_is_said_and_costs_the_report_nothing(tmp_path: Path) -> None:
     judged = comparison("0.16.4")
     lines: list[str] = []
-    told = explain.attach(judged, Desk(tmp_path, judged, crashes), all_cells=False, told=lines.append)
+    told = explain.attach(judged, Desk(tmp_path, judged, crashes), all_cells=False, report=lines.append)
     assert evidence(told, "0.16.4") == []
     assert lines[-1].endswith("is not known: its run failed in backward: RuntimeError: no")
     assert [msgspec.structs.replace(one, evidence=()) for one in told.findings] == [

@@ -16,7 +16,8 @@ from harness.launch.fake import FakeExecutor, passes
 from harness.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
 from harness.probe.scenario import Scenario
 from harness.run import matrix
-from harness.run.measure import measure, only_run
+from harness.run.lock import run_lock
+from harness.run.measure import measure
 from harness.store import Store, newest
 
 HARDWARE = Hardware(cpu="c", cores=2, memory_bytes=24 << 30)
@@ -173,15 +174,20 @@ def test_an_interruption_keeps_what_was_measured_and_the_next_run_goes_on(lab: L
 
 
 def test_two_runs_in_one_checkout_are_refused_clearly(tmp_path: Path) -> None:
-    program = f"import fcntl, time; f = open({str(tmp_path / 'run.lock')!r}, 'a+'); fcntl.flock(f, fcntl.LOCK_EX)"
-    program += "; f.write('4711\\n'); f.flush(); print('held', flush=True); time.sleep(60)"
+    program = f"""
+import pathlib, time
+from harness.run.lock import run_lock
+with run_lock(pathlib.Path({str(tmp_path)!r})):
+    print("held", flush=True)
+    time.sleep(60)
+"""
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(EnvironmentUnavailable) as caught, only_run(tmp_path):
+        with pytest.raises(EnvironmentUnavailable) as caught, run_lock(tmp_path):
             raise AssertionError("both run")
         other.kill()
-    assert "another run is going on here (process 4711)" in str(caught.value)
+    assert f"another run is going on here (process {other.pid})" in str(caught.value)
     assert caught.value.exit_code == 3
-    with only_run(tmp_path):  # the kernel let go of it
+    with run_lock(tmp_path):  # the kernel let go of it
         pass

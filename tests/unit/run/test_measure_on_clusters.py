@@ -30,7 +30,7 @@ class Seen(Silent):
         self.again: list[str] = []
 
     def event(self, event: schedule.Event) -> None:
-        if isinstance(event, schedule.Again):
+        if isinstance(event, schedule.Rerun):
             self.again.append(f"{event.cell.stack.label}: {event.why}")
 
 

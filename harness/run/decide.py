@@ -1,0 +1,66 @@
+"""What must be run, and what is reused from the store.
+
+Where some results of a timed workload are stored, the missing ones are run together with the baseline, so that each time
+has its pair. Exact measurements need no company.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from harness.model import Cell, Result, Stack
+from harness.run.matrix import Matrix
+from harness.run.watch import Watch
+from harness.store import Store
+from harness.store.reuse import reusable
+
+
+class Todo(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be run, and what need not be."""
+
+    run: dict[str, tuple[Cell, ...]]  #: workload -> the cells of one session, baseline first where it has one
+    reused: tuple[Result, ...]
+
+
+def decide(
+    cells: Matrix,
+    keys: Mapping[str, str],
+    baseline: Stack,
+    rounds: int,
+    store: Store,
+    watch: Watch,
+    *,
+    fresh: bool,
+) -> Todo:
+    """Which cells must be run. ``keys`` holds the content key of each cell by its id."""
+    run: dict[str, tuple[Cell, ...]] = {}
+    reused: list[Result] = []
+    for workload, members in cells.workloads.items():
+        timed = rounds if is_timed(members[0]) else 0
+        stored = {cell.id: _stored(cell, keys[cell.id], store, watch) for cell in members} if not fresh else {}
+        found = {cell.id: reusable(stored.get(cell.id, ()), timed) for cell in members}
+        missing = [cell for cell in members if found[cell.id] is None]
+        if missing:
+            together = [c for c in members if c in missing or (timed and c.stack == baseline)]
+            run[workload] = tuple(sorted(together, key=lambda cell: cell.stack != baseline))
+        kept = [result for result in found.values() if result is not None]
+        reused += kept
+        sessions = {result.session for result in kept}
+        for cell in members:  # the other side of each reused time
+            if cell.stack == baseline:
+                reused += [r for r in stored.get(cell.id, ()) if r.session in sessions and r is not found[cell.id]]
+    return Todo(run=run, reused=tuple(reused))
+
+
+def is_timed(cell: Cell) -> bool:
+    """Whether its steps take real time: all but the simulation's."""
+    return cell.device != "sim"
+
+
+def _stored(cell: Cell, key: str, store: Store, watch: Watch) -> tuple[Result, ...]:
+    loaded = store.of_cell(cell, key)
+    for problem in loaded.problems:
+        watch.note(f"left out: {problem}")
+    return loaded.results

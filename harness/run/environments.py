@@ -1,0 +1,38 @@
+"""Stacks -> environments where a run happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.config.settings import Settings
+from harness.envs.installer import Installer
+from harness.model import Environment, Failed, LockedStack, Stack
+from harness.run.targets import Build, Target
+from harness.run.watch import Watch
+from harness.versions import locking
+
+
+def build_environments(
+    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, target: Target
+) -> tuple[Environment, ...]:
+    """An environment for each stack, in order; one that cannot be built has its ``failure``.
+
+    Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+    """
+    cache = Path(settings.environments) / "locks"
+    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), target.build, watch)
+
+
+def build_locked(
+    wanted: Sequence[Stack], locks: Sequence[LockedStack | Failed], build: Build, watch: Watch
+) -> tuple[Environment, ...]:
+    """An environment for each stack, in order, from its lock or its failure to lock. Raises as ``build``."""
+    locked = [lock for lock in locks if isinstance(lock, LockedStack)]
+    built = iter(
+        build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made)) if locked else ()
+    )
+    return tuple(
+        next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
+        for stack, lock in zip(wanted, locks, strict=True)
+    )

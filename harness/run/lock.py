@@ -1,0 +1,54 @@
+"""One run at a time in one folder: two at once would spoil each other's times."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from harness.errors import EnvironmentUnavailable
+
+
+@contextlib.contextmanager
+def run_lock(folder: Path) -> Iterator[None]:
+    """Hold the folder for one run. The kernel releases the lock when the process ends, however it ends.
+
+    Removes the scratch files of earlier runs. Raises EnvironmentUnavailable where another run holds it, or where it
+    cannot be written.
+    """
+    file = folder / "run.lock"
+    holder = folder / "run.pid"  # beside the lock, as some releases of filelock truncate the file they lock
+    lock = FileLock(file)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+        holder.write_text(f"{os.getpid()}\n", encoding="ascii")
+    except Timeout:
+        raise EnvironmentUnavailable(
+            f"another run is going on here (process {_process(holder)}), and both would measure each other",
+            where=str(file),
+            hint="wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder",
+        ) from None
+    except OSError as error:
+        lock.release()
+        raise EnvironmentUnavailable(
+            f"cannot be written: {error.strerror}",
+            where=str(file),
+            hint="set DSREGRESS_ENVIRONMENTS to another folder",
+        ) from None
+    try:
+        shutil.rmtree(folder / "runs", ignore_errors=True)
+        yield
+    finally:
+        lock.release()
+
+
+def _process(holder: Path) -> str:
+    try:
+        return holder.read_text(encoding="ascii", errors="replace")[:32].strip() or "unknown"
+    except OSError:
+        return "unknown"

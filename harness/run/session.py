@@ -1,0 +1,116 @@
+"""Opening a run: the one place that opens the target and the store, holds the run lock, and builds environments.
+
+with session(settings, stacks, watch, installer) as s:
+    results = s.measure(cells)
+    explained = s.explain(cells)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from harness.config.settings import Settings
+from harness.envs.installer import Installer
+from harness.model import Cell, Environment, Result, Stack
+from harness.run.environments import build_environments
+from harness.run.explain import ExplainContext, Explained, explain_cells
+from harness.run.lock import run_lock
+from harness.run.matrix import Matrix
+from harness.run.measure import measure
+from harness.run.targets import open_target
+from harness.run.watch import Watch
+from harness.store import Explanations, Store, newest
+
+
+@contextmanager
+def session(settings: Settings, stacks: Sequence[Stack], watch: Watch, installer: Installer) -> Iterator[Session]:
+    """Hold the run lock, build the stacks, and yield what measures and explains their cells. The first is the baseline.
+
+    Raises UsageError for an executor that does not exist, EnvironmentUnavailable where the machine lacks something or
+    another run is going on, ResultsError where results cannot be written.
+    """
+    opened = Session(settings, stacks, watch, installer)
+    opened.store.check_writable()
+    with run_lock(Path(settings.environments)):
+        opened.build(stacks)
+        yield opened
+
+
+class Session:
+    """An open run. Stacks may be added while it is open."""
+
+    def __init__(self, settings: Settings, stacks: Sequence[Stack], watch: Watch, installer: Installer) -> None:
+        """Starts nothing. Raises UsageError, EnvironmentUnavailable."""
+        self.settings = settings
+        self.watch = watch
+        self.installer = installer
+        self.store = Store(settings.results)
+        self.target = open_target(settings, installer)
+        self._baseline = stacks[0] if stacks else None
+        self._environments: dict[str, Environment] = {}
+
+    def build(self, stacks: Sequence[Stack]) -> tuple[Environment, ...]:
+        """An environment for each stack, in order; one that cannot be built has its ``failure``. Those of this session
+        are not built again.
+
+        Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+        """
+        missing = [stack for stack in stacks if stack.id not in self._environments]
+        if missing:
+            self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target))
+        return tuple(self._environments[stack.id] for stack in stacks)
+
+    def add(self, environments: Iterable[Environment]) -> None:
+        """Environments that were built elsewhere."""
+        self._environments.update((environment.stack.id, environment) for environment in environments)
+
+    def measure(
+        self, cells: Sequence[Cell], *, baseline: Stack | None = None, rounds: int | None = None, fresh: bool = False
+    ) -> list[Result]:
+        """Results for every cell, from the store or from a run made now, in the order of the cells: one of each, and where
+        its time was measured in several sessions, those of the baseline in each.
+
+        ``rounds`` and ``baseline`` replace those of the settings and of the session. Raises ResultsError,
+        KeyboardInterrupt; what was measured until then is stored.
+        """
+        against = baseline or self._baseline
+        assert against is not None, "a session without stacks needs a baseline"
+        settings = self.settings
+        if rounds is not None:
+            settings = msgspec.structs.replace(settings, rounds=rounds)
+        return measure(
+            Matrix(cells=tuple(cells), skipped=()),
+            list(self._environments.values()),
+            against,
+            self.target.hardware(),
+            settings=settings,
+            executor=self.target.executor,
+            store=self.store,
+            watch=self.watch,
+            fresh=fresh,
+        )
+
+    def newest(self, cells: Sequence[Cell], *, fresh: bool = False) -> Iterable[Result]:
+        """As `measure`: the newest result of each cell."""
+        return newest(self.measure(cells, fresh=fresh)).values()
+
+    def explain(self, cells: Sequence[Cell], *, fresh: bool = False, quiet: bool = False) -> dict[str, Explained]:
+        """Cell id -> who holds its memory, from the store or from a run made now.
+
+        Raises ResultsError where an explanation cannot be stored, KeyboardInterrupt.
+        """
+        report = (lambda line: None) if quiet else self.watch.note
+        return explain_cells(cells, self.explain_context(), fresh=fresh, report=report)
+
+    def explain_context(self) -> ExplainContext:
+        """What explaining cells of this session needs."""
+        return ExplainContext(
+            executor=self.target.executor,
+            environments=self._environments,
+            hardware=self.target.hardware(),
+            explanations=Explanations(self.settings.results),
+        )

@@ -1,0 +1,25 @@
+"""The progress of a run, as its observer receives it: a display, a log, or a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from harness.launch import schedule
+from harness.model import Cell, Environment, Stack
+
+
+class Watch(Protocol):
+    """Follows the progress of a run. Methods may be called from other threads."""
+
+    def building(self, stack: Stack, state: str, environment: Environment | None) -> None:
+        """The state of an environment: ``started``, ``waiting`` (another run is building it) or ``done``."""
+
+    def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
+        """These cells will be run; ``expected_s`` maps a workload to the seconds of its last run, where there is one."""
+
+    def event(self, event: schedule.Event) -> None:
+        """A cell has started, is about to run a timed round, or has ended."""
+
+    def note(self, line: str) -> None:
+        """A line for the user."""
