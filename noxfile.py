@@ -4,6 +4,7 @@ nox -s regress                                    the main job, with the stacks 
 nox -s regress -- --deepspeed '0.16.*'            with options of `python -m harness regress`
 nox -s "stack(deepspeed='0.16.4')"                one release against the baseline, for a CI matrix
 nox -s tests                                      the project's own tests
+nox -s tests -- --accept                          rewrite the golden files of tests/golden
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.golden_files import Golden
+
 HERE = Path(__file__).parent
 
 #: Their items run under measured frameworks, which warn as they like.
@@ -18,6 +20,21 @@ CONTAINERS = HERE / "containers"
 
 #: They share environments, in which one run at a time may measure, and what was measured once.
 FUNCTIONAL = "tests/functional/"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--accept``, see `tests.golden_files`."""
+    parser.addoption(
+        "--accept",
+        action="store_true",
+        help="run only the tests that have a golden file, and write what they get into tests/golden",
+    )
+
+
+@pytest.fixture(scope="session")
+def golden(pytestconfig: pytest.Config) -> Golden:
+    """``golden("report.md", text)`` compares with the file, or rewrites it under ``--accept``."""
+    return Golden(accept=pytestconfig.getoption("accept"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,8 +51,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A warning fails a test of ours; what takes longest begins first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A warning fails a test of ours; what takes longest begins first. Under ``--accept``, golden files only."""
+    if config.getoption("accept"):
+        rest = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=rest)
+        items[:] = [item for item in items if item not in rest]
     items.sort(key=lambda item: not item.nodeid.startswith(FUNCTIONAL))
     for item in items:
         if FRAMEWORKS not in item.path.parents:

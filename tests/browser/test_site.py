@@ -17,9 +17,9 @@ import pytest
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed
 from harness.report.html.site import build
-from tests.synthetic import result
-from tests.unit.report.test_attributed import explained_as_measured
-from tests.unit.report.test_reports import comparison, run
+from tests.builders.comparisons import comparison
+from tests.builders.explanations import explained_as_measured
+from tests.builders.synthetic import noisy_record, result
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -47,7 +47,7 @@ def hostile() -> Comparison:
     results = [
         result("0.15.0", variant=HOSTILE),
         result("0.16.0", variant=HOSTILE, outcome=Failed("init", HOSTILE, f"Traceback\n{HOSTILE}")),
-        result("0.17.0", variant=HOSTILE, run=run(3, held_mib=9)),
+        result("0.17.0", variant=HOSTILE, run=noisy_record(3, held_mib=9)),
     ]
     return compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
 

@@ -2,104 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running
 from tests.offline.conftest import shared as shared
-from tests.offline.project import GOOD, REPOSITORY, VERSION, Project
-
-#: Longer than a command on a cluster takes on a busy machine, and than a cluster takes to start there.
-LIMIT_S = 600.0
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """A cluster that runs."""
-
-    address: str
-    folder: Path
-    process: subprocess.Popen[str]
-
-    def ask(self, command: str) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def kill(self, number: int) -> None:
-        """A node, with everything on it, at once."""
-        assert self.ask(f"kill {number}") == {"killed": number}
-
-    def used(self) -> dict[str, float]:
-        """CPUs in use by address."""
-        found: dict[str, float] = self.ask("used")["used"]
-        return found
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with contextlib.suppress(ValueError):
-                answer = json.loads(line)
-                if isinstance(answer, dict):
-                    return answer
-        raise AssertionError(f"the cluster has ended: {(self.folder / 'log').read_text()[-2000:]}")
-
-
-@contextlib.contextmanager
-def running(folder: Path, user: Project, nodes: int = 2, cpus: int = 2) -> Iterator[Nodes]:
-    """A cluster whose nodes are that user's."""
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed (pip install ray)")
-    folder.mkdir(parents=True, exist_ok=True)
-    for attempt in range(3):
-        process = _start(folder, user, nodes, cpus)
-        try:
-            address = str(Nodes("", folder, process)._answer()["address"])
-            break
-        except AssertionError:  # Ray gives itself 30 s to start, which a busy machine may not have
-            _end(process)
-            if attempt == 2:
-                raise
-    try:
-        yield Nodes(address, folder, process)
-    finally:
-        _end(process)
-
-
-def _start(folder: Path, user: Project, nodes: int, cpus: int) -> subprocess.Popen[str]:
-    with open(folder / "log", "ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.cluster.nodes", str(folder), str(nodes), str(cpus)],
-            cwd=REPOSITORY,
-            env=user.variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """The end of its input is its end."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(OSError):
-        process.stdin.close()
-    try:
-        process.wait(60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    process.stdout.close()
+from tests.offline.project import GOOD, VERSION, Project
 
 
 @pytest.fixture(scope="session")
@@ -115,10 +25,3 @@ def project(shared: Project, ray_cluster: Nodes, tmp_path: Path) -> Project:
     made = Project(folder=tmp_path, variables=shared.variables, work=ray_cluster.folder, limit_s=LIMIT_S)
     configure(made, ray_cluster, GOOD, VERSION["hungry"])
     return made
-
-
-def configure(project: Project, cluster: Nodes, *versions: str, ray: str = "", **values: object) -> None:
-    """As `Project.configure`, with the cluster's address and more of its settings."""
-    text = f'[tool.dsregress.ray]\naddress = "{cluster.address}"\n{ray}'
-    environments = str(project.folder / "environments")  # of the driver; the nodes have their own
-    project.configure(*versions, text=text, **{"executor": "ray", "environments": environments, **values})  # type: ignore[arg-type]

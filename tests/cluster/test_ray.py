@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import LIMIT_S, Nodes, configure, running
+from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running
 from tests.offline.project import GOOD, VERSION, Project, stored, without_times
 
 SEVERAL = tuple(VERSION[behaviour] for behaviour in ("good", "hungry", "wrong", "crashing", "busy", "new-default"))

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.containers import engine
+from tests.containers.engine import LIMIT_S, Engine, configure
 from tests.offline.conftest import shared as shared
 from tests.offline.project import GOOD, VERSION, Project
-
-#: Longer than the images of a test take on a busy machine.
-LIMIT_S = 600.0
-
-
-@dataclass(frozen=True)
-class Engine:
-    """An engine, and a base image in it."""
-
-    address: str
-    base: str
-    client: Any
-
-    def containers(self, owner: Path) -> list[Any]:
-        """Every container, running or not, that was started for the environments in that folder."""
-        found: list[Any] = self.client.containers.list(all=True, filters={"label": f"dsregress.owner={owner}"})
-        return found
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -66,9 +48,3 @@ def project(shared: Project, docker_engine: Engine, tmp_path: Path) -> Project:
     )
     configure(made, docker_engine, GOOD, VERSION["hungry"])
     return made
-
-
-def configure(project: Project, engine: Engine, *versions: str, limits: str = "", **values: object) -> None:
-    """As `Project.configure`, with the base image."""
-    text = f'[tool.dsregress.docker]\nbase = "{engine.base}"\n{limits}'
-    project.configure(*versions, text=text, **{"executor": "docker", **values})  # type: ignore[arg-type]

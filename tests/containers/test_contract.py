@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import configure as configure_on_nodes
 from tests.cluster.conftest import ray_cluster as ray_cluster
-from tests.containers.conftest import LIMIT_S, Engine, configure
-from tests.offline.conftest import NOT_INSTALLING
-from tests.offline.project import GOOD, VERSION, Project, cell
+from tests.cluster.ray_cluster import configure as configure_on_nodes
+from tests.containers.engine import LIMIT_S, Engine, configure
+from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project, cell
 
 #: Every way in which a release of tinyframe ends.
 VERSIONS = (*(VERSION[b] for b in ("good", "hungry", "crashing", "not-importing", "dying", "out-of-memory")),)

@@ -16,17 +16,8 @@ from typing import Any
 
 import pytest
 
-from harness.config import settings
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = settings.load(start=REPOSITORY).environments
-
-#: The healthy release before the fault, one that has it, and the first healthy one after it.
-BEFORE, FAULTY, AFTER = RELEASES = ("0.15.0", "0.16.4", "0.16.8")
-
-LIMIT_S = 900.0
-
-Regress = Callable[..., dict[str, Any]]
+from tests.functional.releases import BEFORE, ENVIRONMENTS, LIMIT_S, RELEASES, Regress
+from tests.paths import ROOT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,7 +39,7 @@ def harness(results: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "harness", *arguments],
-            cwd=REPOSITORY,
+            cwd=ROOT,
             env={**os.environ, "DSREGRESS_RESULTS": str(results), "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS},
             capture_output=True,
             text=True,
@@ -99,25 +90,3 @@ def checkpointing(regress: Regress) -> dict[str, Any]:
         *("--deepspeed", releases, "--baseline", BEFORE, "--device", "cpu", "--rounds", "2"),
         *("--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=*"),
     )
-
-
-def cells(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """(release, variant) -> cell."""
-    versions = {stack["id"]: stack["versions"]["deepspeed"] for stack in report["stacks"]}
-    return {(versions[cell["stack"]], cell["variant"]): cell for cell in report["cells"]}
-
-
-def assert_passes(python: str, *selected: str) -> str:
-    """Tests of ours pass in an environment, with nothing there but what measured processes have; what pytest says."""
-    ran = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
-        cwd=REPOSITORY,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
-    assert " passed" in ran.stdout
-    return ran.stdout

@@ -12,31 +12,21 @@ from typing import Any
 
 import pytest
 
-from scenarios.models import SHAPES
-from tests.functional.conftest import (
+from tests.functional.releases import (
     AFTER,
     BEFORE,
     FAULTY,
+    NON_REENTRANT,
+    NONE,
+    REENTRANT,
     RELEASES,
     Regress,
     assert_passes,
     cells,
+    decoder_layers_bytes,
 )
 
-NONE, REENTRANT, NON_REENTRANT = (f"gradient_checkpointing={way}" for way in ("none", "reentrant", "non_reentrant"))
-
 ERRORS = ("loss_error", "gradient_norm_error", "parameter_error")
-
-
-def decoder_layers_bytes(model: str) -> int:
-    """What the weights of all decoder layers take in bf16."""
-    shape: dict[str, Any] = SHAPES[model]
-    hidden, heads, kv_heads = shape["hidden_size"], shape["num_attention_heads"], shape["num_key_value_heads"]
-    kv_size = hidden // heads * kv_heads
-    attention = 2 * hidden * hidden + 2 * hidden * kv_size
-    mlp = 3 * hidden * shape["intermediate_size"]
-    norms = 2 * hidden
-    return 2 * shape["num_hidden_layers"] * (attention + mlp + norms)
 
 
 def held_after_backward(checkpointing: dict[str, Any]) -> dict[tuple[str, str], int]:

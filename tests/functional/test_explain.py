@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.conftest import BEFORE, FAULTY, cells
-from tests.functional.test_deepspeed import NON_REENTRANT, decoder_layers_bytes
+from tests.functional.releases import BEFORE, FAULTY, NON_REENTRANT, cells, decoder_layers_bytes
 
 Harness = Callable[..., subprocess.CompletedProcess[str]]
 

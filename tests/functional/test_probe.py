@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.functional.conftest import AFTER, BEFORE, FAULTY, assert_passes
+from tests.functional.releases import AFTER, BEFORE, FAULTY, assert_passes
 
 #: The newest release with a committed lock.
 NEWEST = "0.19.8"

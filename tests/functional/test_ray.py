@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Nodes, running
-from tests.functional.conftest import BEFORE, ENVIRONMENTS, FAULTY, REPOSITORY, Regress, cells
-from tests.functional.test_deepspeed import NON_REENTRANT
+from tests.cluster.ray_cluster import Nodes, running
+from tests.functional.releases import BEFORE, ENVIRONMENTS, FAULTY, NON_REENTRANT, Regress, cells
 from tests.offline.project import Project
+from tests.paths import ROOT
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """Two nodes with a core each, so that a cell of two ranks has to span them."""
     variables = {**os.environ, "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS}
-    user = Project(folder=REPOSITORY, variables=variables, work=Path(ENVIRONMENTS))
+    user = Project(folder=ROOT, variables=variables, work=Path(ENVIRONMENTS))
     with running(tmp_path_factory.mktemp("cluster"), user, nodes=2, cpus=1) as cluster:
         yield cluster
 

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.project import GOOD, REPOSITORY, VERSION, Project
+from tests.builders import tiny_packages
+from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project
 from tests.packages import build, wheelhouse
-from tests.unit.envs import tiny
-
-#: A release that only exists as a source whose build fails.
-NOT_INSTALLING = "2.1.0"
+from tests.paths import ROOT
 
 _BROKEN = "def build_wheel(*arguments, **more):\n    raise RuntimeError('nvcc is missing')\n"
 
@@ -23,14 +21,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Project:
     place = tmp_path_factory.mktemp("user")
     index = place / "index"
     build.build_all(index)
-    tiny.source_with_its_own_backend(index, "tinyframe", NOT_INSTALLING, _BROKEN)
+    tiny_packages.source_with_its_own_backend(index, "tinyframe", NOT_INSTALLING, _BROKEN)
     wheelhouse.fill(index, ["pytest", "pytest-benchmark"])
     configuration = place / "pip.conf"
     configuration.write_text(f"[global]\nno-index = true\nfind-links = {index}\n")
     variables = {
         "PATH": os.environ["PATH"],
         "HOME": str(place),
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": str(ROOT),
         "PIP_CONFIG_FILE": str(configuration),
         "UV_CACHE_DIR": str(place / "uv"),
         "UV_NO_CONFIG": "1",

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from tests.packages import build
+from tests.paths import ROOT
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SCENARIOS = REPOSITORY / "tests" / "packages" / "scenarios"
+SCENARIOS = ROOT / "tests" / "packages" / "scenarios"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 #: Longer than any command here takes on a busy machine; one that hangs ends a test instead of a job.
@@ -25,6 +25,9 @@ LIMIT_S = 120.0
 #: Behaviour of a release -> its version; the good one is the oldest.
 VERSION = {behaviour: version for version, behaviour in reversed(build.RELEASES.items())}
 GOOD = VERSION["good"]
+
+#: A release that only exists as a source whose build fails.
+NOT_INSTALLING = "2.1.0"
 
 
 def stack(version: str) -> str:

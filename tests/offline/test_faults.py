@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.conftest import NOT_INSTALLING
-from tests.offline.project import GOOD, REPOSITORY, VERSION, Project, Report, cell, stack, stored
+from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project, Report, cell, stack, stored
 from tests.packages.build import RELEASES
+from tests.paths import ROOT
 
 #: Bytes of the thousand weights, and so of whatever has as many numbers.
 BLOCK = 8000
@@ -210,7 +210,7 @@ def test_no_result_tells_where_its_machine_keeps_things(project: Project, report
     assert files
     for file in files:
         text = (gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()).decode()
-        for place in (str(project.work.parent), str(REPOSITORY), sys.prefix):
+        for place in (str(project.work.parent), str(ROOT), sys.prefix):
             assert place not in text, file
 
 

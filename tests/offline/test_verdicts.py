@@ -6,18 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.offline.project import (
-    GOOD,
-    REPOSITORY,
-    SCENARIOS,
-    VERSION,
-    Project,
-    Report,
-    cell,
-    stack,
-    stored,
-    without_times,
-)
+from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, Report, cell, stack, stored, without_times
+from tests.paths import ROOT
 
 
 def test_an_improvement_is_told_and_is_no_regression(project: Project) -> None:
@@ -166,7 +156,7 @@ def test_an_environment_is_built_on_request_and_scenarios_run_in_it_with_pytest_
         [said.out.strip(), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(SCENARIOS)],
         capture_output=True,
         text=True,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env={"PATH": project.variables["PATH"], "HOME": project.variables["HOME"]},
         check=False,
     )
@@ -181,7 +171,7 @@ def test_pytest_alone_tells_of_wrong_numerics(project: Project) -> None:
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(SCENARIOS), "-k", "base"],
         capture_output=True,
         text=True,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env={"PATH": project.variables["PATH"], "HOME": project.variables["HOME"]},
         check=False,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 HARNESS = ROOT / "harness"
 
 #: Modules of the probe that the host imports: standard library, made for both sides.

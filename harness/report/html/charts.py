@@ -142,7 +142,8 @@ def _line(frame: _Frame, points: Sequence[tuple[float, float | None]], style: st
 
 def y_ticks(low: float, high: float, unit: str) -> tuple[float, ...]:
     """Three to seven round values from ``low`` or below to ``high`` or above: round in the unit's own base."""
-    span = (high - low) or 1.0
+    resolved = 16 * math.ulp(max(abs(low), abs(high)))  # below it, neighbouring ticks would be the same double
+    span = max((high - low) or 1.0, resolved)
     base = {"bytes": 1024.0, "operations": 1000.0}.get(unit)
     scale = base ** math.floor(math.log(span, base)) if base and span >= 1 else 1.0
     steps = (digit * 10.0**power * scale for power in range(-12, 18) for digit in (1, 2, 2.5, 5))

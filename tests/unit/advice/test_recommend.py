@@ -19,9 +19,9 @@ from harness.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
 from harness.report.answers import recommend as recommend_report
+from tests.golden_files import Golden
 
 GIB = 1 << 30
-GOLDEN = Path(__file__).parents[2] / "golden" / "recommend.txt"
 SCENARIO = Scenario(
     version=1,
     summary="",
@@ -88,9 +88,9 @@ HISTORY = [
 ]
 
 
-def test_the_answer_a_person_reads() -> None:
+def test_the_answer_a_person_reads(golden: Golden) -> None:
     text = recommend_report.text(advice(HISTORY, missing=["0.16.6"]), ["python -m harness regress --deepspeed 0.16.6"])
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    golden("recommend.txt", text)
 
 
 def test_the_newest_release_that_nothing_speaks_against_is_taken() -> None:

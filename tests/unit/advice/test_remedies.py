@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,8 +15,8 @@ from harness.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
 from harness.report.answers import remedies as remedies_report
+from tests.golden_files import Golden
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "remedies.txt"
 GIB = 1 << 30
 STACK = Stack(python="3.11", versions={"deepspeed": "0.16.4"}, label="0.16.4")
 PARAMETERS = {
@@ -105,8 +104,8 @@ def ask(lab: Lab | None = None, scenario: Scenario = SCENARIO, **changes: object
     return remedies.answer(asked(**changes), scenario, STACK, (lab or Lab()).run)
 
 
-def test_the_table_a_person_reads() -> None:
-    assert remedies_report.text([ask()]) == GOLDEN.read_text(encoding="utf-8")
+def test_the_table_a_person_reads(golden: Golden) -> None:
+    golden("remedies.txt", remedies_report.text([ask()]))
 
 
 def test_a_combination_is_a_run_of_its_own_on_top_of_the_best_so_far() -> None:

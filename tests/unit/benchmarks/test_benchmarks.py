@@ -13,8 +13,8 @@ from harness.benchmarks import stored, watching
 from harness.benchmarks.__main__ import main
 from harness.benchmarks.environments import _added_bytes
 from harness.benchmarks.figures import MachineDescription, lines, measured
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)
 
 

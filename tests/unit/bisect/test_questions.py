@@ -10,7 +10,7 @@ from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
 from harness.model import Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut, Verdict
 from harness.probe.border.wire import Detail
-from tests.synthetic import MIB, record, result
+from tests.builders.synthetic import MIB, record, result
 
 HELD = Question("device_retained_bytes", "backward")
 OUTCOME = Question("outcome")

@@ -16,8 +16,8 @@ from harness.errors import UsageError
 from harness.model import Failed, Result
 from harness.run.eta import GUESSED_IMPORT_S
 from harness.store import Store
-from tests.unit.launch.test_schedule import cell
-from tests.unit.store.results import result
+from tests.builders.cells import cell
+from tests.builders.synthetic import stored_result as result
 
 PYPROJECT = """
 [tool.dsregress]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from harness.compare import Comparison, Thresholds, compare, exit_code
 from harness.model import Finding, Result
 from harness.probe.border.wire import RunRecord
-from tests import synthetic
-from tests.synthetic import MIB, result
+from tests.builders import synthetic
+from tests.builders.synthetic import MIB, result
 
 #: What the synthetic run must hold, in bytes: a little more than it does (2 MiB and a few KiB).
 IDEAL = {"parameters": MIB, "window": MIB + 8192, "persistent": 0}

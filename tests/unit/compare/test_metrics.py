@@ -12,7 +12,7 @@ from harness.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, exact_value
 from harness.config.thresholds import Thresholds
 from harness.probe.border.wire import PhaseReading
 from harness.wording.quantities import quantity, share
-from tests import synthetic
+from tests.builders import synthetic
 
 
 def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from harness.compare import Thresholds, compare, statistics
-from tests import synthetic
+from tests.builders import synthetic
 
 
 def simulated(

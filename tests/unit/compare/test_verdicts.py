@@ -12,8 +12,8 @@ import pytest
 from harness.compare import Comparison, Thresholds, combine, compare, exit_code, judge, pack, unpack
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import Detail, RunRecord
-from tests import synthetic
-from tests.synthetic import MIB, result
+from tests.builders import synthetic
+from tests.builders.synthetic import MIB, result
 
 BASELINE = synthetic.stack("0.15.0").id
 EVERYTHING = ("memory", "time", "numerics", "crash")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,18 +11,13 @@ import click
 import pytest
 
 from harness import cli
+from tests.paths import ROOT
 from tests.unit.docs import markdown
-from tests.unit.docs.markdown import PAGES, ROOT
+from tests.unit.docs.commands import check, sessions
+from tests.unit.docs.markdown import PAGES
 
 _OURS = re.compile(r"(?:python -m harness|dsregress) (?P<rest>[^)`|]*)")
 _NOX = re.compile(r"nox -s (?P<rest>[^)`|]*)")
-
-
-def sessions() -> set[str]:
-    """The functions of the noxfile that are sessions."""
-    tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
-    decorated = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list)
-    return {node.name for node in decorated if any("nox.session" in ast.unparse(d) for d in node.decorator_list)}
 
 
 def written(page: Path) -> Iterator[str]:
@@ -38,20 +32,6 @@ def words(text: str) -> list[str]:
         if stop in found:
             found = found[: found.index(stop)]
     return found
-
-
-def check(arguments: list[str]) -> None:
-    """Raises AssertionError for a command or an option that does not exist, or a value that is missing."""
-    name, *rest = arguments
-    if name.startswith("-"):
-        return
-    with click.Context(cli.cli, info_name="dsregress") as context:
-        command = cli.cli.get_command(context, name)
-        assert command is not None, f"no such command: {name}"
-        try:
-            command.make_parser(click.Context(command, info_name=name)).parse_args(rest)
-        except click.UsageError as error:
-            raise AssertionError(f"{name} {shlex.join(rest)}: {error.format_message()}") from None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=markdown.name)

@@ -14,8 +14,8 @@ from harness.config import settings
 from harness.model import Hardware, Stack
 from harness.probe import framework, scenario
 from harness.run.matrix import Selection, build
+from tests.paths import ROOT
 from tests.unit.docs import markdown
-from tests.unit.docs.markdown import ROOT
 
 SCENARIO_PAGE = ROOT / "docs" / "add-a-scenario.md"
 FRAMEWORK_PAGE = ROOT / "docs" / "add-a-framework.md"

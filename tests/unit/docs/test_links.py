@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
 from tests.unit.docs import markdown
-from tests.unit.docs.markdown import PAGES, ROOT
+from tests.unit.docs.markdown import PAGES
 
 _PLACES = re.compile(r"(harness|scenarios|tests|docs|\.github|\.ci)/[\w./-]*")
 

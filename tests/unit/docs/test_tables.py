@@ -12,8 +12,8 @@ from harness.config import settings
 from harness.config.settings import Settings
 from harness.model import Result
 from harness.probe import scenario
+from tests.paths import ROOT
 from tests.unit.docs import markdown
-from tests.unit.docs.markdown import ROOT
 
 DOCS = ROOT / "docs"
 

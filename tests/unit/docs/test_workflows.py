@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.docs.markdown import ROOT
-from tests.unit.docs.test_commands import check, sessions
+from tests.paths import ROOT
+from tests.unit.docs.commands import check, sessions
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 

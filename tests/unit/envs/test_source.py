@@ -15,8 +15,8 @@ from harness.envs.venv import Source
 from harness.errors import UsageError
 from harness.model import Failed, LockedStack, Stack
 from harness.versions import commits, locking
+from tests.builders import tiny_packages
 from tests.packages import history
-from tests.unit.envs import tiny
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -59,8 +59,8 @@ def repository(tmp_path: Path) -> Repository:
 def test_a_commit_is_installed_beside_what_the_lock_of_a_release_pins(tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
-    tiny.wheel(index, "other", "1.0")
-    release = tiny.locked(PYTHON, "mine==1.0", "other==1.0")
+    tiny_packages.wheel(index, "other", "1.0")
+    release = tiny_packages.locked(PYTHON, "mine==1.0", "other==1.0")
     stack = commits.stack_of(release.stack, "mine", commits.version_of("1.0", "f" * 40))
     locked = commits.lock_of(release, stack, "mine")
     assert locked.requirements == (f"mine==1.0+g{'f' * 12}", "other==1.0")
@@ -68,7 +68,7 @@ def test_a_commit_is_installed_beside_what_the_lock_of_a_release_pins(tmp_path: 
         venv.build(
             lock,
             folder=tmp_path / "work",
-            installer=tiny.installer(index, tmp_path / "cache"),
+            installer=tiny_packages.installer(index, tmp_path / "cache"),
             gpu=False,
             framework="mine",
             source=source(code),
@@ -90,9 +90,9 @@ def test_a_commit_that_does_not_build_is_a_failure_of_its_stack(tmp_path: Path) 
     index.mkdir()
     broken = "def build_wheel(*arguments, **more):\n    raise RuntimeError('Connection refused by nvcc')\n"
     built = venv.build(
-        tiny.locked(PYTHON, "mine==1.0"),
+        tiny_packages.locked(PYTHON, "mine==1.0"),
         folder=tmp_path / "work",
-        installer=tiny.installer(index, tmp_path / "cache"),
+        installer=tiny_packages.installer(index, tmp_path / "cache"),
         gpu=False,
         source=source("", broken),
     )
@@ -110,7 +110,9 @@ def test_only_the_pins_of_the_package_itself_are_left_out() -> None:
 
 def test_a_lock_without_the_package_is_no_lock_of_its_commits() -> None:
     with pytest.raises(UsageError, match="tiny is not in the stack"):
-        commits.lock_of(tiny.locked(PYTHON, "other==1.0"), Stack(python=PYTHON, versions={"tiny": "1"}), "tiny")
+        commits.lock_of(
+            tiny_packages.locked(PYTHON, "other==1.0"), Stack(python=PYTHON, versions={"tiny": "1"}), "tiny"
+        )
 
 
 def test_versions_of_commits_sort_behind_their_release() -> None:

@@ -15,7 +15,7 @@ from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, LockedStack
-from tests.unit.envs import tiny
+from tests.builders import tiny_packages
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -41,22 +41,22 @@ def index(tmp_path: Path) -> Path:
     folder = tmp_path / "index"
     folder.mkdir()
     for version in ("1.0", "2.0"):
-        tiny.wheel(folder, "mine", version)
-    tiny.wheel(folder, "helper", "1.0")
-    tiny.source_with_its_own_backend(folder, "broken", "1.0", BROKEN)
-    tiny.source_with_its_own_backend(folder, "late", "1.0", NEEDS_HELPER)
+        tiny_packages.wheel(folder, "mine", version)
+    tiny_packages.wheel(folder, "helper", "1.0")
+    tiny_packages.source_with_its_own_backend(folder, "broken", "1.0", BROKEN)
+    tiny_packages.source_with_its_own_backend(folder, "late", "1.0", NEEDS_HELPER)
     return folder
 
 
 def built(
     tmp_path: Path, locked: LockedStack, installer: Installer | None = None, framework: str = "mine"
 ) -> Environment:
-    installer = installer or tiny.installer(tmp_path / "index", tmp_path)
+    installer = installer or tiny_packages.installer(tmp_path / "index", tmp_path)
     return venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework=framework)
 
 
 def test_an_environment_holds_exactly_its_lock(tmp_path: Path, index: Path) -> None:
-    environment = built(tmp_path, tiny.locked(PYTHON, "mine==1.0", "helper==1.0"))
+    environment = built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0", "helper==1.0"))
     assert environment.failure is None
     assert environment.installed == {"helper": "1.0", "mine": "1.0"}
     printed = subprocess.run(
@@ -71,21 +71,21 @@ def test_an_environment_holds_exactly_its_lock(tmp_path: Path, index: Path) -> N
 
 
 def test_it_is_reused_while_the_lock_is_unchanged_even_without_an_index(tmp_path: Path, index: Path) -> None:
-    locked = tiny.locked(PYTHON, "mine==1.0")
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
     first = built(tmp_path, locked)
     nowhere = Installer(environment={}, pip=PipConfig(no_index=True), uv="/does/not/exist")
     assert built(tmp_path, locked, nowhere) == first
 
 
 def test_another_lock_is_another_environment(tmp_path: Path, index: Path) -> None:
-    one = built(tmp_path, tiny.locked(PYTHON, "mine==1.0"))
-    two = built(tmp_path, tiny.locked(PYTHON, "mine==2.0"))
+    one = built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"))
+    two = built(tmp_path, tiny_packages.locked(PYTHON, "mine==2.0"))
     assert one.python != two.python
     assert one.code_sha256 != two.code_sha256
 
 
 def test_a_half_built_environment_is_never_taken_for_whole(tmp_path: Path, index: Path) -> None:
-    locked = tiny.locked(PYTHON, "mine==1.0")
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
     place = Path(built(tmp_path, locked).python).parents[1]
     (place / "dsregress.json").unlink()
     (place / "left-over").touch()
@@ -95,7 +95,7 @@ def test_a_half_built_environment_is_never_taken_for_whole(tmp_path: Path, index
 
 @pytest.mark.parametrize("marker", ["", "{", '{"schema": 1}'])
 def test_a_damaged_marker_means_building_again(tmp_path: Path, index: Path, marker: str) -> None:
-    locked = tiny.locked(PYTHON, "mine==1.0")
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
     place = Path(built(tmp_path, locked).python).parents[1]
     (place / "dsregress.json").write_text(marker)
     (place / "left-over").touch()
@@ -104,7 +104,7 @@ def test_a_damaged_marker_means_building_again(tmp_path: Path, index: Path, mark
 
 
 def test_an_edit_of_the_installed_code_changes_its_hash(tmp_path: Path, index: Path) -> None:
-    locked = tiny.locked(PYTHON, "mine==1.0")
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
     first = built(tmp_path, locked)
     module = next(Path(first.python).parents[1].glob("lib/*/site-packages/mine/__init__.py"))
     text = module.read_text()
@@ -115,7 +115,7 @@ def test_an_edit_of_the_installed_code_changes_its_hash(tmp_path: Path, index: P
 
 
 def test_a_version_that_no_index_has_is_a_failure_of_the_stack(tmp_path: Path, index: Path) -> None:
-    failure = built(tmp_path, tiny.locked(PYTHON, "mine==9.0")).failure
+    failure = built(tmp_path, tiny_packages.locked(PYTHON, "mine==9.0")).failure
     assert failure is not None
     assert (failure.stage, failure.signature.partition(":")[0]) == ("install", "no solution")
     assert "mine==9.0" in failure.signature
@@ -123,7 +123,7 @@ def test_a_version_that_no_index_has_is_a_failure_of_the_stack(tmp_path: Path, i
 
 
 def test_a_package_that_does_not_build_is_a_failure_with_its_own_words(tmp_path: Path, index: Path) -> None:
-    failure = built(tmp_path, tiny.locked(PYTHON, "mine==1.0", "broken==1.0")).failure
+    failure = built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0", "broken==1.0")).failure
     assert failure is not None
     assert failure.signature == "build of broken: RuntimeError: nvcc of bin is missing"
     assert "RuntimeError: nvcc of .../bin is missing" in failure.detail
@@ -131,7 +131,7 @@ def test_a_package_that_does_not_build_is_a_failure_with_its_own_words(tmp_path:
 
 
 def test_a_setup_that_needs_the_stack_is_built_beside_it(tmp_path: Path, index: Path) -> None:
-    environment = built(tmp_path, tiny.locked(PYTHON, "helper==1.0", "late==1.0", "mine==1.0"))
+    environment = built(tmp_path, tiny_packages.locked(PYTHON, "helper==1.0", "late==1.0", "mine==1.0"))
     assert environment.failure is None
     assert environment.installed == {"helper": "1.0", "late": "1.0", "mine": "1.0"}
 
@@ -145,30 +145,30 @@ def test_an_index_out_of_reach_is_the_machines_fault(tmp_path: Path, index: Path
     }
     unreachable = Installer(environment=environment, pip=PipConfig(index_url="http://127.0.0.1:9/simple"))
     with pytest.raises(EnvironmentUnavailable, match="no package index can be reached") as caught:
-        built(tmp_path, tiny.locked(PYTHON, "mine==1.0"), unreachable)
+        built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"), unreachable)
     assert caught.value.exit_code == 3
 
 
 def test_a_folder_that_cannot_be_made_is_the_machines_fault(tmp_path: Path, index: Path) -> None:
     (tmp_path / "work").write_text("a file")
     with pytest.raises(EnvironmentUnavailable, match="cannot be written"):
-        built(tmp_path, tiny.locked(PYTHON, "mine==1.0"))
+        built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"))
 
 
 def test_offline_says_so_instead_of_blaming_the_stack(tmp_path: Path, index: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "c")}
     offline = Installer(environment=environment, pip=PipConfig(), offline=True)
     with pytest.raises(EnvironmentUnavailable, match="offline|network was disabled"):
-        built(tmp_path, tiny.locked(PYTHON, "mine==1.0"), offline)
+        built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"), offline)
 
 
 def test_all_are_built_in_the_order_given_and_told_of(tmp_path: Path, index: Path) -> None:
-    stacks = [tiny.locked(PYTHON, f"mine=={version}") for version in ("1.0", "9.0", "2.0")]
+    stacks = [tiny_packages.locked(PYTHON, f"mine=={version}") for version in ("1.0", "9.0", "2.0")]
     told: list[tuple[int, str]] = []
     environments = venv.build_all(
         stacks,
         folder=tmp_path / "work",
-        installer=tiny.installer(index, tmp_path),
+        installer=tiny_packages.installer(index, tmp_path),
         gpu=False,
         framework="mine",
         progress=lambda position, state, environment: told.append((position, state)),
@@ -179,11 +179,11 @@ def test_all_are_built_in_the_order_given_and_told_of(tmp_path: Path, index: Pat
 
 
 def _build_in_a_process(folder: str) -> str:
-    return built(Path(folder), tiny.locked(PYTHON, "mine==1.0")).python
+    return built(Path(folder), tiny_packages.locked(PYTHON, "mine==1.0")).python
 
 
 def test_two_runs_at_once_build_it_once(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")  # tiny.locked names locks by hash
+    monkeypatch.setenv("PYTHONHASHSEED", "0")  # tiny_packages.locked names locks by hash
     with multiprocessing.get_context("fork").Pool(2) as pool:
         one, two = pool.map(_build_in_a_process, [str(tmp_path)] * 2, chunksize=1)
     assert one == two
@@ -199,17 +199,17 @@ def test_without_uv_pip_does_the_same(tmp_path: Path, index: Path) -> None:
         "PIP_CONFIG_FILE": "/dev/null",
     }
     pip_only = Installer(environment=environment, uv="")
-    made = built(tmp_path, tiny.locked(PYTHON, "mine==1.0"), pip_only)
+    made = built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"), pip_only)
     assert made.failure is None
     assert made.installed["mine"] == "1.0"
 
 
 def test_uv_resolves_a_stack_from_the_same_folder(tmp_path: Path, index: Path) -> None:
-    tiny.wheel(index, "mine", "3.0", requires=("helper",))
+    tiny_packages.wheel(index, "mine", "3.0", requires=("helper",))
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("mine==3.0\n")
     output.write_text("")
-    installer = tiny.installer(index, tmp_path)
+    installer = tiny_packages.installer(index, tmp_path)
     assert installer.compile(source, output, "3.10") is None
     assert output.read_text().split() == ["helper==1.0", "mine==3.0"]
     source.write_text("mine==9.0\n")

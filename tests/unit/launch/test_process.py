@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.launch.process import Gone, Hung, ServerProcess
+from tests.paths import ROOT
 
 
 def start(folder: Path, program: str) -> ServerProcess:
@@ -36,7 +37,7 @@ def test_messages_go_both_ways(tmp_path: Path) -> None:
 def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
     program = f"""
 import os, sys
-sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+sys.path.insert(0, {str(ROOT)!r})
 from harness.probe.process import reaping
 reaping.die_with_parent(os.getppid())
 print('{{"event": "ready"}}', flush=True)

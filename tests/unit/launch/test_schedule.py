@@ -8,23 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from harness.launch import schedule
 from harness.launch.contract import Ended, RunPlan, Worker
 from harness.launch.fake import FakeExecutor, passes
-from harness.model import Cell, Environment, Failed, Stack
-
-
-def cell(version: str, device: str = "cpu") -> Cell:
-    return Cell(
-        stack=Stack(python="3.11", versions={"d": version}, label=version),
-        scenario="s",
-        scenario_version=1,
-        variant="base",
-        device=device,
-        framework="f",
-        parameters={},
-    )
-
-
-def environment(version: str) -> Environment:
-    return Environment(stack=cell(version).stack, lock_sha256="")
+from harness.model import Cell, Failed
+from tests.builders.cells import cell, environment
 
 
 def members(executor: FakeExecutor, *versions: str) -> list[tuple[Cell, Worker]]:

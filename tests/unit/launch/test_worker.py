@@ -16,7 +16,7 @@ from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
 from harness.model import Failed, Passed, TimedOut
 from harness.probe.border.wire import RunRecord
-from tests.unit.launch.test_schedule import cell
+from tests.builders.cells import cell
 
 PLAN = RunPlan(warmup_rounds=1, rounds=1)
 

@@ -11,26 +11,7 @@ from harness.probe.border.merging import merge_explanations
 from harness.probe.border.wire import Explanation, Held, Moment, Stretch
 from harness.probe.holders import categories, sites
 from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
-
-
-class Storage:
-    def __init__(self, nbytes: int) -> None:
-        self._nbytes = nbytes
-
-    @property
-    def _cdata(self) -> int:
-        return id(self)
-
-    def nbytes(self) -> int:
-        return self._nbytes
-
-
-class Tensor:
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-
-    def untyped_storage(self) -> Storage:
-        return self.storage
+from tests.builders.storages import Storage, Tensor, by_category
 
 
 class Job:
@@ -58,13 +39,6 @@ class Job:
 
     def explanation(self) -> Explanation:
         return self.recorder.explanation(rank=0)
-
-
-def by_category(moment: Moment) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for held in moment.held:
-        found[held.category] = found.get(held.category, 0) + held.nbytes
-    return found
 
 
 def test_every_byte_of_each_moment_is_somebodys() -> None:

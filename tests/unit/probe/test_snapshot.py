@@ -10,7 +10,7 @@ from typing import Any
 from harness.probe.border.wire import PhaseReading
 from harness.probe.holders import categories, snapshot
 from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
-from tests.unit.probe.test_sites import Storage, Tensor, by_category
+from tests.builders.storages import Storage, Tensor, by_category
 
 PACKAGES = "/env/lib/python3.11/site-packages"
 

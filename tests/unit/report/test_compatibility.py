@@ -8,8 +8,8 @@ from harness.probe.border.wire import RunRecord
 from harness.report import compatibility
 from harness.report.comparison import markdown
 from harness.report.view import MOST_TABLES, view
-from tests import synthetic
-from tests.synthetic import MIB, result
+from tests.builders import synthetic
+from tests.builders.synthetic import MIB, result
 
 
 def held(mib: int) -> RunRecord:

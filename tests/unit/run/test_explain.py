@@ -14,7 +14,7 @@ from harness.model import Cell, Environment, Failed, Passed
 from harness.probe.border.wire import Explanation, Held, Moment, RunRecord
 from harness.run import explain
 from harness.store import Explanations
-from tests.synthetic import HARDWARE, record, result
+from tests.builders.synthetic import HARDWARE, record, result
 
 KEY = "backward.device_retained_bytes"
 SITE = "deepspeed/a.py:7 in gather"

@@ -13,22 +13,12 @@ from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable
 from harness.launch.contract import Ended
 from harness.launch.fake import FakeExecutor, passes
-from harness.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
-from harness.probe.scenario import Scenario
+from harness.model import Cell, Environment, Failed, Hardware, Passed, Result
 from harness.run import matrix
 from harness.run.lock import run_lock
 from harness.run.measure import measure
 from harness.store import Store, newest
-
-HARDWARE = Hardware(cpu="c", cores=2, memory_bytes=24 << 30)
-SCENARIOS = {
-    "llama": Scenario(version=1, summary="", framework="f", parameters={}, devices={"cpu": {}, "sim": {}}),
-    "qwen": Scenario(version=1, summary="", framework="f", parameters={}, devices={"cpu": {}}),
-}
-
-
-def stack(version: str) -> Stack:
-    return Stack(python="3.11", versions={"deepspeed": version}, label=version)
+from tests.builders.cells import SCENARIOS, stack
 
 
 class Lab:

@@ -17,7 +17,7 @@ from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Result
 from harness.run import matrix
 from harness.run.measure import measure
 from harness.store import Store
-from tests.unit.run.test_measure import HARDWARE, SCENARIOS, stack
+from tests.builders.cells import HARDWARE, SCENARIOS, stack
 
 VERSIONS = ("1", "2", "3")
 TIMED = ("llama/base/cpu", "qwen/base/cpu")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.paths import ROOT
 
 #: In a process of its own: beside threads, such as other tests may leave, the work is done without processes.
 PROGRAM = """
@@ -32,7 +33,7 @@ except ResultsError as error:
 def test_a_reading_process_that_is_killed_is_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
@@ -80,7 +81,7 @@ print("well")
 def test_what_processes_leave_comes_in_order_and_goes_with_its_last_reader(python: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SHARING, python],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,

@@ -11,7 +11,7 @@ import pytest
 from harness.compare.brief import Brief
 from harness.compare.summary import measured, measured_by
 from harness.store.schema import decode, encode, taker
-from tests.synthetic import record, result
+from tests.builders.synthetic import record, result
 
 IDEAL = {"step.device_retained_bytes": {"parameters": 500, "optimizer": 1_000}}
 LARGER = {"step.device_retained_bytes": {"parameters": 700, "optimizer": 1_000}}

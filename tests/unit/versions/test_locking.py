@@ -10,9 +10,9 @@ from harness.config.settings import load
 from harness.model import Failed, LockedStack, Stack
 from harness.versions import locking, releases
 from harness.versions.stacks import plan
+from tests.paths import ROOT
 
 MINE = Stack(python="3.11", versions={"mine": "1.0"})
-REPOSITORY = Path(__file__).parents[3]
 
 
 def never(source: Path, output: Path, python: str) -> Failed | None:
@@ -36,7 +36,7 @@ class Resolver:
 
 
 def configured() -> list[Stack]:
-    settings = load(start=REPOSITORY, environ={})
+    settings = load(start=ROOT, environ={})
     return [
         stack
         for name in (None, *settings.stacks)
@@ -64,7 +64,7 @@ def test_committed_locks_hold_exact_pins_without_builds_and_places() -> None:
 
 
 def test_the_default_stacks_differ_in_nothing_but_the_version_under_test(tmp_path: Path) -> None:
-    settings = load(start=REPOSITORY, environ={})
+    settings = load(start=ROOT, environ={})
     default = plan(table=settings.stack, baseline=settings.baseline, python="3.10")
     for python in ("3.10", "3.11", "3.12"):
         stacks = [Stack(python=python, versions=stack.versions) for stack in default.stacks]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ElementTree
-
-import pytest
 
 from harness.probe.border.wire import Explanation, Held, Moment, Stretch
-from harness.report import timeline
 from harness.report.answers import explain
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
@@ -84,34 +80,3 @@ def test_json_has_every_row_and_the_difference() -> None:
     assert moment["other_bytes"] == 3072
     assert sum(row["nbytes"] for row in moment["held"]) == 6144
     assert [one["more_bytes"] for one in moment["difference"]] == [3072, 0]
-
-
-def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
-    drawn = timeline.svg({"0.16.4 <bad>": told(4096).timeline, "0.15.0": told(1024).timeline}, "a/b/c", identity="t7")
-    root = ElementTree.fromstring(drawn)
-    space = "{http://www.w3.org/2000/svg}"
-    assert root.get("role") == "img"
-    assert root.get("aria-labelledby") == "t7-title t7-desc"
-    assert root.findtext(f"{space}title") == "Live device memory through one step of a/b/c"
-    assert (
-        "0.15.0: forward peaks at 4.00 KiB and ends at 1.00 KiB, backward peaks at 4.00 KiB and ends at 1.00 KiB."
-        in (root.findtext(f"{space}desc") or "")
-    )
-    lines = root.findall(f"{space}polyline")
-    assert [line.get("class") for line in lines] == ["line s0", "line s1"]
-    assert all(len((line.get("points") or "").split()) == 6 for line in lines)
-    assert "prefers-color-scheme:dark" in drawn
-
-
-def test_phases_of_several_stacks_lie_at_the_same_place() -> None:
-    drawn = timeline.svg({"a": told(4096).timeline, "b": told(1024).timeline}, "w")
-    first, second = (
-        [point.split(",")[0] for point in (line.get("points") or "").split()]
-        for line in ElementTree.fromstring(drawn).findall("{http://www.w3.org/2000/svg}polyline")
-    )
-    assert first == second
-
-
-def test_no_timeline_is_no_picture() -> None:
-    with pytest.raises(ValueError, match="0 timelines cannot be drawn"):
-        timeline.svg({"a": []}, "w")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed, Finding, Result
-from harness.report.html import urls, words
-from harness.report.html.changes import change_points
-from harness.report.html.charts import line_chart, y_ticks
+from harness.model import Failed, Result
 from harness.report.html.pages import MANIFEST
 from harness.report.html.site import Built, build
-from tests import synthetic
-from tests.synthetic import result
-from tests.unit.report.test_reports import HOSTILE, comparison, run
+from tests.builders import synthetic
+from tests.builders.comparisons import HOSTILE, comparison
+from tests.builders.synthetic import noisy_record, result
 
 HOSTILE_NAME = '../../<img src=x onerror=alert(1)>"&\u202e'
 
@@ -103,7 +97,7 @@ def test_nothing_measured_becomes_markup(tmp_path: Path) -> None:
     hostile = [
         result("0.15.0", scenario="s", variant=HOSTILE_NAME),
         result("0.16.0", scenario="s", variant=HOSTILE_NAME, outcome=Failed("init", HOSTILE, f"{HOSTILE}\n{HOSTILE}")),
-        result(HOSTILE_NAME, scenario="s", variant=HOSTILE_NAME, run=run(3, held_mib=9)),
+        result(HOSTILE_NAME, scenario="s", variant=HOSTILE_NAME, run=noisy_record(3, held_mib=9)),
     ]
     made(compared(hostile), tmp_path)
     for name, text in files(tmp_path).items():
@@ -121,15 +115,6 @@ def test_no_name_makes_a_file_outside_of_the_folder(tmp_path: Path) -> None:
     made(compared(hostile), folder)
     assert [str(f.relative_to(tmp_path)) for f in tmp_path.iterdir()] == ["deep"]
     assert all(f.is_relative_to(folder) for f in tmp_path.rglob("*") if f.is_file())
-
-
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_a_slug_is_one_safe_part_of_a_path_and_tells_names_apart(one: str, other: str) -> None:
-    slug = urls.slug(one)
-    assert re.fullmatch(r"[A-Za-z0-9_=][A-Za-z0-9_=.-]*", slug)
-    assert ".." not in slug
-    assert len(slug) <= 70
-    assert (slug == urls.slug(other)) == (one == other)
 
 
 def test_a_second_build_writes_nothing_and_a_changed_result_only_its_own_pages(tmp_path: Path) -> None:
@@ -180,62 +165,6 @@ def test_the_first_page_stays_light_however_much_was_measured(tmp_path: Path) ->
     size = (tmp_path / "index.html").stat().st_size + (tmp_path / "static" / "style.css").stat().st_size
     assert size < 300_000
     assert (tmp_path / "matrix-2.html").is_file()
-
-
-def test_changes_are_found_where_the_values_step() -> None:
-    assert change_points([5, 5, 9, 9, None, 5], 1) == (2, 5)
-    assert change_points([5, 5.5, 5, 5.9], 1) == ()
-    assert change_points([1, 1, 4, 1, 1], 1) == (2, 3)
-    assert change_points([], 1) == change_points([3.0], 1) == change_points([None, None], 1) == ()
-
-
-def test_noise_is_no_change_and_a_step_among_noise_is_one() -> None:
-    rng = random.Random(5)
-    noise = [1 + rng.gauss(0, 0.05) for _ in range(30)]
-    assert change_points(noise, 0.1, exact=False) == ()
-    assert change_points([*noise[:15], *(value + 0.6 for value in noise[15:])], 0.1, exact=False) == (15,)
-
-
-def test_a_chart_has_a_name_a_gap_and_no_colour_of_its_own() -> None:
-    chart = str(line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,)))
-    assert 'role="img" aria-label="a &lt; b"' in chart
-    assert "var(--s1)" in chart
-    assert "var(--mark)" in chart
-    assert "nan" not in chart
-    assert chart == str(line_chart("a < b", ("1", "2", "3", "4"), ((1.0, None, 3.0, float("nan")),), "bytes", (2,)))
-    assert not line_chart("nothing", ("1",), ((None,),), "bytes")
-
-
-@given(
-    st.floats(min_value=0, max_value=1e15),
-    st.floats(min_value=0, max_value=1e15),
-    st.sampled_from(["bytes", "calls", "ratio", "operations"]),
-)
-def test_ticks_are_few_and_hold_the_values(low: float, high: float, unit: str) -> None:
-    low, high = min(low, high), max(low, high) + 0.01
-    ticks = y_ticks(low, high, unit)
-    assert 2 <= len(ticks) <= 7
-    assert ticks[0] <= low * (1 + 1e-9)
-    assert ticks[-1] >= high * (1 - 1e-9)
-
-
-def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:
-    return Finding(
-        stack="b", scenario="", variant="", device="cpu", metric=metric, phase="", kind=kind, value=1,
-        baseline_value=1, ratio=1, unit="", significant=True, relevant=True, message="",
-    )  # fmt: skip
-
-
-def test_a_story_tells_since_when_until_when_and_which_release_to_pin() -> None:
-    names = {key: f"0.{key}" for key in "abcde"}
-    told = words.story(finding(), ["b", "d"], ["a", "b", "c", "d", "e"], names)
-    assert told.since == "0.b; 0.a, measured before it, is free of it"
-    assert told.until == "0.d; 0.e is free of it; not in 0.c between them"
-    assert told.advice.endswith("Pin 0.e or newer or 0.a or older.")
-    assert told.free == ("0.a", "0.c", "0.e")
-    still = words.story(finding(), ["a", "b"], ["a", "b"], names)
-    assert still.until == "still in 0.b, the newest"
-    assert "No release measured is free of it" in still.advice
 
 
 def test_a_page_about_memory_draws_both_stacks(tmp_path: Path) -> None:

@@ -16,35 +16,16 @@ from harness.advice.attribution import moment_of
 from harness.cli import cli
 from harness.compare import Group, Thresholds, compare
 from harness.model import Result
-from harness.probe.border.wire import PHASES, Explanation, Held, Moment, Stretch
+from harness.probe.border.wire import Explanation, Held, Moment, Stretch
 from harness.report.html.explain import Explained
 from harness.report.html.site import build
 from harness.store import Explanations, explained_in, key_of
-from tests.synthetic import result
-from tests.unit.report.test_reports import comparison, run
+from tests.builders.comparisons import comparison
+from tests.builders.explanations import CALLER, KEY, SITE, explained_as_measured, explanation
+from tests.builders.synthetic import noisy_record, result
 
-SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
-CALLER = "deepspeed/runtime/zero/parameter_offload.py:353 in before"
-KEY = "backward.device_retained_bytes"
 HOSTILE = '</title><script>alert(1)</script>"\u202e'
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def explanation(gathered: int, *, site: str = SITE) -> Explanation:
-    rows = [
-        Held(gathered, 2, "gathered parameters", "model.layers.*", site, [CALLER], "backward"),
-        Held(2048, 1, "gradients", "", "stage3.py:547 in setup", [], "init"),
-    ]
-    moment = Moment(0, gathered + 2048, [row for row in rows if row.nbytes])
-    points = [[0, 100], [500, gathered + 4096], [1000, gathered + 2048]]
-    return Explanation({KEY: moment}, [Stretch(phase, points) for phase in PHASES[1:]])
-
-
-def explained_as_measured(of: Result) -> Explanation | None:
-    """Of the baseline, and of two releases that hold more."""
-    gathered = {"0.15.0": 1 << 20, "0.16.0": 4 << 20, "0.16.4": 4 << 20}
-    version = of.cell.stack.versions["deepspeed"]
-    return explanation(gathered[version]) if version in gathered else None
 
 
 def page(folder: Path, start: str = "regression-device_retained_bytes", *, explained: Explained | None = None) -> str:
@@ -204,7 +185,7 @@ def test_a_page_of_something_worse_ends_with_the_commands_to_run_next(tmp_path: 
 
 
 def test_what_is_simulated_at_full_size_is_asked_for_remedies_on_its_card(tmp_path: Path) -> None:
-    old, new = (result(v, device="sim", run=run(1, held_mib=m)) for v, m in (("0.15.0", 1), ("0.16.0", 9)))
+    old, new = (result(v, device="sim", run=noisy_record(1, held_mib=m)) for v, m in (("0.15.0", 1), ("0.16.0", 9)))
     for one in (old, new):
         one.cell.parameters.update(gpu="A800-80G")
     build(compare([old, new], old.cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
@@ -229,22 +210,9 @@ def test_the_command_line_understands_every_command_of_the_site(tmp_path: Path) 
 
 
 def test_nothing_is_to_be_run_about_what_got_better(tmp_path: Path) -> None:
-    results = [result("0.15.0", run=run(1, held_mib=9)), result("0.16.0", run=run(1, held_mib=1))]
+    results = [result("0.15.0", run=noisy_record(1, held_mib=9)), result("0.16.0", run=noisy_record(1, held_mib=1))]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     build(seen, tmp_path, Thresholds(), exit_code=0)
     pages = list((tmp_path / "finding").glob("improvement-*"))
     assert pages
     assert all(commands(file.read_text(encoding="utf-8")) == [] for file in pages)
-
-
-def test_of_many_workloads_the_first_page_says_how_many_fare_how(tmp_path: Path) -> None:
-    results = [
-        result(version, variant=f"sequence_length={2**at}", run=run(1, held_mib=9 * (at == 3 and version == "0.16.0")))
-        for at in range(8)
-        for version in ("0.15.0", "0.16.0")
-    ]
-    build(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "Compatibility: what becomes of 8 workloads" in text
-    assert '<th scope="row">0.16.0</th><td class="n">7</td><td class="n">1</td>' in text
-    assert "llama_zero3_backward/sequence_length=8/cpu: passed in 0.15.0; worse in 0.16.0" in text

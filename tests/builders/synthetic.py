@@ -1,4 +1,4 @@
-"""Results that no machine measured: for tests, and for measuring what comparing and reporting many of them costs."""
+"""Results that no machine measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.model import Cell, Hardware, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PHASES, Numerics, PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
+from harness.store import SCHEMA, detail_hashes
 
 HARDWARE = Hardware(cpu="a processor", cores=2, memory_bytes=24 << 30)
 MIB = 1 << 20
@@ -62,6 +63,17 @@ def record(*, ranks: int = 2, rounds: int = 9, step_s: float = 0.5, rng: random.
     )
 
 
+def noisy_record(seed: int, *, held_mib: int = 0, calls: int = 1, step_s: float = 0.5) -> RunRecord:
+    """Disturbed rounds; ``held_mib`` more MiB after backward, ``calls`` times the calls, steps of ``step_s`` seconds."""
+    made = record(rng=random.Random(seed), step_s=step_s)
+    for rank in made.ranks:
+        rank.phases["backward"].device_retained_bytes += held_mib * MIB
+        rank.phases["backward"].device_peak_bytes += held_mib * MIB
+        rank.phases["step"].device_peak_bytes += held_mib * MIB
+        rank.phases["backward"].host_calls *= calls
+    return made
+
+
 def result(
     deepspeed: str = "0.15.0",
     *,
@@ -97,6 +109,43 @@ def result(
         "record": (run or record()) if isinstance(ended, Passed) else run,
     }
     return Result(**{**fields, **changes})
+
+
+def stored_result(
+    outcome: Outcome | None = None,
+    session: str = "s1",
+    started_at: str = "2026-01-01T00:00:00Z",
+    code_sha256: str = "c",
+    lock_sha256: str = "l",
+    probe_sha256: str = "p",
+    rounds: int = 9,
+    detail: Detail | None = None,
+) -> Result:
+    """The least that the store keeps, of one cell; what its key is made of can be changed."""
+    cell = Cell(
+        stack=Stack(python="3.11", versions={"deepspeed": "0.16.4"}),
+        scenario="llama",
+        scenario_version=1,
+        variant="base",
+        device="cpu",
+        framework="harness.probe.frameworks.deepspeed",
+        parameters={"zero_stage": 3},
+    )
+    return Result(
+        schema=SCHEMA,
+        cell=cell,
+        lock_sha256=lock_sha256,
+        code_sha256=code_sha256,
+        probe_sha256=probe_sha256,
+        installed={"deepspeed": "0.16.4"},
+        hardware=Hardware(cpu="a processor", cores=2, memory_bytes=24 << 30),
+        session=session,
+        started_at=started_at,
+        duration_s=1.5,
+        outcome=Passed() if outcome is None else outcome,
+        record=RunRecord(outcome="passed", round_s=[0.1] * rounds),
+        detail_sha256=detail_hashes(detail) if detail is not None else {},
+    )
 
 
 def results(n_stacks: int, n_workloads: int, seed: int = 0, *, timed: bool = True) -> Iterator[Result]:

@@ -18,7 +18,7 @@ from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped,
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 from harness.store import Parts, Store, encode, key_of, map_workloads, newest
 from harness.store.reuse import reusable
-from tests.unit.store.results import result
+from tests.builders.synthetic import stored_result as result
 
 DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, warnings={"w": 2})
 

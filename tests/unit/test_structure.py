@@ -1,0 +1,51 @@
+"""How the tests are laid out: nobody imports a test, unit tests lie where their module does, no golden file is left over."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.paths import ROOT
+
+TESTS = ROOT / "tests"
+UNIT = TESTS / "unit"
+SOURCES = sorted(TESTS.rglob("*.py"))
+
+#: Folders of unit tests for something other than a package of harness/.
+BESIDES = {"docs"}
+
+
+def imported(source: str) -> set[str]:
+    """Modules that a file imports, and each name that it imports from them, with dots."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_no_test_module_is_imported() -> None:
+    modules = {file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for file in TESTS.rglob("test_*.py")}
+    for file in SOURCES:
+        names = imported(file.read_text(encoding="utf-8"))
+        used = {module for module in modules for name in names if f"{name}.".startswith(f"{module}.")}
+        assert used == set(), (
+            f"{file.relative_to(ROOT)} imports a test module; what tests share lives in tests/builders"
+        )
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({file.parent.relative_to(UNIT).as_posix() for file in UNIT.rglob("test_*.py")})
+)
+def test_unit_tests_lie_where_their_package_does(folder: str) -> None:
+    assert folder in BESIDES or (ROOT / "harness" / folder / "__init__.py").is_file()
+
+
+def test_every_golden_file_is_compared_with_something() -> None:
+    tests = "".join(file.read_text(encoding="utf-8") for file in SOURCES)
+    for file in (TESTS / "golden").iterdir():
+        stem = file.name.replace("80", "{width}").replace("120", "{width}")
+        assert f'"{file.name}"' in tests or f'f"{stem}"' in tests, f"no test compares {file.name}"
