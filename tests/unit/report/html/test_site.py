@@ -185,8 +185,3 @@ def test_pages_allow_no_script_and_no_request_but_their_own(name: str, tmp_path:
     assert "default-src &#39;none&#39;" in policy or "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
-
-
-def test_a_model_s_shape_is_shown_by_its_fields() -> None:
-    _, rest = words.configuration({"shape": {"hidden_size": 64, "num_hidden_layers": 4}, "layers": 4}, "sim")
-    assert rest == [("layers", "4"), ("shape", "hidden_size 64, num_hidden_layers 4")]

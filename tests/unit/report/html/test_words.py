@@ -23,3 +23,8 @@ def test_a_story_tells_since_when_until_when_and_which_release_to_pin() -> None:
     still = words.story(finding(), ["a", "b"], ["a", "b"], names)
     assert still.until == "still in 0.b, the newest"
     assert "No release measured is free of it" in still.advice
+
+
+def test_a_model_s_shape_is_shown_by_its_fields() -> None:
+    _, rest = words.configuration({"shape": {"hidden_size": 64, "num_hidden_layers": 4}, "layers": 4}, "sim")
+    assert rest == [("layers", "4"), ("shape", "hidden_size 64, num_hidden_layers 4")]
