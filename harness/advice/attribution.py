@@ -12,14 +12,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from harness.compare.metrics import BY_NAME
 from harness.probe.border.wire import Explanation, Held, Moment
 from harness.wording.quantities import quantity
-
-#: The metrics that can be explained, in the order in which a phase's are told.
-METRICS = ("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes")
-
-#: Findings of other metrics that the memory held at the end of their phase explains.
-_EXPLAINED_BY = {"device_excess_bytes": "device_retained_bytes"}
 
 #: The line number in a site: it moves from release to release while the place stays the same.
 _LINE = re.compile(r":\d+(?= in )")
@@ -51,8 +46,9 @@ class SiteDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 def moment_of(metric: str, phase: str) -> str:
     """The moment that explains a metric of a phase (``backward.device_retained_bytes``); empty where none does."""
-    explained = _EXPLAINED_BY.get(metric, metric)
-    return f"{phase}.{explained}" if explained in METRICS else ""
+    asked = BY_NAME[metric]
+    explained = BY_NAME[asked.explained_by] if asked.explained_by else asked
+    return explained.flat_name(phase) if explained.moment else ""
 
 
 def by_category(moment: Moment) -> tuple[MemoryShare, ...]:
@@ -132,8 +128,7 @@ def shorter(modules: Iterable[str], most: int = 3) -> list[str]:
 def when(key: str) -> str:
     """A moment in words: ``backward.device_retained_bytes`` -> ``held after backward``."""
     phase, _, metric = key.partition(".")
-    memory = "on the host " if metric.startswith("host") else ""
-    return f"held {memory}after {phase}" if "retained" in metric else f"held {memory}at the peak of {phase}"
+    return BY_NAME[metric].moment.format(phase)
 
 
 def _shares(rows: Iterable[Held], name: Callable[[Held], str]) -> tuple[MemoryShare, ...]:

@@ -13,6 +13,7 @@ import msgspec
 
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
+from harness.compare.metrics import DEVICE_RETAINED
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PHASES, PhaseReading
@@ -203,7 +204,7 @@ def judge(
     worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
     dtype = str(parameters.get("dtype", "bf16"))
     host = max((reading.host_peak_bytes for reading in phases.values()), default=None)
-    ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if phases and record is not None else {}
+    ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if phases and record is not None else {}
     return FitLine(
         stack=result.cell.stack.id,
         card=card.name,

@@ -16,6 +16,7 @@ from harness.advice import fit
 from harness.advice.gpus import Card
 from harness.compare import FAIL_ON, Comparison, Measured
 from harness.compare.exits import fails
+from harness.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
 from harness.model import Cell, Finding, Passed, Stack, differing_parameters
 from harness.probe.border.wire import PHASES
 from harness.probe.scenario import BASE_VARIANT, Scenario
@@ -210,10 +211,10 @@ def peaks(cell: Measured) -> tuple[dict[str, float], dict[str, float]]:
     """Bytes by phase: what is allocated, and what a card must have, which is more where an allocator was modelled."""
     worst = cell.worst()
 
-    def first_of(*names: str) -> dict[str, float]:
-        return {p: next((worst[f"{p}.{n}"] for n in names if worst.get(f"{p}.{n}")), 0.0) for p in PHASES}
+    def first_of(*metrics: Metric) -> dict[str, float]:
+        return {p: next(filter(None, (worst.get(m.flat_name(p)) for m in metrics)), 0.0) for p in PHASES}
 
-    return first_of("device_peak_bytes"), first_of("smallest_card_bytes", "reserved_peak_bytes", "device_peak_bytes")
+    return first_of(DEVICE_PEAK), first_of(SMALLEST_CARD, RESERVED_PEAK, DEVICE_PEAK)
 
 
 def _devices(cells: Iterable[Measured]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from harness.bisect import questions
 from harness.bisect.plan import SearchPlan, VersionAnswer, same, swapped
 from harness.bisect.questions import Observation, Question
 from harness.bisect.runner import VersionRunner
+from harness.compare.metrics import STEP_TIME
 from harness.errors import NothingMeasured
 from harness.model import Passed, Result, Verdict
 from harness.run import pipeline
@@ -125,7 +126,7 @@ class ExactTester:
             return
         if not search.hunt:
             raise same(
-                search, "in anything that matters", hint="--metric asks for one thing, e.g. --metric step_time_s"
+                search, "in anything that matters", hint=f"--metric asks for one thing, e.g. --metric {STEP_TIME.name}"
             )
 
     def _compared(self, good: int, other: int) -> compare.Comparison:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from harness.compare.comparison import Comparison
-from harness.compare.metrics import BY_NAME, Direction, Metric
+from harness.compare.metrics import BY_NAME, CONFIGURATION, METRICS, OUTCOME, STEP_TIME, WARNINGS, Direction, Metric
 from harness.compare.outcomes import signature, stage
 from harness.compare.summary import measured
 from harness.config.thresholds import Thresholds
@@ -46,12 +46,12 @@ class Question(msgspec.Struct, frozen=True):
         """As a person writes it."""
         if self.key:
             return f"{self.metric}:{self.key}"
-        return f"{self.phase}.{self.metric}" if self.phase else self.metric
+        return BY_NAME[self.metric].flat_name(self.phase)
 
     @property
     def is_timed(self) -> bool:
         """Whether no single measurement answers it."""
-        return self.metric == "step_time_s"
+        return self.metric == STEP_TIME.name
 
     @property
     def title(self) -> str:
@@ -77,42 +77,31 @@ def parse(text: str) -> Question:
     head, colon, key = text.partition(":")
     phase, dot, name = head.rpartition(".")
     if name not in BY_NAME or (dot and phase not in PHASES):
-        known = [*_examples(), "outcome", "configuration:KEY", "warnings:TEXT"]
+        known = [*_examples(), OUTCOME.name, f"{CONFIGURATION.name}:KEY", f"{WARNINGS.name}:TEXT"]
         near = difflib.get_close_matches(text, known, n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(known)}"
         raise UsageError(f"no such metric: {text}", where=_WHERE, hint=hint)
     metric = BY_NAME[name]
-    if name in ("init_s", "import_s"):
-        raise UsageError(f"{name} is told and not judged", where=_WHERE, hint="step_time_s can be asked for")
-    if name in ("configuration", "warnings") and not key:
-        example = "zero_optimization.overlap_comm" if name == "configuration" else "deprecated"
-        hint = f"write e.g. {name}:{example}"
-        raise UsageError(f"{name} of what?", where=_WHERE, hint=hint)
-    if colon and name not in ("configuration", "warnings", "outcome"):
+    if metric.direction is Direction.NEUTRAL and metric.unit:
+        raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
+    if metric.example_key and not key:
+        raise UsageError(f"{name} of what?", where=_WHERE, hint=f"write e.g. {name}:{metric.example_key}")
+    if colon and not metric.example_key and metric is not OUTCOME:
         raise UsageError(f"{name} has nothing behind a colon", where=_WHERE, hint=f"write {head}")
-    has_phase = metric.per_phase or name == "device_excess_bytes"
-    if has_phase and not phase:
+    if metric.per_phase and not phase:
         raise UsageError(
             f"{name} is measured by phase",
             where=_WHERE,
             hint=f"write e.g. backward.{name}; phases: {', '.join(PHASES)}",
         )
-    if phase and not has_phase:
+    if phase and not metric.per_phase:
         raise UsageError(f"{name} has no phases", where=_WHERE, hint=f"write {name}")
     return Question(name, phase, key)
 
 
 def _examples() -> list[str]:
-    judged = [m for m in BY_NAME.values() if m.direction is not Direction.NEUTRAL]
-    return [
-        name
-        for metric in judged
-        for name in (
-            [f"{phase}.{metric.name}" for phase in PHASES[1:]]
-            if metric.per_phase or metric.name == "device_excess_bytes"
-            else [metric.name]
-        )
-    ]
+    judged = [metric for metric in METRICS if metric.direction is not Direction.NEUTRAL]
+    return [metric.flat_name(phase) for metric in judged for phase in (PHASES[1:] if metric.per_phase else ("",))]
 
 
 def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:
@@ -121,22 +110,21 @@ def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | Non
     for group in comparison.groups:
         found = group.headline
         if found.stack == stack and found.relevant and found.kind != "changed":
-            has_phase = BY_NAME[found.metric].per_phase or found.metric == "device_excess_bytes"
-            return Question(found.metric, found.phase if has_phase else ""), found
+            return Question(found.metric, found.phase if BY_NAME[found.metric].per_phase else ""), found
     return None
 
 
 def read(question: Question, result: Result, detail_of: DetailOf) -> Observation:
     """What a result says."""
-    if question.metric == "outcome":
+    if question.metric == OUTCOME.name:
         return _outcome(result)
     if not isinstance(result.outcome, Passed):
         return Observation(value=None, text=outcome_text(result.outcome))
-    if question.metric in ("configuration", "warnings"):
+    if question.metric in (CONFIGURATION.name, WARNINGS.name):
         detail = detail_of(result)
         if detail is None:
             return Observation(value=None, text="its details are missing; --fresh measures again")
-        if question.metric == "warnings":
+        if question.metric == WARNINGS.name:
             seen = any(question.key in warning for warning in detail.warnings)
             return Observation(value="warns" if seen else "does not warn", text="warns" if seen else "does not warn")
         there = question.key in detail.configuration
@@ -178,7 +166,7 @@ def answer(
 def _answer_in_words(question: Question, reading: Observation, good: Observation, bad: Observation | None) -> Verdict:
     if reading.value == good.value:
         return Verdict.GOOD
-    if question.metric == "outcome":
+    if question.metric == OUTCOME.name:
         if question.key:
             return Verdict.BAD if question.key in reading.text else Verdict.UNKNOWN
         if bad is not None and reading.value != bad.value:
@@ -187,9 +175,6 @@ def _answer_in_words(question: Question, reading: Observation, good: Observation
 
 
 def _is_worse(metric: Metric, value: float, good: float, thresholds: Thresholds) -> bool:
-    if not metric.floor:  # the memory oracle's excess answers to the limits of memory
-        limit = max(thresholds.memory_bytes, thresholds.memory_share * abs(good))
-        return value - good >= limit
     return value > good and metric.relevant(value, good, thresholds)
 
 
@@ -203,8 +188,8 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
 def ends(question: Question, good: Observation, bad: Observation, thresholds: Thresholds) -> Ends:
     """Whether there is a difference to search for. Both readings have values."""
     if isinstance(good.value, str) or isinstance(bad.value, str):
-        swapped = question.metric == "outcome" and bad.value == "passed" != good.value
-        if question.metric == "outcome" and question.key and not swapped:
+        swapped = question.metric == OUTCOME.name and bad.value == "passed" != good.value
+        if question.metric == OUTCOME.name and question.key and not swapped:
             return Ends(differ=good.value != bad.value and question.key in bad.text)
         return Ends(differ=good.value != bad.value, swapped=swapped)
     metric, low, high = BY_NAME[question.metric], good.number, bad.number

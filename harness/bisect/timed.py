@@ -11,6 +11,7 @@ from harness.bisect import sequential
 from harness.bisect.plan import SearchPlan, VersionAnswer, same, swapped
 from harness.bisect.questions import Observation, Question
 from harness.bisect.runner import VersionRunner
+from harness.compare.metrics import STEP_TIME
 from harness.errors import NothingMeasured
 from harness.model import Passed, Result, Verdict
 from harness.wording.names import outcome_text
@@ -22,7 +23,7 @@ AT_ONCE = 12
 #: Rounds of one version after which the test gives up, unless told otherwise.
 MOST_ROUNDS = 96
 
-QUESTION = Question("step_time_s")
+QUESTION = Question(STEP_TIME.name)
 
 
 class TimedTester:

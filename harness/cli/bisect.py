@@ -13,6 +13,7 @@ from harness.cli import options
 from harness.cli.output import write_file
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
+from harness.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS, OUTCOME, PARAMETER_ERROR, STEP_TIME
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from harness.model import Verdict
 from harness.report.answers import bisect
@@ -28,7 +29,8 @@ from harness.run.session import session
 @click.option(
     "--metric",
     metavar="NAME",
-    help="The question: backward.device_retained_bytes, parameter_error, step_time_s, outcome, configuration:KEY, ... "
+    help=f"The question: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
+    f"{OUTCOME.name}, {CONFIGURATION.name}:KEY, ... "
     "Default: what is worst in --bad, compared with --good.",
 )
 @click.option("--fixed", is_flag=True, help="Find the first that is good again; --bad is the older one then.")
@@ -40,7 +42,7 @@ from harness.run.session import session
     default=timed.MOST_ROUNDS,
     show_default=True,
     metavar="N",
-    help="Timed rounds of one version, at most, for --metric step_time_s.",
+    help=f"Timed rounds of one version, at most, for --metric {STEP_TIME.name}.",
 )
 @options.axis_options
 @options.results_option
@@ -67,7 +69,7 @@ def command(span: str | None, **given: Any) -> int:
     package = given["package"] or targets.varied_package(settings)
     question = questions.parse(given["metric"]) if given["metric"] else None
     if question is not None and question.is_timed and given["every"]:
-        raise UsageError("--all and step time", where="bisect", hint="ask for host_calls, which are exact")
+        raise UsageError("--all and step time", where="bisect", hint=f"ask for {HOST_CALLS.name}, which are exact")
     settings = candidates.with_fixed(settings, package, options.fixed_of(given), given["stack"])
     first, last = _ends(span, given)
     installer = pipeline.new_installer(settings)

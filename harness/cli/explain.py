@@ -10,6 +10,7 @@ import click
 from harness.cli import options
 from harness.cli.output import write_file
 from harness.cli.progress import Progress
+from harness.compare.metrics import DEVICE_RETAINED
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
@@ -31,7 +32,7 @@ from harness.store import Store, newest
     "moments",
     multiple=True,
     metavar="GLOB",
-    help="Moments, as metrics are named: 'backward.device_retained_bytes', '*.host_*'. May be repeated. "
+    help=f"Moments, as metrics are named: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. May be repeated. "
     "Default: the device's at the peak and the end of each phase, and the host's where it is used.",
 )
 @click.option("--fresh", is_flag=True, help="Find out again, whatever is stored.")

@@ -58,10 +58,15 @@ def _table(result: Result) -> Table:
         readings = [rank.phases[phase] for rank in result.record.ranks if phase in rank.phases]
         if not readings:
             continue
-        memory = ("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes")
+        memory = (
+            max(reading.device_peak_bytes for reading in readings),
+            max(reading.device_retained_bytes for reading in readings),
+            max(reading.host_peak_bytes for reading in readings),
+            max(reading.host_retained_bytes for reading in readings),
+        )
         table.add_row(
             phase,
-            *(f"{max(getattr(reading, name) for reading in readings) / _MIB:,.3f}" for name in memory),
+            *(f"{nbytes / _MIB:,.3f}" for nbytes in memory),
             f"{max(reading.seconds for reading in readings):.4f}",
             f"{max(reading.host_calls for reading in readings):,}",
             f"{max(sum(count for count, _ in reading.collectives.values()) for reading in readings):,}",

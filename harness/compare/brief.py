@@ -11,26 +11,11 @@ import msgspec
 from harness.probe.border.wire import Numerics, PhaseReading, RunRecord
 
 
-class Reading(msgspec.Struct, gc=False):
-    """As `harness.probe.border.wire.PhaseReading`."""
-
-    device_peak_bytes: int = 0
-    device_retained_bytes: int = 0
-    host_peak_bytes: int = 0
-    host_retained_bytes: int = 0
-    reserved_peak_bytes: int | None = None
-    smallest_card_bytes: int | None = None
-    host_calls: int = 0
-    op_launches: int = 0
-    flops: int = 0
-    collectives: dict[str, tuple[int, int]] = {}  #: sorted by kind
-
-
 class Rank(msgspec.Struct, gc=False):
     """As `harness.probe.border.wire.RankRecord`."""
 
     rank: int
-    phases: dict[str, Reading] = {}
+    phases: dict[str, PhaseReading] = {}
     init_s: float = 0.0
     numerics: Numerics | None = None
     ideal: dict[str, dict[str, int]] = {}
@@ -53,7 +38,7 @@ def brief(record: RunRecord) -> Brief:
         ranks=[
             Rank(
                 rank=rank.rank,
-                phases={phase: _reading(reading) for phase, reading in rank.phases.items()},
+                phases=rank.phases,
                 init_s=rank.init_s,
                 numerics=rank.numerics,
                 ideal=rank.ideal,
@@ -61,11 +46,4 @@ def brief(record: RunRecord) -> Brief:
             for rank in record.ranks
         ],
         round_s=record.round_s,
-    )
-
-
-def _reading(reading: PhaseReading) -> Reading:
-    plain = {name: getattr(reading, name) for name in Reading.__struct_fields__ if name != "collectives"}
-    return Reading(
-        **plain, collectives={kind: (count, size) for kind, (count, size) in sorted(reading.collectives.items())}
     )

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from harness.compare.comparison import Cells, DetailOf
+from harness.compare.metrics import CONFIGURATION, WARNINGS
 from harness.compare.pairs import Pair, finding
 from harness.compare.summary import Measured
 from harness.model import Finding
@@ -20,7 +21,7 @@ from harness.wording.quantities import listing, plural, shortened
 MOST_READ = 2_000
 
 
-class _Differences(msgspec.Struct, frozen=True):
+class _DetailDiff(msgspec.Struct, frozen=True):
     """One configuration against another. Values are spelled as JSON, so that they can be told apart and grouped."""
 
     changed: tuple[tuple[str, str, str], ...] = ()  #: key, value, the baseline's value
@@ -28,7 +29,7 @@ class _Differences(msgspec.Struct, frozen=True):
     removed: tuple[str, ...] = ()
 
 
-class Change(msgspec.Struct, frozen=True):
+class ConfigurationChange(msgspec.Struct, frozen=True):
     """One part of the detail of one stack whose hash is not the baseline's, and the cells where it was seen."""
 
     part: str
@@ -39,9 +40,9 @@ class Change(msgspec.Struct, frozen=True):
     baseline_place: int  #: of the baseline's cell for the workload of the first of them
 
 
-def changes(pairs: Iterable[tuple[int, Pair]]) -> list[Change]:
+def changes(pairs: Iterable[tuple[int, Pair]]) -> list[ConfigurationChange]:
     """Which details have to be looked at; no detail is read for it. Pairs come with their places."""
-    found: dict[tuple[str, str, str, str], Change] = {}
+    found: dict[tuple[str, str, str, str], ConfigurationChange] = {}
     baseline: dict[str, int] = {}
     pairs = list(pairs)
     for place, pair in pairs:
@@ -53,21 +54,23 @@ def changes(pairs: Iterable[tuple[int, Pair]]) -> list[Change]:
         own, base = pair.result.detail_sha256, pair.baseline.detail_sha256
         if own == base:
             continue
-        for part in ("configuration", "warnings"):
+        for part in (CONFIGURATION.name, WARNINGS.name):
             mine, theirs = own.get(part, ""), base.get(part, "")
             if mine == theirs or not mine or not theirs:
                 continue
             key = (part, pair.stack, mine, theirs)
             change = found.get(key)
             if change is None:
-                change = found[key] = Change(*key, [], baseline[pair.workload])
+                change = found[key] = ConfigurationChange(*key, [], baseline[pair.workload])
             change.places.append(place)
     return list(found.values())
 
 
-def judge(changes: Iterable[Change], cells: Cells, detail_of: DetailOf) -> tuple[list[Finding], list[str]]:
+def judge_changes(
+    changes: Iterable[ConfigurationChange], cells: Cells, detail_of: DetailOf
+) -> tuple[list[Finding], list[str]]:
     """One finding per stack and changed key (or new warning), naming the workloads that have it; and notes."""
-    diffs = _Differ(cells, detail_of)
+    diffs = _DetailDiffs(cells, detail_of)
     names = cells.names
     keys: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     warnings: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -75,7 +78,7 @@ def judge(changes: Iterable[Change], cells: Cells, detail_of: DetailOf) -> tuple
     first: dict[str, str] = {}
     for change in changes:
         different = diffs.of(change)
-        if change.part == "warnings":
+        if change.part == WARNINGS.name:
             for signature in different.added:
                 warnings[change.stack, signature] += change.places
         elif different.changed or different.added or different.removed:
@@ -107,50 +110,50 @@ def judge(changes: Iterable[Change], cells: Cells, detail_of: DetailOf) -> tuple
     return findings, notes
 
 
-class _Differ:
+class _DetailDiffs:
     """Differences of details, each pair of contents looked at once."""
 
     def __init__(self, cells: Sequence[Measured], detail_of: DetailOf) -> None:
         self.unread = 0
         self.missing = 0
         self._cells, self._detail_of = cells, detail_of
-        self._known: dict[tuple[str, str, str], _Differences] = {}
+        self._known: dict[tuple[str, str, str], _DetailDiff] = {}
 
-    def of(self, change: Change) -> _Differences:
+    def of(self, change: ConfigurationChange) -> _DetailDiff:
         key = (change.part, change.sha256, change.baseline_sha256)
         if key not in self._known:
             if len(self._known) >= MOST_READ:
                 self.unread += len(change.places)
-                return _Differences()
+                return _DetailDiff()
             detail, other = (
                 self._detail_of(self._cells[place].result) for place in (change.places[0], change.baseline_place)
             )
             self.missing += detail is None or other is None
-            differ = _configuration if change.part == "configuration" else _warnings
-            self._known[key] = differ(detail, other) if detail and other else _Differences()
+            diff = _configuration_diff if change.part == CONFIGURATION.name else _warnings_diff
+            self._known[key] = diff(detail, other) if detail and other else _DetailDiff()
         return self._known[key]
 
 
-def _configuration(mine: Detail, theirs: Detail) -> _Differences:
+def _configuration_diff(mine: Detail, theirs: Detail) -> _DetailDiff:
     new, old = mine.configuration, theirs.configuration
     spelled = ((key, _spell(new[key]), _spell(old[key])) for key in new if key in old)
-    return _Differences(
+    return _DetailDiff(
         tuple(change for change in spelled if change[1] != change[2]),
         tuple(sorted(set(new) - set(old))),
         tuple(sorted(set(old) - set(new))),
     )
 
 
-def _warnings(mine: Detail, theirs: Detail) -> _Differences:
-    return _Differences(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
+def _warnings_diff(mine: Detail, theirs: Detail) -> _DetailDiff:
+    return _DetailDiff(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
 
 
 def _key(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
     return finding(
         stack,
         workloads[0],
-        metric="configuration",
-        phase="init",
+        metric=CONFIGURATION.name,
+        phase=CONFIGURATION.finding_phase,
         kind="changed",
         value={key: json.loads(value)},
         baseline_value={key: json.loads(baseline)},
@@ -173,8 +176,8 @@ def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[st
     return finding(
         stack,
         workload,
-        metric="configuration",
-        phase="init",
+        metric=CONFIGURATION.name,
+        phase=CONFIGURATION.finding_phase,
         kind="changed",
         value={"added": new, "removed": gone},
         baseline_value=None,
@@ -190,8 +193,8 @@ def _warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
     return finding(
         stack,
         workloads[0],
-        metric="warnings",
-        phase="init",
+        metric=WARNINGS.name,
+        phase=WARNINGS.finding_phase,
         kind="changed",
         value=signature,
         baseline_value=None,

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.compare.metrics import BY_NAME, Exact, Metric, Reading, collectives_by_kind, differing, read
+from harness.compare.metrics import BY_NAME, COLLECTIVE_COUNT, Metric
 from harness.compare.pairs import Pair
+from harness.compare.readings import Exact, WorstRank, collectives_by_kind, differing, worst_rank
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
-from harness.probe.border.wire import PHASES, Detail
+from harness.probe.border.wire import Detail
 from harness.wording.quantities import quantity, share
-
-#: How each metric's growth reads: what the phase does, and the words for more and for less of it.
-_SENTENCES = {
-    "device_peak_bytes": ("peaks {} {}", "higher", "lower"),
-    "device_retained_bytes": ("holds {} {} after it ends", "more", "less"),
-    "host_peak_bytes": ("peaks {} {} in host memory", "higher", "lower"),
-    "host_retained_bytes": ("holds {} {} host memory after it ends", "more", "less"),
-    "reserved_peak_bytes": ("reserves {} {} device memory", "more", "less"),
-    "smallest_card_bytes": ("needs a card with {} {} memory", "more", "less"),
-    "host_calls": ("makes {} {} Python and C calls", "more", "fewer"),
-    "op_launches": ("launches {} {} operations", "more", "fewer"),
-    "flops": ("computes {} {}", "more", "less"),
-    "collective_count": ("issues {} {} collectives", "more", "fewer"),
-    "collective_bytes": ("moves {} {} in collectives", "more", "less"),
-}
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -45,16 +31,17 @@ class Difference(msgspec.Struct, frozen=True):
 def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Difference]:
     """All in which the worst ranks differ."""
     found = []
-    for phase, name in differing(own, base):
-        mine, theirs = read(own, name, phase), read(base, name, phase)
+    for phase, metric in differing(own, base):
+        mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, phase)
         if mine is None or theirs is None or mine.value == theirs.value:
             continue
-        metric = BY_NAME[name]
         relevant = metric.relevant(mine.value, theirs.value, thresholds)
         evidence = _evidence(metric, phase, mine, theirs, own, base) if relevant else ()
         message = _message(metric, phase, mine, theirs.value)
         found.append(
-            Difference(name, phase, metric.unit, mine.value, theirs.value, mine.rank, relevant, message, evidence)
+            Difference(
+                metric.name, phase, metric.unit, mine.value, theirs.value, mine.rank, relevant, message, evidence
+            )
         )
     return found
 
@@ -78,31 +65,19 @@ def finding(pair: Pair, difference: Difference) -> Finding:
     )
 
 
-def _message(metric: Metric, phase: str, mine: Reading, baseline: float) -> str:
+def _message(metric: Metric, phase: str, mine: WorstRank, baseline: float) -> str:
     value = mine.value
-    unit = "" if metric.unit in ("calls", "launches", "collectives") else metric.unit
-    sentence, more, less = _SENTENCES[metric.name]
-    change = sentence.format(quantity(abs(value - baseline), unit), more if value > baseline else less)
-    sizes = f"{quantity(baseline, unit)} -> {quantity(value, unit)}"
-    return f"{phase} {change} ({share(value, baseline)}): {sizes}, rank {mine.rank}"
+    change = metric.phrase.of_subject(phase, metric.size(abs(value - baseline)), more=value > baseline)
+    sizes = f"{metric.size(baseline)} -> {metric.size(value)}"
+    return f"{change} ({share(value, baseline)}): {sizes}, rank {mine.rank}"
 
 
-def headline_order(found: Finding) -> tuple[int, float]:
-    """How telling a memory finding is: what stays behind explains what peaks later; the earliest cause comes first."""
-    order = {
-        "device_retained_bytes": ("init", "backward", "forward", "step"),
-        "host_retained_bytes": ("init", "backward", "forward", "step"),
-        "device_peak_bytes": ("backward", "forward", "step", "init"),
-        "host_peak_bytes": ("backward", "forward", "step", "init"),
-        "reserved_peak_bytes": ("backward", "forward", "step", "init"),
-        "smallest_card_bytes": ("backward", "forward", "step", "init"),
-    }
-    names = list(order)
-    if found.metric not in order:
-        return (0, -abs(found.value - found.baseline_value))
-    phases = order[found.metric]
-    place = phases.index(found.phase) if found.phase in phases else len(PHASES)
-    return (names.index(found.metric) * 10 + place, -abs(found.value - found.baseline_value))
+def headline_order(found: Finding) -> tuple[int, int, float]:
+    """How much a finding on memory explains of the others on its cell, most first: what stays behind explains what peaks
+    later, and the earliest phase is the cause."""
+    metric = BY_NAME[found.metric]
+    order = metric.phases.index(found.phase) if found.phase in metric.phases else len(metric.phases)
+    return (metric.headline_order, order, -abs(found.value - found.baseline_value))
 
 
 def grown_functions(found: Finding, detail: Detail | None, baseline: Detail | None, most: int = 5) -> tuple[str, ...]:
@@ -123,7 +98,7 @@ def grown_functions(found: Finding, detail: Detail | None, baseline: Detail | No
 
 
 def _evidence(
-    metric: Metric, phase: str, mine: Reading, theirs: Reading, record: Exact, base: Exact
+    metric: Metric, phase: str, mine: WorstRank, theirs: WorstRank, record: Exact, base: Exact
 ) -> tuple[str, ...]:
     lines = []
     if mine.skew or theirs.skew:
@@ -133,7 +108,7 @@ def _evidence(
             f"by rank: {ranks}{dots} (skew {quantity(mine.skew, metric.unit)}, "
             f"baseline's {quantity(theirs.skew, metric.unit)})"
         )
-    if metric.family == "communication":
+    if metric.family == COLLECTIVE_COUNT.family:
         before, after = collectives_by_kind(base, phase, theirs.rank), collectives_by_kind(record, phase, mine.rank)
         for kind in sorted({**before, **after}):
             old, new = before.get(kind, [0, 0]), after.get(kind, [0, 0])

@@ -7,25 +7,28 @@ from collections.abc import Sequence
 
 from harness.compare import exact
 from harness.compare.comparison import Group
-from harness.compare.metrics import BY_NAME
+from harness.compare.metrics import BY_NAME, DEVICE_PEAK
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 
+_MEMORY = DEVICE_PEAK.family
 _KINDS = ("failed", "wrong", "regression", "changed", "improvement")
 
 
 def severity(found: Finding) -> tuple[bool, int, bool, float]:
     """Sorts worst first: what matters, then by kind, then memory (it ends a job, time costs), then by size relative to
     the baseline."""
-    return (not found.relevant, _KINDS.index(found.kind), BY_NAME[found.metric].family != "memory", -_size(found))
+    return (not found.relevant, _KINDS.index(found.kind), BY_NAME[found.metric].family != _MEMORY, -_size(found))
 
 
 def _size(found: Finding) -> float:
     """How much, relative to the baseline; floors keep what grew from next to nothing from outranking all else."""
-    if found.metric not in BY_NAME or not BY_NAME[found.metric].floor:
-        return float("inf") if found.kind in ("failed", "wrong") and not isinstance(found.value, float) else 0.0
-    floor = getattr(_DEFAULTS, BY_NAME[found.metric].floor)
-    size: float = abs(found.value - found.baseline_value) / (found.baseline_value + floor or 1)
+    if found.kind in ("failed", "wrong"):
+        return 0.0 if isinstance(found.value, float) else float("inf")
+    metric = BY_NAME.get(found.metric)
+    if metric is None or metric.floor is None:
+        return 0.0
+    size: float = abs(found.value - found.baseline_value) / (found.baseline_value + metric.floor(_DEFAULTS) or 1)
     return size
 
 
@@ -50,7 +53,7 @@ def together(findings: Sequence[Finding]) -> list[Group]:
 
 
 def _headline(members: Sequence[Finding]) -> Finding:
-    if BY_NAME[members[0].metric].family == "memory":
+    if BY_NAME[members[0].metric].family == _MEMORY:
         largest = max(abs(m.value - m.baseline_value) for m in members)
         telling = [m for m in members if abs(m.value - m.baseline_value) >= largest / 2]
         return min(telling, key=exact.headline_order)

@@ -15,17 +15,16 @@ from harness.compare import (
     configuration,
     exact,
     groups,
-    ideal_memory,
     oracles,
     outcomes,
     packing,
     timing,
 )
 from harness.compare.comparison import Group, NotCompared
-from harness.compare.configuration import Change
-from harness.compare.metrics import Exact
+from harness.compare.configuration import ConfigurationChange
 from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Index, Pair, left_out, why_not
+from harness.compare.readings import Exact
 from harness.compare.summary import Measured, Taken, measured
 from harness.compare.timing import Timed
 from harness.config.thresholds import Thresholds
@@ -51,7 +50,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     small_differences: int
     not_compared: list[NotCompared]
     timed: Timed
-    changes: list[Change]
+    changes: list[ConfigurationChange]
     remarks: Remarks
     passed: int
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> how its cell ended, of those that did not pass
@@ -89,11 +88,11 @@ def judge_taken(taken: Iterable[Taken], baseline: str, thresholds: Thresholds) -
                 silent.append(alone)
                 without[pair.workload].append(pair.stack)
                 continue
-            if (outcome := outcomes.judge(pair)) is not None:
+            if (outcome := outcomes.judge_outcome(pair)) is not None:
                 findings.append(outcome)
             reason = _cannot(pair)
-        findings += oracles.judge(pair)
-        findings += ideal_memory.judge(pair, thresholds)
+        findings += oracles.judge_numerics(pair)
+        findings += oracles.judge_memory(pair, thresholds)
         if reason:
             without[pair.workload].append(pair.stack)
             if outcome is not None and outcome.kind == "failed":

@@ -1,21 +1,25 @@
-"""Every metric there is, in one table: its name, unit, direction, and from which size on a difference matters.
+"""Every metric, in one table: its name, how it is read, from which size on a difference matters, and how that is worded.
 
-Ranks are never summed: a reading is that of the worst rank, with the skew (largest minus smallest) beside it.
+Whatever the harness knows of a metric stands here, so that a new one, or another wording, is an edit of this file alone.
+How to add one: see "Errands" in ``docs/architecture.md``.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Callable
 from enum import Enum
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
-from harness.compare.brief import Brief, brief
 from harness.config.thresholds import Thresholds
-from harness.probe.border.wire import RunRecord
+from harness.probe.border.wire import PHASES, PhaseReading
+from harness.wording.quantities import quantity
+
+#: Memory that stays explains a later peak, and the earliest phase that leaves it behind is the cause.
+_RETAINED_PHASES = ("init", "backward", "forward", "step")
+#: Activations and gathered parameters peak in backward: a peak elsewhere mostly follows from that.
+_PEAK_PHASES = ("backward", "forward", "step", "init")
 
 
 class Direction(Enum):
@@ -23,7 +27,37 @@ class Direction(Enum):
 
     LOWER_IS_BETTER = "lower is better"
     AT_MOST_ONE = "above 1 is wrong"
-    NEUTRAL = "a difference is told, not judged"
+    NEUTRAL = "a difference is reported, not judged"
+
+
+class Phrase(msgspec.Struct, frozen=True, kw_only=True):
+    """How a difference reads, of a phase ("backward holds 2 MiB more after it ends") and of the releases that have it
+    ("0.16.0 to 0.16.7 hold 2 MiB more after backward ends")."""
+
+    verb: str  #: in the plural
+    noun: str = ""  #: follows the size: more "host memory"
+    more: str = "more"
+    less: str = "less"
+    is_count: bool = False  #: the noun says what is counted, so the size needs no unit
+    after: bool = False  #: measured when the phase has ended, not in it
+
+    def of_subject(self, subject: str, size: str, *, more: bool) -> str:
+        """``backward holds 2 MiB more after it ends``."""
+        end = " after it ends" if self.after else ""
+        return f"{subject} {self._singular} {self._change(size, more=more)}{end}"
+
+    def of_releases(self, size: str, phase: str, *, more: bool, many: bool) -> str:
+        """``hold 2 MiB more after backward ends``; ``holds`` where it is one release. The phase may be empty."""
+        end = f" after {phase} ends" if self.after else f" in {phase}" if phase else ""
+        return f"{self.verb if many else self._singular} {self._change(size, more=more)}{end}"
+
+    def _change(self, size: str, *, more: bool) -> str:
+        return " ".join(filter(None, (size, self.more if more else self.less, self.noun)))
+
+    @property
+    def _singular(self) -> str:
+        verb, *rest = self.verb.split(" ", 1)
+        return " ".join((f"{verb}{'es' if verb.endswith('ch') else 's'}", *rest))
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,24 +65,68 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str  #: for people; a phase is put before it where there is one
-    unit: str  #: bytes, calls, operations, launches, collectives, s, tolerances, or empty
+    unit: str  #: bytes, calls, operations, launches, collectives, s, tolerances; empty where it is no number
     direction: Direction
-    family: str  #: findings of one family on one cell move together: the most telling is the headline
+    family: str  #: findings of one family on one cell move together, under one headline
     fails: str = ""  #: the word of ``--fail-on`` that a regression of it answers to; empty: never fails
-    per_phase: bool = False
     exact: bool = True  #: the same cell gives the same value every time
-    floor: str = ""  #: fields of Thresholds: the absolute size ...
-    share: str = ""  #: ... and the fraction of the baseline's value, from which on a difference matters
+
+    #: Reads it from what one rank measured in one phase; None where it does not come from there.
+    read: Callable[[PhaseReading], float | None] | None = None
+    #: Where it is measured, the phase that explains the others first; empty: once per run.
+    phases: tuple[str, ...] = ()
+    finding_phase: str = ""  #: the phase of its findings, where it is measured once per run
+
+    #: The absolute size, and the fraction of the baseline's value, from which on a difference matters.
+    floor: Callable[[Thresholds], float] | None = None
+    share: Callable[[Thresholds], float] | None = None
+
+    #: Among findings of a family that are about as large, the lowest is the headline: it explains the others.
+    headline_order: int = 0
+    phrase: Phrase = Phrase(verb="differ by")  #: how a difference from the baseline reads
+    wrong: str = ""  #: what an oracle says of a value above 1
+
+    heading: str = ""  #: over a column of a table
+    moment: str = ""  #: the moment at which ``explain`` says who holds it, in words; empty: it does not
+    explained_by: str = ""  #: the metric whose moment explains it, where it has none
+    example_key: str = ""  #: of a metric that is many values under one name: a key that it can be asked for
+
+    @property
+    def per_phase(self) -> bool:
+        """Whether it has a value for each of several phases."""
+        return bool(self.phases)
+
+    def flat_name(self, phase: str) -> str:
+        """Its name in ``--json`` and in questions: ``backward.device_peak_bytes``, ``step_time_s``."""
+        return f"{phase}.{self.name}" if self.per_phase else self.name
+
+    def size(self, value: float) -> str:
+        """A difference as its `Phrase` needs it: ``2 MiB``, ``5,000``."""
+        return quantity(value, "" if self.phrase.is_count else self.unit)
+
+    def limit(self, baseline: float, thresholds: Thresholds) -> float:
+        """The smallest difference from a value that matters; 0 where there is no limit. A baseline of 0 has no share."""
+        floor = self.floor(thresholds) if self.floor is not None else 0.0
+        share = self.share(thresholds) if self.share is not None else 0.0
+        return max(floor, share * abs(baseline))
 
     def relevant(self, value: float, baseline: float, thresholds: Thresholds) -> bool:
-        """Whether the difference matters. Both limits must be reached; a baseline of 0 has no share."""
+        """Whether the difference matters."""
         difference = abs(value - baseline)
-        floor: float = getattr(thresholds, self.floor)
-        share: float = getattr(thresholds, self.share)
-        return difference > 0 and difference >= floor and difference >= share * abs(baseline)
+        return difference > 0 and difference >= self.limit(baseline, thresholds)
 
 
-def _memory(name: str, title: str) -> Metric:
+def _memory(
+    name: str,
+    title: str,
+    phrase: Phrase,
+    *,
+    phases: tuple[str, ...],
+    headline_order: int,
+    heading: str = "",
+    moment: str = "",
+) -> Metric:
+    """Bytes of a phase, read from the field of `PhaseReading` of that name."""
     return Metric(
         name=name,
         title=title,
@@ -56,13 +134,30 @@ def _memory(name: str, title: str) -> Metric:
         direction=Direction.LOWER_IS_BETTER,
         family="memory",
         fails="memory",
-        per_phase=True,
-        floor="memory_bytes",
-        share="memory_share",
+        read=attrgetter(name),
+        phases=phases,
+        floor=lambda thresholds: thresholds.memory_bytes,
+        share=lambda thresholds: thresholds.memory_share,
+        headline_order=headline_order,
+        phrase=phrase,
+        heading=heading,
+        moment=moment,
     )
 
 
-def _work(name: str, title: str, unit: str, family: str) -> Metric:
+def _work(
+    name: str,
+    title: str,
+    unit: str,
+    family: str,
+    phrase: Phrase,
+    *,
+    floor: Callable[[Thresholds], float],
+    share: Callable[[Thresholds], float],
+    read: Callable[[PhaseReading], float | None] | None = None,
+    heading: str = "",
+) -> Metric:
+    """Counted work of a phase, read from the field of `PhaseReading` of that name unless ``read`` says how."""
     return Metric(
         name=name,
         title=title,
@@ -70,13 +165,17 @@ def _work(name: str, title: str, unit: str, family: str) -> Metric:
         direction=Direction.LOWER_IS_BETTER,
         family=family,
         fails="time",
-        per_phase=True,
-        floor=name,
-        share=f"{name}_share",
+        read=read or attrgetter(name),
+        phases=PHASES,
+        floor=floor,
+        share=share,
+        phrase=phrase,
+        heading=heading,
     )
 
 
-def _error(name: str, title: str) -> Metric:
+def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
+    """A distance from the truth, read from the field of `harness.probe.border.wire.Numerics` of that name."""
     return Metric(
         name=name,
         title=title,
@@ -84,151 +183,200 @@ def _error(name: str, title: str) -> Metric:
         direction=Direction.AT_MOST_ONE,
         family="numerics",
         fails="numerics",
+        finding_phase=phase,
+        wrong=wrong,
     )
 
 
-def _told(name: str, title: str, unit: str = "", *, exact: bool = True, family: str = "") -> Metric:
-    return Metric(name=name, title=title, unit=unit, direction=Direction.NEUTRAL, family=family or name, exact=exact)
+def _reported(name: str, title: str, unit: str = "", *, exact: bool = True, phase: str = "", key: str = "") -> Metric:
+    return Metric(
+        name=name,
+        title=title,
+        unit=unit,
+        direction=Direction.NEUTRAL,
+        family=name,
+        exact=exact,
+        finding_phase=phase,
+        example_key=key,
+    )
 
+
+DEVICE_PEAK = _memory(
+    "device_peak_bytes",
+    "peak of device memory",
+    Phrase(verb="peak", more="higher", less="lower"),
+    phases=_PEAK_PHASES,
+    headline_order=2,
+    heading="peak",
+    moment="held at the peak of {}",
+)
+DEVICE_RETAINED = _memory(
+    "device_retained_bytes",
+    "device memory held after it ends",
+    Phrase(verb="hold", after=True),
+    phases=_RETAINED_PHASES,
+    headline_order=0,
+    heading="held",
+    moment="held after {}",
+)
+HOST_PEAK = _memory(
+    "host_peak_bytes",
+    "peak of host memory",
+    Phrase(verb="peak", more="higher", less="lower", noun="in host memory"),
+    phases=_PEAK_PHASES,
+    headline_order=3,
+    heading="host peak",
+    moment="held on the host at the peak of {}",
+)
+HOST_RETAINED = _memory(
+    "host_retained_bytes",
+    "host memory held after it ends",
+    Phrase(verb="hold", noun="host memory", after=True),
+    phases=_RETAINED_PHASES,
+    headline_order=1,
+    heading="host held",
+    moment="held on the host after {}",
+)
+RESERVED_PEAK = _memory(
+    "reserved_peak_bytes",
+    "peak of reserved device memory",
+    Phrase(verb="reserve", noun="device memory"),
+    phases=_PEAK_PHASES,
+    headline_order=4,
+)
+SMALLEST_CARD = _memory(
+    "smallest_card_bytes",
+    "smallest card that completes the step",
+    Phrase(verb="need a card with", noun="memory"),
+    phases=_PEAK_PHASES,
+    headline_order=5,
+)
+#: Derived from what is held and its ideal, see `harness.compare.readings.excesses`.
+DEVICE_EXCESS = Metric(
+    name="device_excess_bytes",
+    title="device memory held beyond what ZeRO needs",
+    unit="bytes",
+    direction=Direction.LOWER_IS_BETTER,
+    family="memory oracle",
+    fails="memory",
+    phases=("init", "backward", "step"),
+    floor=lambda thresholds: thresholds.memory_bytes,
+    share=lambda thresholds: thresholds.memory_share,
+    explained_by=DEVICE_RETAINED.name,
+)
+HOST_CALLS = _work(
+    "host_calls",
+    "Python and C calls",
+    "calls",
+    "host work",
+    Phrase(verb="make", noun="Python and C calls", less="fewer", is_count=True),
+    floor=lambda thresholds: thresholds.host_calls,
+    share=lambda thresholds: thresholds.host_calls_share,
+    heading="calls",
+)
+OP_LAUNCHES = _work(
+    "op_launches",
+    "operations launched",
+    "launches",
+    "host work",
+    Phrase(verb="launch", noun="operations", less="fewer", is_count=True),
+    floor=lambda thresholds: thresholds.op_launches,
+    share=lambda thresholds: thresholds.op_launches_share,
+)
+FLOPS = _work(
+    "flops",
+    "floating-point operations",
+    "operations",
+    "compute",
+    Phrase(verb="compute"),
+    floor=lambda thresholds: thresholds.flops,
+    share=lambda thresholds: thresholds.flops_share,
+)
+COLLECTIVE_COUNT = _work(
+    "collective_count",
+    "collectives",
+    "collectives",
+    "communication",
+    Phrase(verb="issue", noun="collectives", less="fewer", is_count=True),
+    read=lambda reading: sum(count for count, _ in reading.collectives.values()),
+    floor=lambda thresholds: thresholds.collective_count,
+    share=lambda thresholds: thresholds.collective_count_share,
+    heading="collectives",
+)
+COLLECTIVE_BYTES = _work(
+    "collective_bytes",
+    "bytes in collectives",
+    "bytes",
+    "communication",
+    Phrase(verb="move", noun="in collectives"),
+    read=lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
+    floor=lambda thresholds: thresholds.collective_bytes,
+    share=lambda thresholds: thresholds.collective_bytes_share,
+)
+STEP_TIME = Metric(
+    name="step_time_s",
+    title="step time",
+    unit="s",
+    direction=Direction.LOWER_IS_BETTER,
+    family="step time",
+    fails="time",
+    exact=False,
+    floor=lambda thresholds: thresholds.time_s,
+    share=lambda thresholds: thresholds.time_share,
+    phrase=Phrase(verb="take", more="times as long", less="times as long"),
+)
+INIT_TIME = _reported("init_s", "time of init", "s", exact=False)
+IMPORT_TIME = _reported("import_s", "time of import", "s", exact=False)
+LOSS_ERROR = _error("loss_error", "distance of the loss from plain PyTorch", "forward", "the loss is wrong")
+GRADIENT_NORM_ERROR = _error(
+    "gradient_norm_error",
+    "distance of the gradient norm from plain PyTorch",
+    "backward",
+    "the gradient norm is wrong",
+)
+PARAMETER_ERROR = _error(
+    "parameter_error",
+    "distance of the updated parameters from plain PyTorch",
+    "step",
+    "the updated parameters are wrong",
+)
+CONFIGURATION = _reported(
+    "configuration", "effective configuration", phase="init", key="zero_optimization.overlap_comm"
+)
+WARNINGS = _reported("warnings", "warnings", phase="init", key="deprecated")
+OUTCOME = Metric(name="outcome", title="outcome", unit="", direction=Direction.NEUTRAL, family="outcome", fails="crash")
 
 METRICS = (
-    _memory("device_peak_bytes", "peak of device memory"),
-    _memory("device_retained_bytes", "device memory held after it ends"),
-    _memory("host_peak_bytes", "peak of host memory"),
-    _memory("host_retained_bytes", "host memory held after it ends"),
-    _memory("reserved_peak_bytes", "peak of reserved device memory"),
-    _memory("smallest_card_bytes", "smallest card that it gets through on"),
-    Metric(
-        name="device_excess_bytes",
-        title="device memory held beyond what ZeRO needs",
-        unit="bytes",
-        direction=Direction.LOWER_IS_BETTER,
-        family="memory oracle",
-        fails="memory",
-    ),
-    _work("host_calls", "Python and C calls", "calls", "host work"),
-    _work("op_launches", "operations launched", "launches", "host work"),
-    _work("flops", "floating-point operations", "operations", "compute"),
-    _work("collective_count", "collectives", "collectives", "communication"),
-    _work("collective_bytes", "bytes in collectives", "bytes", "communication"),
-    Metric(
-        name="step_time_s",
-        title="step time",
-        unit="s",
-        direction=Direction.LOWER_IS_BETTER,
-        family="step time",
-        fails="time",
-        exact=False,
-        floor="time_s",
-        share="time_share",
-    ),
-    _told("init_s", "time of init", "s", exact=False),
-    _told("import_s", "time of import", "s", exact=False),
-    _error("loss_error", "distance of the loss from plain PyTorch"),
-    _error("gradient_norm_error", "distance of the gradient norm from plain PyTorch"),
-    _error("parameter_error", "distance of the updated parameters from plain PyTorch"),
-    _told("configuration", "effective configuration"),
-    _told("warnings", "warnings"),
-    Metric(name="outcome", title="outcome", unit="", direction=Direction.NEUTRAL, family="outcome", fails="crash"),
+    DEVICE_PEAK,
+    DEVICE_RETAINED,
+    HOST_PEAK,
+    HOST_RETAINED,
+    RESERVED_PEAK,
+    SMALLEST_CARD,
+    DEVICE_EXCESS,
+    HOST_CALLS,
+    OP_LAUNCHES,
+    FLOPS,
+    COLLECTIVE_COUNT,
+    COLLECTIVE_BYTES,
+    STEP_TIME,
+    INIT_TIME,
+    IMPORT_TIME,
+    LOSS_ERROR,
+    GRADIENT_NORM_ERROR,
+    PARAMETER_ERROR,
+    CONFIGURATION,
+    WARNINGS,
+    OUTCOME,
 )
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 
-#: The per-phase metrics, in the order of ``READERS``.
-PHASE_METRICS = tuple(metric for metric in METRICS if metric.per_phase)
+#: Those that each rank measures in each phase.
+PHASE_METRICS = tuple(metric for metric in METRICS if metric.read is not None)
 
-_PLAIN_FIELDS = tuple(m.name for m in PHASE_METRICS if not m.name.startswith("collective_"))
-_COLUMNS = (*_PLAIN_FIELDS, "collectives")
-_PLACE = {name: at for at, name in enumerate(_COLUMNS)}
-_COLLECTIVES = _PLACE["collectives"]
-_METRIC_NAMES = (*_PLAIN_FIELDS, "collective_count", "collective_bytes")
-_values_of = attrgetter(*_COLUMNS)
+#: The distances from plain PyTorch.
+ERRORS = tuple(metric for metric in METRICS if metric.direction is Direction.AT_MOST_ONE)
 
-#: (rank, phase, values in the order of ``_COLUMNS``)
-Exact = list[tuple[int, str, tuple[Any, ...]]]
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """One metric of one run: the worst rank's value."""
-
-    value: float
-    rank: int
-    skew: float  #: largest minus smallest over the ranks
-    by_rank: tuple[tuple[int, float], ...]
-
-
-def exact_values(record: Brief | RunRecord) -> Exact:
-    """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
-    found = brief(record) if isinstance(record, RunRecord) else record
-    return [(rank.rank, phase, _values_of(reading)) for rank in found.ranks for phase, reading in rank.phases.items()]
-
-
-def differing(mine: Exact, base: Exact) -> list[tuple[str, str]]:
-    """``(phase, metric)`` of all that any rank measured differently."""
-    columns: dict[tuple[str, str], None] = {}
-    others = {(rank, phase): values for rank, phase, values in base}
-    for rank, phase, values in mine:
-        theirs = others.get((rank, phase))
-        if theirs is None or values == theirs:
-            continue
-        for name, value, other in zip(_COLUMNS, values, theirs, strict=True):
-            if value != other:
-                columns[phase, name] = None
-    return [
-        (phase, name)
-        for phase, column in columns
-        for name in (("collective_count", "collective_bytes") if column == "collectives" else (column,))
-    ]
-
-
-def read(exact: Exact, metric: str, phase: str) -> Reading | None:
-    """A per-phase metric of a run; None where it was not measured."""
-    values = []
-    for rank, at, columns in exact:
-        if at == phase and (value := _value(columns, metric)) is not None:
-            values.append((value, -rank))
-    if not values:
-        return None
-    worst, smallest = max(values), min(values)
-    return Reading(worst[0], -worst[1], worst[0] - smallest[0], tuple((-negative, value) for value, negative in values))
-
-
-def worst_values(exact: Exact) -> dict[tuple[str, str], float]:
-    """``(phase, metric) -> value`` of the worst rank, for every per-phase metric that was measured."""
-    worst: dict[tuple[str, str], float] = {}
-    for _, phase, columns in exact:
-        kinds = columns[_COLLECTIVES].values()
-        values = (*columns[:_COLLECTIVES], sum(pair[0] for pair in kinds), sum(pair[1] for pair in kinds))
-        for name, value in zip(_METRIC_NAMES, values, strict=True):
-            if value is not None and value > worst.get((phase, name), -1):
-                worst[phase, name] = value
-    return worst
-
-
-def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[int]]:
-    """``kind -> [count, bytes]`` of one rank."""
-    for other, at, columns in exact:
-        if other == rank and at == phase:
-            return {kind: list(pair) for kind, pair in columns[_COLLECTIVES].items()}
-    return {}
-
-
-def median(round_s: Sequence[float]) -> float:
-    """Of the timed rounds: what a step took."""
-    return statistics.median(round_s)
-
-
-def init_s(record: Brief) -> float | None:
-    """Of the slowest rank."""
-    return max((rank.init_s for rank in record.ranks), default=None)
-
-
-def _value(columns: Sequence[Any], metric: str) -> float | None:
-    value: float | None
-    if metric == "collective_count":
-        value = sum(pair[0] for pair in columns[_COLLECTIVES].values())
-    elif metric == "collective_bytes":
-        value = sum(pair[1] for pair in columns[_COLLECTIVES].values())
-    else:
-        value = columns[_PLACE[metric]]
-    return value
+#: Those that ``explain`` says who holds, in the order of its report.
+EXPLAINED = tuple(metric for metric in METRICS if metric.moment)

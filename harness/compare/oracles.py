@@ -1,39 +1,55 @@
-"""The numerics oracle: plain PyTorch with the same weights and batches. It needs no baseline."""
+"""The oracles: checks of one result that need no baseline.
+
+*Numerics*: plain PyTorch with the same weights and batches says what training must compute.
+
+*Memory*: ZeRO's arithmetic says what a rank must hold. Judged is what *stays* on the device after init, backward and
+step, when nothing is in use any more: there ZeRO leaves no room for opinion. Peaks, and what is held between forward and
+backward, also depend on what autograd saves; they are measured against the ideal in the same way, and reported, not
+judged (see ``docs/memory-oracle.md``).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from harness.compare.metrics import BY_NAME, DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, GRADIENT_NORM_ERROR, LOSS_ERROR
 from harness.compare.pairs import Pair
+from harness.compare.readings import Excess
+from harness.config.thresholds import Thresholds
 from harness.model import Finding
 from harness.probe.border.wire import NO_NUMBER, Numerics
-from harness.wording.quantities import quantity, shortened
-
-_WRONG = {
-    "loss_error": ("forward", "the loss is wrong"),
-    "gradient_norm_error": ("backward", "the gradient norm is wrong"),
-    "parameter_error": ("step", "the updated parameters are wrong"),
-}
+from harness.wording.quantities import shortened
 
 
-def judge(pair: Pair) -> list[Finding]:
+def judge_numerics(pair: Pair) -> list[Finding]:
     """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
-    if not pair.own.suspects:
-        return []
     worst: dict[str, tuple[float, int, Numerics]] = {}
     for rank, numbers in pair.own.suspects:
-        for name in _WRONG:
-            distance = getattr(numbers, name)
+        for metric in ERRORS:
+            distance = getattr(numbers, metric.name)
             size = 0.0 if distance is None else distance if distance < NO_NUMBER else math.inf
-            if size > 1 and size > (worst[name][0] if name in worst else 0.0):
-                worst[name] = (size, rank, numbers)
-        if "loss_error" not in worst and _lost(numbers):
-            worst["loss_error"] = (math.inf, rank, numbers)
-    return [_finding(pair, name, *worst[name]) for name in _WRONG if name in worst]
+            if size > 1 and size > (worst[metric.name][0] if metric.name in worst else 0.0):
+                worst[metric.name] = (size, rank, numbers)
+        if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
+            worst[LOSS_ERROR.name] = (math.inf, rank, numbers)
+    return [_numerics_finding(pair, m.name, *worst[m.name]) for m in ERRORS if m.name in worst]
 
 
-def _lost(numbers: Numerics) -> bool:
+def judge_memory(pair: Pair, thresholds: Thresholds) -> list[Finding]:
+    """A finding for each phase that leaves more behind than rounding and bookkeeping explain.
+
+    The margin is that of every memory finding: its floor in bytes, and its share, here of the ideal. Sound releases
+    were measured at 0.01 % beyond the ideal or below it; what the check must find is several times the margin.
+    """
+    return [
+        _memory_finding(pair, excess)
+        for excess in pair.own.excesses
+        if excess.size > 0 and DEVICE_EXCESS.relevant(excess.held, excess.ideal, thresholds)
+    ]
+
+
+def _loss_is_lost(numbers: Numerics) -> bool:
     """Whether a loss is no number where the truth has one (or where there is no truth to say that it should be)."""
     for step, loss in enumerate(numbers.losses):
         truth = numbers.true_losses[step] if step < len(numbers.true_losses) else 0.0
@@ -42,38 +58,31 @@ def _lost(numbers: Numerics) -> bool:
     return False
 
 
-def _finding(pair: Pair, name: str, size: float, rank: int, numbers: Numerics) -> Finding:
-    phase, words = _WRONG[name]
-    measured = size if math.isfinite(size) else "not a number"
-    distance = quantity(size, "tolerances") + " from plain PyTorch" if math.isfinite(size) else "not a number"
+def _numerics_finding(pair: Pair, name: str, size: float, rank: int, numbers: Numerics) -> Finding:
+    metric = BY_NAME[name]
+    base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
+    distance = f"{metric.size(size)} from plain PyTorch" if math.isfinite(size) else "not a number"
     return pair.finding(
         metric=name,
-        phase=phase,
+        phase=metric.finding_phase,
         kind="wrong",
-        value=measured,
-        baseline_value=_baseline_value(pair, name),
+        value=size if math.isfinite(size) else "not a number",
+        baseline_value=base if _finite(base) else None,
         ratio=None,
-        unit="tolerances",
+        unit=metric.unit,
         significant=True,
         relevant=True,
-        message=f"{words}: {distance}, rank {rank}",
+        message=f"{metric.wrong}: {distance}, rank {rank}",
         rank=rank,
-        evidence=_evidence(name, numbers),
+        evidence=_numerics_evidence(name, numbers),
     )
 
 
-def _baseline_value(pair: Pair, name: str) -> float | None:
-    if pair.base is None or pair.is_baseline:
-        return None
-    distance = dict(pair.base.errors).get(name)
-    return distance if _finite(distance) else None
-
-
-def _evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
+def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
     lines = []
-    if name == "loss_error":
+    if name == LOSS_ERROR.name:
         lines = _beside("losses", numbers.losses, numbers.true_losses)
-    elif name == "gradient_norm_error":
+    elif name == GRADIENT_NORM_ERROR.name:
         lines = _beside("gradient norms", numbers.gradient_norms, numbers.true_gradient_norms)
     if numbers.note:
         lines.append(shortened(numbers.note))
@@ -93,3 +102,24 @@ def _numbers(values: Sequence[float | None]) -> str:
 
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
+
+
+def _memory_finding(pair: Pair, excess: Excess) -> Finding:
+    metric = DEVICE_EXCESS
+    others = pair.base.excesses if pair.base is not None and not pair.is_baseline else ()
+    too_much = DEVICE_RETAINED.phrase.of_subject(excess.phase, metric.size(excess.size), more=True)
+    return pair.finding(
+        metric=metric.name,
+        phase=excess.phase,
+        kind="wrong",
+        value=excess.size,
+        baseline_value=next((other.size for other in others if other.phase == excess.phase), None),
+        ratio=None,
+        unit=metric.unit,
+        significant=True,
+        relevant=True,
+        message=f"{too_much} than ZeRO needs: {metric.size(excess.held)}, needed at most {metric.size(excess.ideal)}, "
+        f"rank {excess.rank}",
+        rank=excess.rank,
+        evidence=("needed: " + ", ".join(f"{name} {metric.size(nbytes)}" for name, nbytes in excess.terms if nbytes),),
+    )

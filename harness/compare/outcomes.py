@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from harness.compare.metrics import OUTCOME
 from harness.compare.pairs import Pair, why_not
 from harness.model import Failed, Finding, Outcome, OutOfMemory, Passed, TimedOut
 from harness.wording.names import outcome_text
 from harness.wording.quantities import shortened
 
 
-def judge(pair: Pair) -> Finding | None:
+def judge_outcome(pair: Pair) -> Finding | None:
     """The finding for a cell that failed, or that passes where the baseline fails."""
     base = pair.baseline
     passed = isinstance(pair.result.outcome, Passed)
@@ -29,7 +30,7 @@ def judge(pair: Pair) -> Finding | None:
     else:
         kind, relevant, message = "failed", False, f"{text}; the baseline fails as well: {theirs}"
     return pair.finding(
-        metric="outcome",
+        metric=OUTCOME.name,
         phase=stage(own) if not passed else stage(base.outcome) if base else "",
         kind=kind,
         value=text,

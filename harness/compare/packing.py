@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
-from harness.compare.excess import Excess
+from harness.compare.readings import Excess
 from harness.compare.summary import Measured
 from harness.model import Cell, Hardware, Outcome, Result, Stack
 from harness.probe.border.wire import Numerics

@@ -9,24 +9,10 @@ from functools import cache
 from packaging.version import InvalidVersion, Version
 
 from harness.compare.comparison import Group, Span
-from harness.compare.metrics import BY_NAME
+from harness.compare.metrics import BY_NAME, STEP_TIME
 from harness.model import AXES, Finding, Stack
 from harness.wording.names import varied_axes, version
-from harness.wording.quantities import quantity, share
-
-_VERBS = {
-    "device_peak_bytes": "peak {} {} in {}",
-    "device_retained_bytes": "hold {} {} after {} ends",
-    "host_peak_bytes": "peak {} {} in host memory in {}",
-    "host_retained_bytes": "hold {} {} host memory after {} ends",
-    "reserved_peak_bytes": "reserve {} {} device memory in {}",
-    "smallest_card_bytes": "need a card with {} {} memory in {}",
-    "host_calls": "make {} {} Python and C calls in {}",
-    "op_launches": "launch {} {} operations in {}",
-    "flops": "compute {} {} in {}",
-    "collective_count": "issue {} {} collectives in {}",
-    "collective_bytes": "move {} {} in collectives in {}",
-}
+from harness.wording.quantities import share
 
 
 def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
@@ -74,7 +60,7 @@ def spans(
         for workload, by_stack in workloads.items():
             if (key[0], key[1], workload) not in headlines:
                 continue
-            verdicts = (timed if key[0] == "step_time_s" else judged).get(workload, frozenset())
+            verdicts = (timed if key[0] == STEP_TIME.name else judged).get(workload, frozenset())
             merged[(*key, *apart(tuple(by_stack), verdicts))].append(workload)
     position = {found.key: at for at, group in enumerate(groups) for found in group.findings}
     result = []
@@ -118,21 +104,16 @@ def _sentence(
 
 def _what(found: Sequence[Finding], *, many: bool) -> str:
     """``hold 1.31 MiB more after backward ends (2.6x, rank 0)``."""
-    first = found[0]
-    if first.metric == "step_time_s":
+    first, metric = found[0], BY_NAME[found[0].metric]
+    if metric is STEP_TIME:
         ratios = sorted(f.ratio for f in found if f.ratio is not None)
         low, high = f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"
-        return f"take{'' if many else 's'} {low if low == high else f'{low} to {high}'} times as long per step as"
-    unit = BY_NAME[first.metric].unit
-    unit = "" if unit in ("calls", "launches", "collectives") else unit
+        size = low if low == high else f"{low} to {high}"
+        return f"{metric.phrase.of_releases(size, first.phase, more=True, many=many)} per step as"
     changes = sorted(found, key=lambda f: float(abs(f.value - f.baseline_value)))
-    low, high = (quantity(abs(f.value - f.baseline_value), unit) for f in (changes[0], changes[-1]))
+    low, high = (metric.size(abs(f.value - f.baseline_value)) for f in (changes[0], changes[-1]))
     size = low if low == high else f"{low} to {high}"
-    more = "higher" if "peak" in first.metric and first.metric != "reserved_peak_bytes" else "more"
-    words = _VERBS[first.metric].format(size, more, first.phase)
-    if not many:
-        verb, rest = words.split(" ", 1)
-        words = f"{verb}{'es' if verb.endswith('ch') else 's'} {rest}"
+    words = metric.phrase.of_releases(size, first.phase, more=True, many=many)
     worst = changes[-1]
     rank = f", rank {worst.rank}" if worst.rank is not None else ""
     upto = "up to " if low != high else ""

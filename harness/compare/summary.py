@@ -7,15 +7,14 @@ do is then one comparison of bytes.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import msgspec
 
-from harness.compare import excess
 from harness.compare.brief import Brief, brief
-from harness.compare.excess import Excess
-from harness.compare.metrics import Exact, exact_values, init_s, worst_values
-from harness.compare.metrics import median as median_of
+from harness.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, IMPORT_TIME, INIT_TIME, STEP_TIME
+from harness.compare.readings import Exact, Excess, exact_values, excesses, worst_values
 from harness.model import Result
 from harness.probe.border.wire import NO_NUMBER, Numerics
 
@@ -50,17 +49,17 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
     def worst(self) -> dict[str, float]:
         """The exact ones of them, of the worst rank: the same where ``packed`` is the same."""
-        return {f"{phase}.{name}": value for (phase, name), value in worst_values(self.exact()).items()}
+        return worst_values(self.exact())
 
     def noisy(self) -> dict[str, float]:
         """The others."""
         if not self.recorded:
             return {}
-        values = {"step_time_s": median_of(self.round_s)} if self.round_s else {}
+        values = {STEP_TIME.name: statistics.median(self.round_s)} if self.round_s else {}
         if self.init_s is not None:
-            values["init_s"] = self.init_s
-        values |= {f"{found.phase}.{excess.METRIC}": found.size for found in self.excesses}
-        return {**values, "import_s": self.import_s, **dict(self.errors)}
+            values[INIT_TIME.name] = self.init_s
+        values |= {DEVICE_EXCESS.flat_name(found.phase): found.size for found in self.excesses}
+        return {**values, IMPORT_TIME.name: self.import_s, **dict(self.errors)}
 
 
 #: What is kept of a result, and what was installed, which is kept once for each stack.
@@ -96,30 +95,25 @@ def measured_by(result: Result, record: Brief | None) -> Measured:
         recorded=True,
         world_size=record.world_size,
         round_s=tuple(record.round_s),
-        init_s=init_s(record),
+        init_s=max((rank.init_s for rank in record.ranks), default=None),
         import_s=record.import_s,
         digest=digest,
         errors=tuple(errors.items()),
         suspects=tuple(suspects),
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
-        excesses=excess.excesses(record),
+        excesses=excesses(record),
     )
 
 
 def state_bytes(record: Brief) -> int:
     """What the optimizer keeps on the device of the first rank, by the ideal: a step reads and writes it once."""
-    ideal = record.ranks[0].ideal.get("step.device_retained_bytes", {}) if record.ranks else {}
+    ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if record.ranks else {}
     return ideal.get("master", 0) + ideal.get("optimizer", 0)
 
 
 def distances(numbers: Numerics) -> list[tuple[str, float]]:
     """The oracle's distances that were measured, by the metric's name."""
-    measured = (
-        ("loss_error", numbers.loss_error),
-        ("gradient_norm_error", numbers.gradient_norm_error),
-        ("parameter_error", numbers.parameter_error),
-    )
-    return [(name, distance) for name, distance in measured if distance is not None]
+    return [(metric.name, distance) for metric in ERRORS if (distance := getattr(numbers, metric.name)) is not None]
 
 
 def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool:

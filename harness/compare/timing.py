@@ -11,14 +11,12 @@ import numpy as np
 
 from harness.compare import statistics
 from harness.compare.comparison import NotCompared, StepTime
-from harness.compare.metrics import BY_NAME
+from harness.compare.metrics import STEP_TIME
 from harness.compare.pairs import Pair, finding
 from harness.compare.statistics import Floats
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 from harness.wording.quantities import quantity
-
-METRIC = BY_NAME["step_time_s"]
 
 #: A baseline's own rounds, split in two, must leave this many pairs to say anything about its noise.
 CONTROL_PAIRS = 3
@@ -69,7 +67,7 @@ def estimate(pairs: Iterable[tuple[int, Pair]], thresholds: Thresholds) -> Timed
             continue
         usable, reason = _usable(pair, thresholds)
         if reason:
-            silent.append(NotCompared(pair.stack, pair.workload, METRIC.name, reason))
+            silent.append(NotCompared(pair.stack, pair.workload, STEP_TIME.name, reason))
         elif usable:
             timed.append(place)
             rounds.append(usable)
@@ -97,7 +95,7 @@ def judge(
     relevant = set()
     for at in significant:
         baseline_s = float(numbers[5, at])
-        if METRIC.relevant(baseline_s * float(ratio[at]), baseline_s, thresholds):
+        if STEP_TIME.relevant(baseline_s * float(ratio[at]), baseline_s, thresholds):
             relevant.add(at)
             verdicts[at] = "slower" if ratio[at] > 1 else "faster"
     times = _told(raw, numbers, verdicts, names)
@@ -106,7 +104,7 @@ def judge(
         NotCompared(
             time.stack,
             time.workload,
-            METRIC.name,
+            STEP_TIME.name,
             f"not enough data to say whether its step takes longer ({time.pairs} rounds; ask for more with --rounds)",
         )
         for time in times
@@ -190,16 +188,16 @@ def _finding(time: StepTime, control: StepTime | None, *, relevant: bool) -> Fin
     return finding(
         time.stack,
         time.workload,
-        metric=METRIC.name,
+        metric=STEP_TIME.name,
         phase="",
         kind="regression" if slower else "improvement",
         value=time.value_s,
         baseline_value=time.baseline_s,
         ratio=time.ratio,
-        unit="s",
+        unit=STEP_TIME.unit,
         significant=True,
         relevant=relevant,
-        message=f"a step takes {ratio_text(time)} times as long: "
+        message=f"{STEP_TIME.phrase.of_subject('a step', ratio_text(time), more=slower)}: "
         f"{quantity(time.baseline_s, 's')} -> {quantity(time.value_s, 's')}",
         interval=(time.low, time.high),
         evidence=tuple(evidence),

@@ -9,10 +9,10 @@ import msgspec
 
 from harness.compare import configuration, exact, notes, timing
 from harness.compare.comparison import Cells, Comparison, DetailOf, Group
-from harness.compare.configuration import Change
+from harness.compare.configuration import ConfigurationChange
 from harness.compare.groups import severity
 from harness.compare.judged import MOST_SMALL, Judged, judge
-from harness.compare.metrics import BY_NAME
+from harness.compare.metrics import BY_NAME, HOST_CALLS
 from harness.compare.spans import in_version_order, spans
 from harness.config.thresholds import Thresholds
 from harness.model import Finding, Result, Stack
@@ -54,7 +54,7 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
     raw = timing.Ratios.together(zip(firsts, (part.timed.times for part in parts), strict=True))
     control = timing.Ratios.together(zip(firsts, (part.timed.control for part in parts), strict=True))
     timed, step_times, controls, unknown = timing.judge(raw, control, cells.names, thresholds)
-    told, lost = configuration.judge(_changes(parts, firsts), cells, detail_of)
+    told, lost = configuration.judge_changes(_changes(parts, firsts), cells, detail_of)
     groups = [group for part in parts for group in part.groups]
     groups = sorted([*groups, *map(Group, (*timed, *told))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)
@@ -100,7 +100,7 @@ def _small(parts: Sequence[Judged]) -> list[Finding]:
     return found
 
 
-def _changes(parts: Sequence[Judged], firsts: Sequence[int]) -> list[Change]:
+def _changes(parts: Sequence[Judged], firsts: Sequence[int]) -> list[ConfigurationChange]:
     """Of all parts, with places among all cells; ``firsts`` are the places of the parts' first cells."""
     return [
         msgspec.structs.replace(
@@ -128,7 +128,7 @@ def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: 
     explained = []
     for group in groups:
         head = group.headline
-        if left and head.relevant and BY_NAME[head.metric].family == "host work":
+        if left and head.relevant and BY_NAME[head.metric].family == HOST_CALLS.family:
             left -= 1
             workload = head.workload
             detail, base = (
@@ -137,7 +137,7 @@ def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: 
             )
             members = [
                 msgspec.structs.replace(m, evidence=(*m.evidence, *exact.grown_functions(m, detail, base)))
-                if m.metric == "host_calls"
+                if m.metric == HOST_CALLS.name
                 else m
                 for m in group.findings
             ]

@@ -12,7 +12,8 @@ import msgspec
 from harness.advice import fit, gpus, recommend
 from harness.advice.gpus import step_time
 from harness.compare import Comparison, Group, StepTime
-from harness.compare.metrics import collectives_by_kind, read
+from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
+from harness.compare.readings import collectives_by_kind, worst_rank
 from harness.compare.spans import ranges
 from harness.compare.summary import Measured
 from harness.compare.timing import ratio_text
@@ -25,12 +26,12 @@ from harness.wording.quantities import listing, plural, quantity, short_quantity
 #: What a person reads is bounded; all of it is in the JSON report.
 MOST_ROWS, MOST_TABLES, MOST_LINES = 30, 6, 12
 
-#: The columns of a workload's table: heading, phase, metric, unit.
+#: The columns of a workload's table: metric, phase, and the phase as the heading has room for it.
 _COLUMNS = (
-    ("peak bwd", "backward", "device_peak_bytes", "bytes"),
-    ("held bwd", "backward", "device_retained_bytes", "bytes"),
-    ("peak step", "step", "device_peak_bytes", "bytes"),
-    ("calls bwd", "backward", "host_calls", "calls"),
+    (DEVICE_PEAK, "backward", "bwd"),
+    (DEVICE_RETAINED, "backward", "bwd"),
+    (DEVICE_PEAK, "step", "step"),
+    (HOST_CALLS, "backward", "bwd"),
 )
 
 
@@ -326,8 +327,8 @@ def _table(
     rows = []
     simulated = next(iter(cells.values())).result.cell
     card = simulated.parameters.get("gpu") if simulated.device == "sim" else None
-    columns = [column for column in _COLUMNS if simulated.device != "sim" or column[2] != "host_calls"]
-    titles = [heading for heading, *_ in columns]
+    columns = [column for column in _COLUMNS if simulated.device != "sim" or column[0] is not HOST_CALLS]
+    titles = [f"{metric.heading} {phase}" for metric, _, phase in columns]
     headings = ("stack", *titles, *((_MODELLED, f"on {card}") if card else ("step time ratio",)))
     for stack in comparison.stacks:
         if stack.id not in cells:
@@ -338,7 +339,7 @@ def _table(
             rows.append((name, *("-" for _ in headings[2:]), _ended(cell)))
             continue
         exact = cell.exact()
-        readings = [(read(exact, metric, phase), unit) for _, phase, metric, unit in columns]
+        readings = [(worst_rank(exact, metric, phase), metric.unit) for metric, phase, _ in columns]
         values = [short_quantity(reading.value, unit) if reading else "-" for reading, unit in readings]
         time = times.get((stack.id, workload))
         last = ratio_text(time) if time else "1" if stack.id == comparison.baseline and cell.round_s else "-"
@@ -357,7 +358,7 @@ def _least_step(cell: Measured, card: str) -> str:
     parameters = cell.result.cell.parameters
     phases = {}
     for phase in PHASES:
-        flops = read(exact, "flops", phase)
+        flops = worst_rank(exact, FLOPS, phase)
         if flops is not None:
             phases[phase] = PhaseReading(
                 flops=int(flops.value), collectives=collectives_by_kind(exact, phase, flops.rank)

@@ -9,6 +9,7 @@ import msgspec
 
 from harness.advice import attribution
 from harness.advice.attribution import MemoryShare, SiteDifference
+from harness.compare.metrics import BY_NAME
 from harness.probe.border.wire import Explanation, Moment
 from harness.report.plain import plain
 from harness.wording.quantities import short_quantity
@@ -114,7 +115,7 @@ def _heading(key: str, moment: Moment) -> str:
 def _name(key: str) -> str:
     """``backward.device_peak_bytes`` -> ``backward, at its peak (device_peak_bytes)``."""
     phase, _, metric = key.partition(".")
-    return f"{phase}, {'at its peak' if 'peak' in metric else 'at its end'} ({metric})"
+    return f"{phase}, {'at its end' if BY_NAME[metric].phrase.after else 'at its peak'} ({metric})"
 
 
 def _shares(what: str, shares: Sequence[MemoryShare], most: int) -> list[str]:

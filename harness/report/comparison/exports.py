@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from harness.compare import Comparison, Group
-from harness.compare.metrics import BY_NAME
+from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, HOST_CALLS, STEP_TIME
 from harness.compare.summary import Measured
 from harness.model import Failed, OutOfMemory, Passed, Skipped, TimedOut
 from harness.report.comparison import summary
@@ -28,13 +28,13 @@ from harness.report.view import is_worse
 from harness.wording.names import outcome_text
 
 #: What others keep a history of: a handful of series for each cell, not everything.
-_TRACKED = {
-    "backward.device_peak_bytes": ("peak-memory-backward", "bytes"),
-    "backward.device_retained_bytes": ("held-memory-backward", "bytes"),
-    "step.device_peak_bytes": ("peak-memory-step", "bytes"),
-    "backward.host_calls": ("calls-backward", "calls"),
-    "step_time_s": ("step-time", "s"),
-}
+_TRACKED = (
+    (DEVICE_PEAK, "backward", "peak-memory-backward"),
+    (DEVICE_RETAINED, "backward", "held-memory-backward"),
+    (DEVICE_PEAK, "step", "peak-memory-step"),
+    (HOST_CALLS, "backward", "calls-backward"),
+    (STEP_TIME, "", "step-time"),
+)
 
 
 def junit(comparison: Comparison) -> str:
@@ -145,10 +145,9 @@ def _tracked(comparison: Comparison) -> Iterator[tuple[str, str, str, float, str
         flat = cell.flat()
         name = plain(f"{cell.result.cell.workload} {comparison.names[cell.result.cell.stack.id]}")
         spread = f"{len(cell.round_s)} rounds" if cell.round_s else "exact"
-        for key, (measure, unit) in _TRACKED.items():
-            if key in flat:
-                exact = BY_NAME[key.rpartition(".")[2]].exact
-                yield name, measure, unit, flat[key], "exact" if exact else spread
+        for metric, phase, measure in _TRACKED:
+            if (key := metric.flat_name(phase)) in flat:
+                yield name, measure, metric.unit, flat[key], "exact" if metric.exact else spread
 
 
 def _worse(comparison: Comparison) -> dict[tuple[str, str], list[Group]]:

@@ -15,8 +15,8 @@ import msgspec
 
 from harness.compare import Comparison, StepTime
 from harness.compare.groups import severity
-from harness.compare.metrics import collectives_by_kind
 from harness.compare.outcomes import signature, stage
+from harness.compare.readings import collectives_by_kind
 from harness.compare.summary import Measured
 from harness.errors import ResultsError
 from harness.model import OutOfMemory, Skipped
@@ -129,8 +129,8 @@ def _cell(cell: Measured, known: dict[bytes, dict[str, Any]]) -> dict[str, Any]:
 def _collectives(cell: Measured) -> dict[str, dict[str, dict[str, int]]]:
     """phase -> kind -> count and bytes, of the first rank."""
     exact = cell.exact()
-    first = exact[0][0] if exact else 0
-    found = {phase: collectives_by_kind(exact, phase, first) for rank, phase, _ in exact if rank == first}
+    first = exact[0].rank if exact else 0
+    found = {row.phase: collectives_by_kind(exact, row.phase, first) for row in exact if row.rank == first}
     return {
         phase: {kind: {"count": pair[0], "bytes": pair[1]} for kind, pair in kinds.items()}
         for phase, kinds in found.items()

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.advice import gpus
 from harness.compare import Comparison, Group, Thresholds
-from harness.compare.metrics import BY_NAME, PHASE_METRICS, Metric
+from harness.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, STEP_TIME, Metric
 from harness.compare.summary import Measured
 from harness.model import Failed, Passed, Skipped
 from harness.probe.border.wire import PHASES
@@ -122,7 +122,7 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
         moved=tuple(moved),
         still=tuple(s for s in series if not s.changes),
         memory=tuple(
-            (phase, tuple(flat.get(stack, {}).get(f"{phase}.device_peak_bytes") for stack in order)) for phase in PHASES
+            (phase, tuple(flat.get(stack, {}).get(DEVICE_PEAK.flat_name(phase)) for stack in order)) for phase in PHASES
         ),
         cards=_cards(order, cells) if first.device == "sim" else (),
         changes=tuple(changes),
@@ -181,11 +181,11 @@ def _series(
     columns = [flat.get(stack, nothing) for stack in order]
     for phase in PHASES:
         for metric in PHASE_METRICS:
-            key = f"{phase}.{metric.name}"
+            key = metric.flat_name(phase)
             values = tuple([column.get(key) for column in columns])
             if any(values):
                 lines.append((metric, f"{phase}: {metric.title}", metric.unit, values))
-    lines.append((BY_NAME["step_time_s"], _STEP_TIME, "ratio", tuple(ratios.get(stack) for stack in order)))
+    lines.append((STEP_TIME, _STEP_TIME, "ratio", tuple(ratios.get(stack) for stack in order)))
     found: list[Series] = []
     changes: list[Change] = []
     for metric, title, unit, values in lines:
@@ -217,12 +217,10 @@ def _series(
 
 
 def _limit(metric: Metric, known: Sequence[float], thresholds: Thresholds) -> float:
-    """From which size on a step matters: as `Metric.relevant` has it, of the smallest value."""
+    """From which size on a step matters: that of a difference from the smallest value."""
     if not metric.exact:  # a ratio
         return thresholds.time_share
-    floor: float = getattr(thresholds, metric.floor)
-    fraction: float = getattr(thresholds, metric.share)
-    return max(floor, fraction * abs(min(known)), 1e-12)
+    return max(metric.limit(min(known), thresholds), 1e-12)
 
 
 def _largest(series: Series) -> float:
@@ -235,7 +233,7 @@ def _judged(values: dict[str, float]) -> dict[str, float | str]:
     return {
         name: value if math.isfinite(value) else str(value)
         for name, value in values.items()
-        if value and not name.endswith("_excess_bytes")
+        if value and not name.endswith(DEVICE_EXCESS.name)
     }
 
 

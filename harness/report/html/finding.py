@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from harness.compare import Comparison, Group, StepTime
-from harness.compare.metrics import BY_NAME, read
+from harness.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, STEP_TIME
+from harness.compare.readings import worst_rank
 from harness.model import Finding
 from harness.probe.border.wire import PHASES
 from harness.report.html import explain, next_steps, urls, words
@@ -23,7 +24,9 @@ _MOST = 30
 #: As in the tables of the other reports.
 _SHORT = {"forward": "fwd", "backward": "bwd"}
 
-_KIND = {"wrong": "it violates a truth that needs no baseline", "failed": "it does not get through"}
+#: What is charted of each phase.
+_MARKS = (DEVICE_PEAK, DEVICE_RETAINED)
+_KIND = {"wrong": "it fails a check that needs no baseline", "failed": "it does not complete"}
 _SECTION = {"Worse": "worse than the baseline", "Improved": "better than the baseline"}
 
 
@@ -87,7 +90,7 @@ def _in_order(comparison: Comparison, groups: Sequence[Group]) -> list[Group]:
 def _has_verdict(stack: str, found: Finding, seen: Facts, times: Mapping[str, StepTime]) -> bool:
     if seen.outcomes.get(stack) != "passed":
         return False
-    if found.metric != "step_time_s":
+    if found.metric != STEP_TIME.name:
         return True
     return stack not in times or times[stack].verdict != "unknown"
 
@@ -126,11 +129,11 @@ def _live(comparison: Comparison, found: Finding) -> dict[str, Any] | None:
         exact = cell.exact()
         values: list[float | None] = []
         for phase in PHASES:
-            for metric in ("device_peak_bytes", "device_retained_bytes"):
-                reading = read(exact, metric, phase)
+            for metric in _MARKS:
+                reading = worst_rank(exact, metric, phase)
                 values.append(reading.value if reading else None)
         lines.append({"name": comparison.names[stack], "values": values})
-    marks = [f"{what} {_SHORT.get(phase, phase)}" for phase in PHASES for what in ("peak", "held")]
+    marks = [f"{metric.heading} {_SHORT.get(phase, phase)}" for phase in PHASES for metric in _MARKS]
     return {"marks": marks, "lines": lines} if lines else None
 
 

@@ -55,9 +55,7 @@ def _bisect(found: Finding, good: Stack, bad: Stack, *, fixed: bool) -> list[str
     axes = varied_axes([good, bad])
     if len(axes) != 1 or axes[0] == "python":
         return []
-    metric = found.metric
-    if BY_NAME[metric].per_phase or metric == "device_excess_bytes":
-        metric = f"{found.phase}.{metric}"
+    metric = BY_NAME[found.metric].flat_name(found.phase)
     try:
         questions.parse(metric)
     except UsageError:

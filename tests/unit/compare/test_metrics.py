@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compare import exact, spans
-from harness.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, exact_values, worst_values
+from harness.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, Metric, Phrase
+from harness.compare.readings import exact_values, worst_values
 from harness.config.thresholds import Thresholds
 from harness.probe.border.wire import PhaseReading
 from harness.wording.quantities import quantity, share
@@ -20,16 +20,28 @@ def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:
     assert measured | {"collective_count", "collective_bytes"} == {m.name for m in PHASE_METRICS}
 
 
-def test_every_metric_that_is_measured_per_phase_can_be_told_of_one_release_and_of_several() -> None:
-    names = {metric.name for metric in PHASE_METRICS}
-    assert names <= set(exact._SENTENCES)
-    assert names <= set(spans._VERBS)
+@pytest.mark.parametrize("metric", PHASE_METRICS, ids=lambda metric: metric.name)
+def test_a_difference_of_every_metric_that_is_measured_per_phase_has_words_of_its_own(metric: Metric) -> None:
+    assert [other.name for other in METRICS if other.phrase == metric.phrase] == [metric.name]
 
 
-def test_every_limit_that_a_metric_names_is_a_threshold() -> None:
-    for metric in METRICS:
-        for field in filter(None, (metric.floor, metric.share)):
-            assert hasattr(Thresholds(), field), metric.name
+@pytest.mark.parametrize("metric", PHASE_METRICS, ids=lambda metric: metric.name)
+def test_every_metric_that_is_measured_per_phase_has_both_limits(metric: Metric) -> None:
+    assert metric.floor is not None
+    assert metric.share is not None
+    assert metric.limit(0, Thresholds()) == metric.floor(Thresholds()) > 0
+    assert metric.limit(1e15, Thresholds()) == 1e15 * metric.share(Thresholds()) > 0
+
+
+def test_one_phrase_says_it_of_a_phase_and_of_releases() -> None:
+    held = Phrase(verb="hold", noun="host memory", after=True)
+    assert held.of_subject("init", "2 MiB", more=True) == "init holds 2 MiB more host memory after it ends"
+    assert held.of_releases("2 MiB", "init", more=True, many=True) == "hold 2 MiB more host memory after init ends"
+    launched = Phrase(verb="launch", noun="operations", less="fewer")
+    assert launched.of_subject("step", "5", more=False) == "step launches 5 fewer operations"
+    assert launched.of_releases("5", "step", more=False, many=False) == "launches 5 fewer operations in step"
+    card = Phrase(verb="need a card with", noun="memory")
+    assert card.of_releases("1 GiB", "", more=True, many=False) == "needs a card with 1 GiB more memory"
 
 
 def test_the_worst_rank_counts_for_each_metric_apart() -> None:
@@ -37,9 +49,9 @@ def test_the_worst_rank_counts_for_each_metric_apart() -> None:
     run.ranks[1].phases["backward"].host_calls += 5
     run.ranks[0].phases["backward"].device_peak_bytes += 7
     worst = worst_values(exact_values(run))
-    assert worst["backward", "host_calls"] == 300_005
-    assert worst["backward", "device_peak_bytes"] == 6 * synthetic.MIB + 7
-    assert ("backward", "reserved_peak_bytes") not in worst
+    assert worst["backward.host_calls"] == 300_005
+    assert worst["backward.device_peak_bytes"] == 6 * synthetic.MIB + 7
+    assert "backward.reserved_peak_bytes" not in worst
 
 
 @given(baseline=st.integers(0, 10**12), change=st.integers(-(10**12), 10**12))

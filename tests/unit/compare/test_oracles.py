@@ -1,4 +1,4 @@
-"""The memory oracle: a release that holds more than ZeRO needs is found without any baseline."""
+"""The memory oracle: a release that holds more than ZeRO needs is found without a baseline."""
 
 from __future__ import annotations
 

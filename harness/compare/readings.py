@@ -1,0 +1,134 @@
+"""What a run's record says of the metrics.
+
+Ranks are never summed: a metric's value is that of the worst rank, with the skew (largest minus smallest) beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from harness.compare.brief import Brief
+from harness.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, PHASE_METRICS, Metric
+from harness.probe.border.wire import PHASES, PhaseReading, RunRecord
+
+_READERS: tuple[Callable[[PhaseReading], float | None], ...] = tuple(
+    m.read for m in PHASE_METRICS if m.read is not None
+)
+_COLUMN = {metric.name: at for at, metric in enumerate(PHASE_METRICS)}
+
+#: The terms of an ideal are kept from this excess on, as a share of the ideal: below it no report lists them.
+_TERMS_KEPT_FROM = 0.005
+
+
+class RankPhase(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """All exact values of one rank in one phase."""
+
+    rank: int
+    phase: str
+    values: tuple[int | float | None, ...]  #: in the order of ``PHASE_METRICS``; a count stays an int
+    collectives: tuple[tuple[str, int, int], ...]  #: kind, count, bytes; sorted by kind
+
+
+Exact = list[RankPhase]
+
+
+class WorstRank(msgspec.Struct, frozen=True):
+    """One metric of one run: the worst rank's value."""
+
+    value: float
+    rank: int
+    skew: float  #: largest minus smallest over the ranks
+    by_rank: tuple[tuple[int, float], ...]
+
+
+def exact_values(record: Brief | RunRecord) -> Exact:
+    """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
+    return [
+        RankPhase(
+            rank.rank,
+            phase,
+            tuple([read(reading) for read in _READERS]),
+            tuple([(kind, count, nbytes) for kind, (count, nbytes) in sorted(reading.collectives.items())]),
+        )
+        for rank in record.ranks
+        for phase, reading in rank.phases.items()
+    ]
+
+
+def differing(mine: Exact, base: Exact) -> list[tuple[str, Metric]]:
+    """Phase and metric of all that any rank measured differently."""
+    found: dict[tuple[str, str], Metric] = {}
+    others = {(row.rank, row.phase): row.values for row in base}
+    for row in mine:
+        theirs = others.get((row.rank, row.phase))
+        if theirs is None or row.values == theirs:
+            continue
+        for metric, value, other in zip(PHASE_METRICS, row.values, theirs, strict=True):
+            if value != other:
+                found[row.phase, metric.name] = metric
+    return [(phase, metric) for (phase, _), metric in found.items()]
+
+
+def worst_rank(exact: Exact, metric: Metric, phase: str) -> WorstRank | None:
+    """A per-phase metric of a run; None where it was not measured."""
+    column = _COLUMN[metric.name]
+    values = [(value, -row.rank) for row in exact if row.phase == phase and (value := row.values[column]) is not None]
+    if not values:
+        return None
+    worst, smallest = max(values), min(values)
+    return WorstRank(
+        worst[0], -worst[1], worst[0] - smallest[0], tuple((-negative, value) for value, negative in values)
+    )
+
+
+def worst_values(exact: Exact) -> dict[str, float]:
+    """``backward.device_peak_bytes`` -> value of the worst rank, for every exact metric that was measured."""
+    worst: dict[str, float] = {}
+    for row in exact:
+        for metric, value in zip(PHASE_METRICS, row.values, strict=True):
+            if value is not None and value > worst.get(name := metric.flat_name(row.phase), -1):
+                worst[name] = value
+    return worst
+
+
+def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[int]]:
+    """``kind -> [count, bytes]`` of one rank."""
+    for row in exact:
+        if row.rank == rank and row.phase == phase:
+            return {kind: [count, nbytes] for kind, count, nbytes in row.collectives}
+    return {}
+
+
+class Excess(msgspec.Struct, frozen=True):
+    """What one phase leaves on the device of the rank that is furthest beyond its ideal (`harness.probe.oracles.ideal`)."""
+
+    phase: str
+    rank: int
+    held: int  #: bytes on the device after the phase
+    ideal: int  #: bytes that it may hold at most
+    terms: tuple[tuple[str, int], ...] = ()  #: what the ideal is made of, largest first, where there is an excess
+
+    @property
+    def size(self) -> int:
+        """Bytes beyond the ideal; negative where the release holds less than it may."""
+        return self.held - self.ideal
+
+
+def excesses(record: Brief | RunRecord) -> tuple[Excess, ...]:
+    """By phase, the worst rank's. Empty where the probe computed no ideal."""
+    found: dict[str, Excess] = {}
+    for rank in record.ranks:
+        if not rank.ideal:
+            continue
+        for phase in DEVICE_EXCESS.phases:
+            terms = rank.ideal.get(DEVICE_RETAINED.flat_name(phase))
+            if not terms or phase not in rank.phases:
+                continue
+            held, ideal = rank.phases[phase].device_retained_bytes, sum(terms.values())
+            if phase in found and found[phase].size >= held - ideal:
+                continue
+            kept = sorted(terms.items(), key=lambda term: -term[1]) if held > (1 + _TERMS_KEPT_FROM) * ideal else ()
+            found[phase] = Excess(phase, rank.rank, held, ideal, tuple(kept))
+    return tuple(found[phase] for phase in PHASES if phase in found)
