@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from harness.bisect import bisection, candidates, questions, timed
@@ -44,10 +42,23 @@ from harness.run.session import session
     metavar="N",
     help=f"Timed rounds of one version, at most, for --metric {STEP_TIME.name}.",
 )
-@options.axis_options
+@options.searched_options
 @options.results_option
-@click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
-def command(span: str | None, **given: Any) -> int:
+@options.json_option
+def command(
+    span: str | None,
+    good: str | None,
+    bad: str | None,
+    workload: options.WorkloadOptions,
+    metric: str | None,
+    fixed: bool,
+    every: bool,
+    repository: str | None,
+    rounds: int,
+    searched: options.SearchedPackage,
+    results: str | None,
+    json_file: str | None,
+) -> int:
     """Find the first bad release between a good and a bad one, then the commit, by measuring as few as possible.
 
     FIRST..LAST in place of --good and --bad says nothing about the ends: where they agree, a fault that came and went
@@ -65,41 +76,40 @@ def command(span: str | None, **given: Any) -> int:
     Exit codes: 0 found (or nothing there to be found), 2 the ends are no ends of a search (swapped, equal, not
     differing, not in the list), 3 the harness failed, 4 it cannot be decided: what is left is printed.
     """
-    settings = options.load_settings(results=given["results"])
-    package = given["package"] or targets.varied_package(settings)
-    question = questions.parse(given["metric"]) if given["metric"] else None
-    if question is not None and question.is_timed and given["every"]:
-        raise UsageError("--all and step time", where="bisect", hint=f"ask for {HOST_CALLS.name}, which are exact")
-    settings = candidates.with_fixed(settings, package, options.fixed_of(given), given["stack"])
-    first, last = _ends(span, given)
+    settings = options.load_settings(results=results)
+    package = searched.package or targets.varied_package(settings)
+    question = questions.parse(metric) if metric else None
+    if question is not None and question.is_timed and every:
+        raise UsageError("--all and step time", where="bisect", hint=f"take {HOST_CALLS.name}, which are exact")
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack)
+    first, last = _ends(span, good, bad, fixed=fixed)
     installer = pipeline.new_installer(settings)
     asked = BisectRequest(
         package=package,
         first=first,
         last=last,
         question=question,
-        to=Verdict.GOOD if given["fixed"] else Verdict.BAD,
-        every=given["every"],
+        to=Verdict.GOOD if fixed else Verdict.BAD,
+        every=every,
         is_span=span is not None,
-        repository=given["repository"],
-        most_rounds=given["rounds"],
+        repository=repository,
+        most_rounds=rounds,
     )
     what = bisection.listed(asked, settings, installer)
-    cell = one_cell(settings, what.versions[0].stack, given)
+    cell = one_cell(settings, what.versions[0].stack, workload)
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         bench = VersionRunner(opened, cell)
         found = bisection.bisect(asked, what, bench)
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    if given["json_file"]:
-        write_file(given["json_file"], bisect.as_json(found, code))
-    if given["json_file"] != "-":
+    if json_file:
+        write_file(json_file, bisect.as_json(found, code))
+    if json_file != "-":
         click.echo(bisect.text(found), nl=False)
     return code
 
 
-def _ends(span: str | None, given: dict[str, Any]) -> tuple[str, str]:
+def _ends(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:
     """The older and the newer end, as they were written. Raises UsageError."""
-    good, bad = given["good"], given["bad"]
     hint = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
     if span is not None:
         first, dots, last = span.partition("..")
@@ -108,7 +118,7 @@ def _ends(span: str | None, given: dict[str, Any]) -> tuple[str, str]:
     elif not good or not bad:
         raise UsageError(f"no {'--bad' if good else '--good'} version", where="bisect", hint=hint)
     else:
-        first, last = (bad, good) if given["fixed"] else (good, bad)
+        first, last = (bad, good) if fixed else (good, bad)
     if first == last:
         raise UsageError(f"both ends are {first}", where="bisect", hint="name two versions")
     return first, last

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -36,9 +35,19 @@ GOOD, BAD, CANNOT_TELL = 0, 1, 125
     "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is asked."
 )
 @click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, where that is not the clone.")
-@options.axis_options
+@options.searched_options
 @options.results_option
-def command(**given: Any) -> int:
+def command(
+    good: str,
+    bad: str,
+    workload: options.WorkloadOptions,
+    metric: str | None,
+    fixed: bool,
+    repository: str,
+    project: str | None,
+    searched: options.SearchedPackage,
+    results: str | None,
+) -> int:
     """Build the commit that is checked out, measure it, and exit as `git bisect run` wants it.
 
     A commit is good or bad as one release or another is; those two are measured once and then stored. Changes that are
@@ -53,23 +62,23 @@ def command(**given: Any) -> int:
     Exit codes: 0 good, 1 bad, 125 cannot tell (it does not install, does not import, ends elsewhere), 128 the call is
     wrong or the harness failed, which ends git's bisection.
     """
-    settings = load({"results": given["results"]}, start=Path(given["project"]) if given["project"] else None)
-    package = given["package"] or targets.varied_package(settings)
-    question = questions.parse(given["metric"]) if given["metric"] else None
-    settings = candidates.with_fixed(settings, package, options.fixed_of(given), given["stack"])
+    settings = load({"results": results}, start=Path(project) if project else None)
+    package = searched.package or targets.varied_package(settings)
+    question = questions.parse(metric) if metric else None
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack)
     installer = pipeline.new_installer(settings)
-    ends = [candidates.one_release(package, given[end], installer) for end in ("good", "bad")]
+    ends = [candidates.one_release(package, end, installer) for end in (good, bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
     older, newer = sorted(ends, key=candidates.in_order)
-    repository = candidates.open_repository(given["repository"], settings)
+    clone = candidates.open_repository(repository, settings)
     releases = candidates.released(settings, installer, package, older, newer)
-    good, bad = releases[0 if ends[0] == older else -1], releases[0 if ends[1] == older else -1]
-    commit = candidates.one_commit(repository, package, repository.head(), good.name, releases[-1].stack)
+    good_release, bad_release = (releases[0 if end == older else -1] for end in ends)
+    commit = candidates.one_commit(clone, package, clone.head(), good_release.name, releases[-1].stack)
     search = SearchPlan(
-        kind="commits", package=package, versions=(good, commit, bad), question=question, to=Verdict.BAD
+        kind="commits", package=package, versions=(good_release, commit, bad_release), question=question, to=Verdict.BAD
     )  # fmt: skip
-    cell = one_cell(settings, good.stack, given)
+    cell = one_cell(settings, good_release.stack, workload)
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         bench = VersionRunner(opened, cell)
         is_timed = question is not None and question.is_timed
@@ -80,4 +89,4 @@ def command(**given: Any) -> int:
     click.echo(f"{probe.name} ({probe.about}): {probe.answer.value}, {course.metric}: {probe.text}")
     if probe.answer is Verdict.UNKNOWN:
         return CANNOT_TELL
-    return BAD if (probe.answer is Verdict.BAD) != given["fixed"] else GOOD
+    return BAD if (probe.answer is Verdict.BAD) != fixed else GOOD

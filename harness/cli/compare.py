@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from harness.cli import options
@@ -18,8 +16,11 @@ from harness.store import Store
 @click.argument("a")
 @click.argument("b", nargs=-1, required=True)
 @options.results_option
+@options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(a: str, b: tuple[str, ...], **given: Any) -> int:
+def command(
+    a: str, b: tuple[str, ...], results: str | None, fail_on: tuple[str, ...] | None, files: options.ReportFiles
+) -> int:
     """Compare the stored results of stack A (the baseline) with those of B, and of more.
 
     A and B are versions of the package under test, or stack ids as `stacks` prints them. Nothing is measured.
@@ -29,7 +30,7 @@ def command(a: str, b: tuple[str, ...], **given: Any) -> int:
       compare 0.15.0 0.16.4
       compare 0.15.0 0.16.4 0.16.8 --markdown -
     """
-    settings = options.load_settings(results=given["results"], fail_on=given["fail_on"])
+    settings = options.load_settings(results=results, fail_on=fail_on)
     store = Store(settings.results)
     package = targets.varied_package(settings)
     known = store.stack_ids()
@@ -41,4 +42,4 @@ def command(a: str, b: tuple[str, ...], **given: Any) -> int:
     stacks = list(dict.fromkeys([baseline, *others]))
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks)
     note_problems(problems)
-    return write_reports(comparison, settings, **options.reports_of(given))
+    return write_reports(comparison, settings, files)

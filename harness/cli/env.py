@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
@@ -18,7 +16,7 @@ from harness.wording.names import outcome_text
 @click.command("env")
 @click.argument("version", required=False)
 @options.stack_options
-def command(version: str | None, **given: Any) -> None:
+def command(version: str | None, stacks: options.StackOptions) -> None:
     """Build one stack's environment unless it is there, and print the path of its interpreter.
 
     VERSION is one of the package under test.
@@ -30,13 +28,13 @@ def command(version: str | None, **given: Any) -> None:
       env --stack open-reasoner-zero-24
     """
     settings = options.load_settings()
-    versions = options.versions_of(given)
+    choice = stacks.choice()
     if version:
-        versions[targets.varied_package(settings)] = version
-    choice = pipeline.Choice(versions=versions, stack=given["stack"], baseline=given["baseline"] or version)
+        versions = {**stacks.versions, targets.varied_package(settings): version}
+        choice = msgspec.structs.replace(choice, versions=versions, baseline=stacks.baseline or version)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, choice, installer)
-    wanted = planned.stacks if len(planned.stacks) == 1 else planned.stacks[-1:] if given["stack"] else ()
+    wanted = planned.stacks if len(planned.stacks) == 1 else planned.stacks[-1:] if stacks.stack else ()
     if not wanted:
         raise UsageError(
             f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Any
 
 import click
 
@@ -38,9 +37,19 @@ from harness.store import Store, newest
 @click.option("--fresh", is_flag=True, help="Find out again, whatever is stored.")
 @options.executor_options
 @options.results_option
-@click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
+@options.json_option
 @click.option("--svg", "svg_file", metavar="FILE", help="Draw the live bytes through the step (- for stdout).")
-def command(wanted: str, **given: Any) -> int:
+def command(
+    wanted: str,
+    against: str | None,
+    moments: tuple[str, ...],
+    fresh: bool,
+    executor: str | None,
+    ray_address: str | None,
+    results: str | None,
+    json_file: str | None,
+    svg_file: str | None,
+) -> int:
     """Show who holds the memory at each phase's peak and at its end: by category (parameter shards, gathered parameters,
     gradients, ...), by module, and by the place in the code that made it. The bytes add up to the metric.
 
@@ -58,32 +67,30 @@ def command(wanted: str, **given: Any) -> int:
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run of the cell gave no explanation.
     """
-    settings = options.load_settings(
-        results=given["results"], executor=given["executor"], ray_address=given["ray_address"]
-    )
+    settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
     store = Store(settings.results)
     installer = pipeline.new_installer(settings)
     cell = _cell(wanted, settings, store, installer)
     other = None
-    if given["against"]:
-        text = given["against"] if "/" in given["against"] else f"{given['against']}/{cell.workload}"
+    if against:
+        text = against if "/" in against else f"{against}/{cell.workload}"
         other = _cell(text, settings, store, installer)
     cells = [cell, other] if other is not None else [cell]
     with Progress() as progress:
-        found = _explained(cells, settings, installer, progress, fresh=given["fresh"])
+        found = _explained(cells, settings, installer, progress, fresh=fresh)
     mine = found[cell.id]
-    keys = _moments(mine, given["moments"])
+    keys = _moments(mine, moments)
     theirs = found[other.id] if other is not None else None
-    against = other.id if other is not None else ""
-    if given["json_file"]:
-        write_file(given["json_file"], explain_report.as_json(cell.id, mine, keys, against, theirs))
-    if given["svg_file"]:
-        write_file(given["svg_file"], _drawn(cell, mine, other, theirs).encode())
-    if "-" not in (given["json_file"], given["svg_file"]):
+    other_id = other.id if other is not None else ""
+    if json_file:
+        write_file(json_file, explain_report.as_json(cell.id, mine, keys, other_id, theirs))
+    if svg_file:
+        write_file(svg_file, _drawn(cell, mine, other, theirs).encode())
+    if "-" not in (json_file, svg_file):
         if theirs is None:
             click.echo(explain_report.text(cell.id, mine, keys), nl=False)
         else:
-            click.echo(explain_report.difference_text(cell.id, mine, against, theirs, keys), nl=False)
+            click.echo(explain_report.difference_text(cell.id, mine, other_id, theirs, keys), nl=False)
     return EXIT_OK
 
 

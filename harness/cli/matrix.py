@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from typing import Any
 
 import click
 from packaging.version import Version
@@ -29,7 +28,7 @@ from harness.versions import releases
 @click.option(
     "--new", is_flag=True, help="Print the releases of the index newer than the committed ones, as 0.20.0,0.20.1."
 )
-def command(**given: Any) -> None:
+def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[str, ...], new: bool) -> None:
     """Print the stacks of a run as JSON that a CI system expands into jobs.
 
     \b
@@ -39,17 +38,16 @@ def command(**given: Any) -> None:
       run: nox -s regress -- --deepspeed ${{ matrix.deepspeed }} --scenario ${{ matrix.scenario }}
     """
     settings = options.load_settings()
-    if given["new"]:
+    if new:
         click.echo(",".join(_new(settings)))
         return
-    choice = pipeline.Choice(versions=options.versions_of(given), stack=given["stack"], baseline=given["baseline"])
-    planned = pipeline.plan_stacks(settings, choice, pipeline.new_installer(settings))
+    planned = pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings))
     include = [
         {"stack": stack.id, "baseline": stack == planned.baseline, "python": stack.python, **stack.versions}
         for stack in planned.stacks
     ]
-    if given["by_scenario"]:
-        include = [{**job, "scenario": name} for name in _scenarios(settings, given["scenarios"]) for job in include]
+    if by_scenario:
+        include = [{**job, "scenario": name} for name in _scenarios(settings, scenarios) for job in include]
     click.echo(json.dumps({"include": include}))
 
 

@@ -1,191 +1,326 @@
-"""Options that several commands have, and what they make of them."""
+"""Options that several commands share, and the typed values that commands receive for them.
+
+A single option is a decorator that passes one parameter (``results: str | None``). A group of options passes one frozen
+value: under ``@stack_options`` a command takes ``stacks: StackOptions``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from harness.advice import fit
+from harness.advice.fit import OVERHEAD_BYTES
+from harness.advice.gpus import Card, card
 from harness.config.settings import Settings, load
 from harness.errors import UsageError
 from harness.model import AXES
 from harness.report.comparison.exports import FORMATS
 from harness.run.matrix import Selection
+from harness.run.pipeline import Choice
+from harness.versions import stacks as stack_plans
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_GIB = 1 << 30
 
-
-def stack_options(function: Function) -> Function:
-    """``--deepspeed SPEC`` and its like, ``--stack``, ``--baseline``."""
-    for package in AXES:
-        function = click.option(
-            f"--{package}",
-            metavar="SPEC",
-            help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
-        )(function)
-    function = click.option(
-        "--with",
-        "others",
-        multiple=True,
-        metavar="PACKAGE=SPEC",
-        help="As these, for any other package of the configured stack. May be repeated.",
-    )(function)
-    function = click.option("--stack", metavar="NAME", help="A named stack of the configuration.")(function)
-    return click.option("--baseline", metavar="VERSION", help="What the others are compared with.")(function)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def selection_options(function: Function) -> Function:
-    """``--scenario``, ``--variant``, ``--device``."""
-    function = click.option(
-        "--device", "devices", multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run it; may be repeated."
-    )(function)
-    function = click.option(
-        "--variant",
-        "variants",
-        multiple=True,
-        metavar="GLOB",
-        help="Variants, by glob or spelled out: 'zero_stage=2,dtype=fp32'. May be repeated.",
-    )(function)
-    return click.option(
-        "--scenario", "scenarios", multiple=True, metavar="GLOB", help="Scenarios, by glob. May be repeated."
-    )(function)
+class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which stacks a command compares."""
+
+    versions: dict[str, str]  #: package -> spec, of the packages that were given
+    stack: str | None  #: a named stack of the configuration
+    baseline: str | None
+
+    @property
+    def names_releases(self) -> bool:
+        """Whether any stack was named; if not, the configured ones are meant."""
+        return bool(self.versions) or self.stack is not None
+
+    def choice(self) -> Choice:
+        """For `harness.run.pipeline.plan_stacks`."""
+        return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline)
+
+    def measured_choice(self, package: str, published: stack_plans.Published) -> Choice:
+        """For commands that compare nothing: no stack but the requested ones, the first release of ``package`` standing
+        as the baseline. Raises UsageError."""
+        baseline = self.baseline
+        if baseline is None and package in self.versions:
+            baseline = stack_plans.resolve(package, self.versions[package], published)[0]
+        return Choice(versions=self.versions, stack=self.stack, baseline=baseline)
 
 
-def workload_options(function: Function) -> Function:
-    """``--scenario``, ``--variant``, ``--device`` of exactly one workload."""
-    function = click.option(
-        "--device",
-        metavar="sim|cpu|cuda",
-        help="Where to run it. Default: cpu where the scenario runs there, else sim.",
-    )(function)
-    function = click.option(
-        "--variant",
-        default="base",
-        show_default=True,
-        metavar="VARIANT",
-        help="Declared or spelled out: 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
-    )(function)
-    return click.option("--scenario", required=True, metavar="NAME", help="The scenario, as `scenarios` lists it.")(
-        function
-    )
+class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly one workload."""
+
+    scenario: str
+    variant: str
+    device: str | None  #: None: cpu where the scenario runs there, else sim
 
 
-def axis_options(function: Function) -> Function:
-    """``--package``, and one version of each other package."""
-    for package in AXES:
-        function = click.option(
-            f"--{package}",
-            metavar="VERSION",
-            help=f"The one version of {package} in all stacks, where it is not sought.",
-        )(function)
-    function = click.option("--stack", metavar="NAME", help="A named stack of the configuration.")(function)
-    return click.option("--package", metavar="NAME", help="Whose versions are searched. Default: deepspeed.")(function)
+class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """The package whose versions are searched, and the stack around it."""
+
+    package: str | None  #: None: the configured one
+    stack: str | None  #: a named stack of the configuration
+    fixed: dict[str, str]  #: other package -> its one version in all stacks
 
 
-def fixed_of(given: dict[str, Any]) -> dict[str, str]:
-    """The versions that hold in all stacks."""
-    return {package: given[package] for package in AXES if given.get(package)}
+class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that a comparison is written to; ``-`` is stdout."""
+
+    json: str | None = None
+    markdown: str | None = None
+    html_folder: str | None = None
+    exports: tuple[tuple[str, str], ...] = ()  #: (format of `harness.report.comparison.exports`, file)
 
 
-def overhead_option(function: Function) -> Function:
-    """``--overhead GIB``."""
-    return click.option(
-        "--overhead",
-        "overhead_gib",
-        type=click.FloatRange(min=0),
-        default=fit.OVERHEAD_BYTES / (1 << 30),
-        show_default=True,
-        metavar="GIB",
-        help="Set aside on each card for the CUDA context and NCCL's buffers.",
-    )(function)
+def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
+    """A decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
+    names = [option.name or "" for option in options]
+
+    def decorate(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def grouped(*args: Any, **values: Any) -> Any:
+            own = {name: values.pop(name) for name in names}
+            return command(*args, **values, **{parameter: make(**own)})
+
+        # As `click.option` does, which keeps options in the reverse of the order in which help shows them.
+        grouped.__click_params__ = [*getattr(command, "__click_params__", []), *reversed(options)]  # type: ignore[attr-defined]
+        return grouped  # type: ignore[return-value]
+
+    return decorate
 
 
-def executor_options(function: Function) -> Function:
-    """``--executor``, ``--ray-address``."""
-    function = click.option(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="With ray: the cluster's head, or ray://HOST:10001 from outside. Default: RAY_ADDRESS, else the one here.",
-    )(function)
-    return click.option(
-        "--executor",
-        metavar="local|docker|ray",
-        help="Where cells run: in environments here, in containers, or on the nodes of a Ray cluster.",
-    )(function)
+def _stack_options(
+    *, baseline: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
+) -> StackOptions:
+    versions = _given(axes)
+    for text in others:
+        package, equals, spec = text.partition("=")
+        if not (package and equals and spec):
+            raise UsageError(f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE=SPEC")
+        versions[package] = spec
+    return StackOptions(versions=versions, stack=stack, baseline=baseline)
 
 
-def results_option(function: Function) -> Function:
-    """``--results``."""
-    return click.option("--results", metavar="DIR", help="Folder of the results.")(function)
+def _searched_package(*, package: str | None, stack: str | None, **axes: str | None) -> SearchedPackage:
+    return SearchedPackage(package=package, stack=stack, fixed=_given(axes))
 
 
-def report_options(function: Function) -> Function:
-    """``--json``, ``--markdown``, ``--html``, ``--export``, ``--fail-on``."""
-    function = click.option(
-        "--export",
-        "exports",
-        multiple=True,
-        metavar="FORMAT=FILE",
-        help=f"Write another format, as --export junit=junit.xml: {', '.join(FORMATS)}. May be repeated.",
-    )(function)
-    function = click.option("--html", "html_folder", metavar="DIR", help="Write a static site, as --html public.")(
-        function
-    )
-    function = click.option(
-        "--fail-on",
-        metavar="WORDS",
-        help="What makes the exit code 1, of memory,time,numerics,crash; or none.",
-    )(function)
-    function = click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")(
-        function
-    )
-    return click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")(function)
-
-
-def reports_of(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of `report_options`, for `write_reports`. Raises UsageError."""
-    exports = []
-    for text in given["exports"]:
+def _report_files(
+    *, json_file: str | None, markdown_file: str | None, html_folder: str | None, exports: tuple[str, ...]
+) -> ReportFiles:
+    formats = []
+    for text in exports:
         name, _, file = text.partition("=")
         if name not in FORMATS or not file:
             raise UsageError(
                 f"not a format with its file: {text!r}", where="--export", hint=f"formats: {', '.join(FORMATS)}"
             )
-        exports.append((name, file))
-    chosen = {name: given[name] for name in ("json_file", "markdown_file", "html_folder")}
-    return {**chosen, "exports": exports}
+        formats.append((name, file))
+    return ReportFiles(json=json_file, markdown=markdown_file, html_folder=html_folder, exports=tuple(formats))
 
 
-def load_settings(**overrides: Any) -> Settings:
-    """The settings with flags applied; None means not given. Raises UsageError."""
-    fail_on = overrides.pop("fail_on", None)
-    if fail_on is not None:
-        overrides["fail_on"] = [] if fail_on == "none" else [word.strip() for word in fail_on.split(",")]
-    base, address = overrides.pop("image_base", None), overrides.pop("ray_address", None)
-    settings = load(overrides)
-    if address is not None:
-        settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=address))
-    if base is not None:
-        settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=base))
-    return settings
+def _given(axes: dict[str, str | None]) -> dict[str, str]:
+    return {package: axes[package] or "" for package in AXES if axes[package]}
 
 
-def versions_of(given: dict[str, Any]) -> dict[str, str]:
-    """The specs among a command's options. Raises UsageError."""
-    versions = {package: given[package] for package in AXES if given.get(package)}
-    for text in given["others"]:
-        package, equals, spec = text.partition("=")
-        if not (package and equals and spec):
-            raise UsageError(f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE=SPEC")
-        versions[package] = spec
-    return versions
+#: ``--baseline``, ``--stack``, ``--with``, and an option per package; passes ``stacks: StackOptions``.
+stack_options = _group(
+    "stacks",
+    _stack_options,
+    [
+        click.Option(["--baseline"], metavar="VERSION", help="What the others are compared with."),
+        click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
+        click.Option(
+            ["--with", "others"],
+            multiple=True,
+            metavar="PACKAGE=SPEC",
+            help="As the options below, for any other package of the configured stack. Repeatable.",
+        ),
+        *(
+            click.Option(
+                [f"--{package}"],
+                metavar="SPEC",
+                help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
+            )
+            for package in reversed(AXES)
+        ),
+    ],
+)
+
+#: ``--scenario``, ``--variant``, ``--device`` as globs; passes ``selection: Selection``.
+selection_options = _group(
+    "selection",
+    Selection,
+    [
+        click.Option(
+            ["--scenario", "scenarios"], multiple=True, metavar="GLOB", help="Scenarios, by glob. Repeatable."
+        ),
+        click.Option(
+            ["--variant", "variants"],
+            multiple=True,
+            metavar="GLOB",
+            help="Variants, by glob or spelled out: 'zero_stage=2,dtype=fp32'. Repeatable.",
+        ),
+        click.Option(
+            ["--device", "devices"], multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run. Repeatable."
+        ),
+    ],
+)
+
+#: ``--scenario``, ``--variant``, ``--device`` of exactly one workload; passes ``workload: WorkloadOptions``.
+workload_options = _group(
+    "workload",
+    WorkloadOptions,
+    [
+        click.Option(["--scenario"], required=True, metavar="NAME", help="The scenario, as `scenarios` lists it."),
+        click.Option(
+            ["--variant"],
+            default="base",
+            show_default=True,
+            metavar="VARIANT",
+            help="Declared or spelled out: 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
+        ),
+        click.Option(
+            ["--device"],
+            metavar="sim|cpu|cuda",
+            help="Where to run it. Default: cpu where the scenario runs there, else sim.",
+        ),
+    ],
+)
+
+#: ``--package``, ``--stack``, and the version of each other package; passes ``searched: SearchedPackage``.
+searched_options = _group(
+    "searched",
+    _searched_package,
+    [
+        click.Option(["--package"], metavar="NAME", help="Whose versions are searched. Default: deepspeed."),
+        click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
+        *(
+            click.Option(
+                [f"--{package}"],
+                metavar="VERSION",
+                help=f"The version of {package} in all stacks, unless it is the package that is searched.",
+            )
+            for package in reversed(AXES)
+        ),
+    ],
+)
+
+#: ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
+report_options = _group(
+    "files",
+    _report_files,
+    [
+        click.Option(["--json", "json_file"], metavar="FILE", help="Write JSON (- for stdout)."),
+        click.Option(["--markdown", "markdown_file"], metavar="FILE", help="Write Markdown (- for stdout)."),
+        click.Option(["--html", "html_folder"], metavar="DIR", help="Write a static site, as --html public."),
+        click.Option(
+            ["--export", "exports"],
+            multiple=True,
+            metavar="FORMAT=FILE",
+            help=f"Write another format, as --export junit=junit.xml: {', '.join(FORMATS)}. Repeatable.",
+        ),
+    ],
+)
+
+results_option = click.option("--results", metavar="DIR", help="Folder of the results.")
+json_option = click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
+markdown_option = click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")
 
 
-def selection_of(given: dict[str, Any]) -> Selection:
-    """The globs among a command's options."""
-    return Selection(
-        scenarios=tuple(given["scenarios"]), variants=tuple(given["variants"]), devices=tuple(given["devices"])
+FAIL_ON_HELP = "What makes the exit code 1, of memory,time,numerics,crash; or none."
+
+
+def fail_on_option(help: str) -> Callable[[_Command], _Command]:
+    """``--fail-on``; passes ``fail_on``, a tuple of words, or None where it was not given."""
+
+    def words(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+        if text is None:
+            return None
+        return () if text == "none" else tuple(word.strip() for word in text.split(","))
+
+    return click.option("--fail-on", metavar="WORDS", callback=words, help=help)
+
+
+def card_option(help: str) -> Callable[[_Command], _Command]:
+    """``--gpu NAME``; passes ``card: Card | None``."""
+
+    def named(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
+        return None if name is None else card(name)
+
+    return click.option("--gpu", "card", metavar="NAME", callback=named, help=help)
+
+
+def cards_option(command: _Command) -> _Command:
+    """``--gpu NAME,...``; passes ``cards: tuple[Card, ...]``, each card once."""
+
+    def named(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
+        return tuple({found.name: found for found in (card(name.strip()) for name in names.split(","))}.values())
+
+    return click.option(
+        "--gpu",
+        "cards",
+        required=True,
+        metavar="NAME,...",
+        callback=named,
+        help="Cards, e.g. A800-80G,H100-80G.",
+    )(command)
+
+
+def overhead_option(command: _Command) -> _Command:
+    """``--overhead GIB``; passes ``overhead_bytes``."""
+
+    def in_bytes(context: click.Context, option: click.Parameter, gib: float) -> int:
+        return round(gib * _GIB)
+
+    return click.option(
+        "--overhead",
+        "overhead_bytes",
+        type=click.FloatRange(min=0),
+        default=OVERHEAD_BYTES / _GIB,
+        show_default=True,
+        metavar="GIB",
+        callback=in_bytes,
+        help="Set aside on each card for the CUDA context and NCCL's buffers.",
+    )(command)
+
+
+def executor_options(command: _Command) -> _Command:
+    """``--executor`` and ``--ray-address``; passes a parameter for each."""
+    command = click.option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="With ray: the cluster's head, or ray://HOST:10001 from outside. Default: RAY_ADDRESS, else this machine's.",
+    )(command)
+    return click.option(
+        "--executor",
+        metavar="local|docker|ray",
+        help="Where cells run: in environments here, in containers, or on the nodes of a Ray cluster.",
+    )(command)
+
+
+def load_settings(
+    *,
+    results: str | None = None,
+    rounds: int | None = None,
+    timeout_s: float | None = None,
+    fail_on: tuple[str, ...] | None = None,
+    executor: str | None = None,
+    ray_address: str | None = None,
+    image_base: str | None = None,
+) -> Settings:
+    """The settings with flags applied; None means that a flag was not given. Raises UsageError."""
+    settings = load(
+        {"results": results, "rounds": rounds, "timeout_s": timeout_s, "fail_on": fail_on, "executor": executor}
     )
+    if ray_address is not None:
+        settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=ray_address))
+    if image_base is not None:
+        settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=image_base))
+    return settings

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from harness import compare
+from harness.cli.options import ReportFiles
 from harness.compare import Comparison
 from harness.config.settings import Settings
 from harness.errors import ResultsError
@@ -33,33 +34,29 @@ _WORKLOADS = 16
 def write_reports(
     comparison: Comparison,
     settings: Settings,
+    files: ReportFiles,
     *,
-    json_file: str | None = None,
-    markdown_file: str | None = None,
-    html_folder: str | None = None,
-    exports: Sequence[tuple[str, str]] = (),
     folders: Sequence[str] = (),
 ) -> int:
-    """Print the report and write the files that were asked for; returns the exit code. Raises ResultsError.
+    """Print the report and write the requested files; returns the exit code. Raises ResultsError.
 
-    ``exports`` are formats of `harness.report.comparison.exports` with their files; ``folders`` are those of the
-    results, where they are others than the configured one.
+    ``folders`` hold the results, unless they are in the configured one.
     """
     with collector_paused():
         code = compare.exit_code(comparison, settings.fail_on)
-        files = (json_file, markdown_file, *(file for _, file in exports))
-        if json_file == "-":
+        written = (files.json, files.markdown, *(file for _, file in files.exports))
+        if files.json == "-":
             for chunk in json_report.chunks(comparison, code):
                 click.echo(chunk, nl=False)
-        elif json_file:
-            json_report.write(comparison, Path(json_file), code)
-        if markdown_file:
-            write_file(markdown_file, markdown.render(comparison).encode())
-        for name, file in exports:
+        elif files.json:
+            json_report.write(comparison, Path(files.json), code)
+        if files.markdown:
+            write_file(files.markdown, markdown.render(comparison).encode())
+        for name, file in files.exports:
             write_file(file, FORMATS[name](comparison).encode())
-        if html_folder:
-            _write_site(comparison, settings, html_folder, code, folders or (settings.results,))
-        if "-" not in files:  # stdout belongs to whoever reads it
+        if files.html_folder:
+            _write_site(comparison, settings, files.html_folder, code, folders or (settings.results,))
+        if "-" not in written:  # whatever reads stdout wants that file alone
             terminal.show(comparison, Console(highlight=False))
         return code
 

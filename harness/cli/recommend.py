@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from harness.advice import gpus, recommend
+from harness.advice.gpus import Card
 from harness.advice.recommend import Advice
 from harness.cli import options
 from harness.cli.output import note_problems, write_files
@@ -25,21 +25,25 @@ from harness.store import Store
 
 @click.command("recommend")
 @click.argument("scenario")
-@click.option(
-    "--gpu", "card", metavar="NAME", help="The card that it has to fit, e.g. A800-80G. Default: the scenario's."
-)
+@options.card_option("The card that it has to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
     "--variant", default="base", metavar="VARIANT", help="Your case of it, e.g. 'gradient_checkpointing=none'."
 )
 @options.stack_options
-@click.option(
-    "--fail-on",
-    metavar="WORDS",
-    help="What speaks against a release, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's.",
+@options.fail_on_option(
+    "What speaks against a release, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's."
 )
 @options.results_option
-@click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
-def command(scenario: str, **given: Any) -> int:
+@options.json_option
+def command(
+    scenario: str,
+    card: Card | None,
+    variant: str,
+    stacks: options.StackOptions,
+    fail_on: tuple[str, ...] | None,
+    results: str | None,
+    json_file: str | None,
+) -> int:
     """Say which release to pin for SCENARIO: the newest one that nothing speaks against.
 
     Goes by stored results, on every device mode that they are of, and runs nothing: what has not been measured is not
@@ -56,19 +60,22 @@ def command(scenario: str, **given: Any) -> int:
       recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
       recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21 --fail-on memory,crash
     """
-    settings = options.load_settings(results=given["results"], fail_on=given["fail_on"])
+    settings = options.load_settings(results=results, fail_on=fail_on)
     declared = declared_scenario(settings, scenario)
-    question = _question(scenario, declared, settings, given)
-    asked = _asked(settings, given)
+    _check_variant(declared, variant)
+    if card is None and (name := declared.parameters.get("gpu")) is not None:
+        card = gpus.card(name)
+    question = recommend.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
+    requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
-    versions = [stack.versions[package] for stack in asked]
-    again = Remeasure(question, declared, package, given["baseline"] or settings.baseline)
+    versions = [stack.versions[package] for stack in requested]
+    again = Remeasure(question, declared, package, stacks.baseline or settings.baseline)
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
     if not known:
         hint = f"`{again.command(versions)}` measures some"
         raise NothingMeasured(f"no results of {scenario}", where=settings.results, hint=hint)
-    like = asked[0].id if asked else most_common(known, package)
+    like = requested[0].id if requested else most_common(known, package)
     try:
         baseline = stack_id(again.baseline, package, series(like, package, known), like=like)
     except UsageError:
@@ -76,20 +83,20 @@ def command(scenario: str, **given: Any) -> int:
         raise NothingMeasured(
             f"no results of {scenario} for the baseline {again.baseline}", where=settings.results, hint=hint
         ) from None
-    candidates = [stack.id for stack in asked if stack.id in known] or (
-        [] if asked else series(baseline, package, known)
+    candidates = [stack.id for stack in requested if stack.id in known] or (
+        [] if requested else series(baseline, package, known)
     )
     problems: list[str] = []
-    stacks = list(dict.fromkeys([baseline, *candidates]))
-    comparison = pipeline.compare_stored([store], baseline, settings, problems.append, stacks, scenario)
+    compared = list(dict.fromkeys([baseline, *candidates]))
+    comparison = pipeline.compare_stored([store], baseline, settings, problems.append, compared, scenario)
     note_problems(problems)
-    missing = [stack.versions[package] for stack in asked if stack.id not in known]
-    advice = recommend.advise(question, declared, comparison, package, stacks, missing)
+    missing = [stack.versions[package] for stack in requested if stack.id not in known]
+    advice = recommend.advise(question, declared, comparison, package, compared, missing)
     commands = again.commands(advice)
     write_files(
         advice,
         text=lambda found: recommend_report.text(found, commands),
-        json=(given["json_file"], lambda found: recommend_report.as_json(found, commands)),
+        json=(json_file, lambda found: recommend_report.as_json(found, commands)),
         markdown=(None, lambda found: recommend_report.text(found, commands)),
     )
     return exit_code(advice)
@@ -102,29 +109,20 @@ def exit_code(advice: Advice) -> int:
     return EXIT_REGRESSION if advice.pick is None else EXIT_OK
 
 
-def _question(name: str, scenario: Scenario, settings: Settings, given: dict[str, Any]) -> recommend.RecommendQuery:
+def _check_variant(scenario: Scenario, variant: str) -> None:
+    """Raises UsageError for a variant that the scenario cannot run."""
     try:
         for device in scenario.devices:
-            scenario.resolve(given["variant"], device)
+            scenario.resolve(variant, device)
     except ScenarioError as error:
         raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
-    card = given["card"] or scenario.parameters.get("gpu")
-    return recommend.RecommendQuery(
-        scenario=name,
-        variant=given["variant"],
-        card=None if card is None else gpus.card(card),
-        fail_on=tuple(settings.fail_on),
-    )
 
 
-def _asked(settings: Settings, given: dict[str, Any]) -> Sequence[Stack]:
-    """The stacks that the call names; none where it names none."""
-    versions = options.versions_of(given)
-    if not versions and given["stack"] is None:
+def _requested(settings: Settings, stacks: options.StackOptions) -> Sequence[Stack]:
+    """The stacks that the options name; empty where they name none."""
+    if not stacks.names_releases:
         return ()
-    installer = pipeline.new_installer(settings)
-    choice = pipeline.Choice(versions=versions, stack=given["stack"], baseline=given["baseline"])
-    return pipeline.plan_stacks(settings, choice, installer).stacks
+    return pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings)).stacks
 
 
 class Remeasure:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+import msgspec
 
 from harness.cli import options
 from harness.cli.output import write_reports
@@ -13,6 +12,7 @@ from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
 from harness.run import pipeline
 from harness.run.eta import GUESSED_STACK_S, expected_s, guessed_s
+from harness.run.matrix import Selection
 from harness.store import Store
 
 
@@ -32,8 +32,23 @@ from harness.store import Store
 @options.executor_options
 @click.option("--image-base", metavar="IMAGE", help="With docker: base of the stacks' images, e.g. python:3.11-slim.")
 @options.results_option
+@options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(**given: Any) -> int:
+def command(
+    stacks: options.StackOptions,
+    selection: Selection,
+    rounds: int | None,
+    timeout_s: float | None,
+    fresh: bool,
+    explain: bool | None,
+    dry_run: bool,
+    executor: str | None,
+    ray_address: str | None,
+    image_base: str | None,
+    results: str | None,
+    fail_on: tuple[str, ...] | None,
+    files: options.ReportFiles,
+) -> int:
     """Measure stacks against a baseline and report what differs.
 
     Builds an isolated environment per stack, trains the selected scenarios in it for real, stores each run under the
@@ -52,25 +67,18 @@ def command(**given: Any) -> int:
       regress --json out.json --fail-on memory,crash  for CI: exit code 1 for these alone
     """
     settings = options.load_settings(
-        rounds=given["rounds"],
-        timeout_s=given["timeout_s"],
-        results=given["results"],
-        executor=given["executor"],
-        ray_address=given["ray_address"],
-        image_base=given["image_base"],
-        fail_on=given["fail_on"],
+        rounds=rounds,
+        timeout_s=timeout_s,
+        results=results,
+        executor=executor,
+        ray_address=ray_address,
+        image_base=image_base,
+        fail_on=fail_on,
     )
-    choice = pipeline.Choice(
-        versions=options.versions_of(given),
-        stack=given["stack"],
-        baseline=given["baseline"],
-        selection=options.selection_of(given),
-        fresh=given["fresh"],
-        explain=given["explain"],
-    )
+    choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan(settings, choice, installer)
-    if given["dry_run"]:
+    if dry_run:
         _print_plan(planned, settings)
         return EXIT_OK
     with Progress() as progress:
@@ -80,7 +88,7 @@ def command(**given: Any) -> int:
             progress.note("nothing was measured: every selected workload is skipped here")
             return EXIT_NOTHING_MEASURED
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
-    return write_reports(comparison, settings, **options.reports_of(given))
+    return write_reports(comparison, settings, files)
 
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:

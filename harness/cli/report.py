@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from harness.cli import options
@@ -17,8 +15,11 @@ from harness.store import Store
 @click.command("report")
 @click.argument("folders", nargs=-1, type=click.Path(exists=True, file_okay=False))
 @click.option("--baseline", metavar="VERSION|STACK", help="What the others are compared with.")
+@options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int:
+def command(
+    folders: tuple[str, ...], baseline: str | None, fail_on: tuple[str, ...] | None, files: options.ReportFiles
+) -> int:
     """Report what is stored, without measuring anything.
 
     FOLDERS are folders of results (default: the configured one); several are merged, which is how the jobs of a CI
@@ -30,7 +31,7 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
       report artifacts/0.15.0 artifacts/0.16.4 --baseline 0.15.0 --json -
       report results/2026-11-21 --html public --export junit=junit.xml
     """
-    settings = options.load_settings(fail_on=given["fail_on"])
+    settings = options.load_settings(fail_on=fail_on)
     stores = [Store(folder) for folder in folders or (settings.results,)]
     known = sorted({name for store in stores for name in store.stack_ids()})
     if not known:
@@ -42,4 +43,4 @@ def command(folders: tuple[str, ...], baseline: str | None, **given: Any) -> int
     comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)
     note_problems(problems)
     stored = [store.folder for store in stores]
-    return write_reports(comparison, settings, folders=stored, **options.reports_of(given))
+    return write_reports(comparison, settings, files, folders=stored)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Any
 
 import click
 from rich.console import Console
@@ -25,7 +24,7 @@ _MIB = 1 << 20
 @click.command("show")
 @click.argument("pattern", default="*")
 @options.results_option
-def command(pattern: str, **given: Any) -> None:
+def command(pattern: str, results: str | None) -> None:
     """Print the newest stored measurements of cells. PATTERN is a glob over cell ids: stack/scenario/variant/device.
 
     \b
@@ -33,7 +32,7 @@ def command(pattern: str, **given: Any) -> None:
       show '*deepspeed0.16.4/llama*'
       show '*/gradient_checkpointing=non_reentrant/cpu'
     """
-    settings = options.load_settings(results=given["results"])
+    settings = options.load_settings(results=results)
     store = Store(settings.results)
     loaded = store.load()
     note_problems(loaded.problems)

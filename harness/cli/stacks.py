@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from harness.cli import options
@@ -14,7 +12,7 @@ from harness.store import Store
 @click.command("stacks")
 @options.stack_options
 @options.results_option
-def command(**given: Any) -> None:
+def command(stacks: options.StackOptions, results: str | None) -> None:
     """List the stacks that a `regress` with the same options would compare, the named ones, and those with results.
 
     \b
@@ -22,9 +20,8 @@ def command(**given: Any) -> None:
       stacks
       stacks --deepspeed '0.16.*'
     """
-    settings = options.load_settings(results=given["results"])
-    choice = pipeline.Choice(versions=options.versions_of(given), stack=given["stack"], baseline=given["baseline"])
-    planned = pipeline.plan_stacks(settings, choice, pipeline.new_installer(settings))
+    settings = options.load_settings(results=results)
+    planned = pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings))
     stored = Store(settings.results).stack_ids()
     click.echo("Compared (baseline first):")
     for stack in planned.stacks:

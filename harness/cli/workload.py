@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from harness.cli.options import WorkloadOptions
 from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.errors import UsageError
@@ -24,17 +23,16 @@ def declared_scenario(settings: Settings, name: str) -> Scenario:
     return scenarios[name]
 
 
-def one_cell(settings: Settings, stack: Stack, given: dict[str, Any]) -> Cell:
+def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions) -> Cell:
     """The cell of one stack. Raises UsageError where the options mean no workload, several, or one that cannot be run."""
     scenarios = pipeline.load_scenarios(settings)
-    name = given["scenario"]
-    device = given["device"]
+    name, device = workload.scenario, workload.device
     if device is None and name in scenarios:
-        device = next((one for one in _DEVICES if one in scenarios[name].devices), None)
+        device = next((mode for mode in _DEVICES if mode in scenarios[name].devices), None)
     found = matrix.build(
         (stack,),
         scenarios,
-        Selection(scenarios=(name,), variants=(given["variant"],), devices=(device or matrix.AUTO,)),
+        Selection(scenarios=(name,), variants=(workload.variant,), devices=(device or matrix.AUTO,)),
         (),
         hardware.detect(),
     )
