@@ -1,4 +1,4 @@
-"""tests/probe, inside environments of real releases: it needs torch and DeepSpeed."""
+"""tests/probe inside environments of real releases, where its tests that need torch and DeepSpeed run."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ def test_simulations_of_other_releases_are_equal_to_real_tensors_too(
 ) -> None:
     """Every ZeRO stage, both models, offload, models built on the host; all declared variants take minutes each, and the
     release above walks those."""
-    assert_passes(python_of(version), "tests/probe/test_sim_exact.py", "-k", "the_ways_of_training")
+    assert_passes(python_of(version), "tests/probe/sim/test_exact.py", "-k", "the_ways_of_training")

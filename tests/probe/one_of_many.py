@@ -43,7 +43,6 @@ def preload() -> None:
     from harness.probe.frameworks import deepspeed as adapter
 
     adapter.preload("sim")
-    logging.disable(logging.WARNING)  # each engine prints a hundred lines
 
 
 def train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
@@ -67,6 +66,7 @@ def attempt(parameters: dict[str, Any], device: str) -> dict[str, Any]:
 def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
     from harness.probe.frameworks import deepspeed as adapter
 
+    logging.disable(logging.WARNING)  # each engine prints a hundred lines
     adapter.fill = lambda model: None  # the weights' values do not matter here
     shape = scenario.load_shapes(ROOT / "scenarios")[parameters["model"]]
     readings: dict[str, Any] = {}

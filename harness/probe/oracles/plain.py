@@ -1,7 +1,7 @@
 """What plain PyTorch takes to train one micro-batch: the activations of the memory oracle (`harness.probe.oracles.ideal`).
 
 Of models whose layers are all alike only two small depths are run: what one more layer adds, every further one adds as
-well (``tests/probe/test_plain.py`` compares with the whole model, to the byte).
+well (``tests/probe/oracles/test_plain.py`` compares with the whole model, to the byte).
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ pytest.importorskip("transformers")
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.gpu import cuda, nvml
 from harness.probe.meters.host_work import HostWork
-
-from . import one_of_many
+from tests.probe import one_of_many
 
 
 @pytest.mark.parametrize(

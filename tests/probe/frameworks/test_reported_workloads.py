@@ -19,8 +19,7 @@ from harness.probe.border.wire import CellRequest
 from harness.probe.frameworks import integrations
 from harness.probe.process.cell import Gate, execute
 from harness.probe.workloads.workload import Workload
-
-from . import one_of_many
+from tests.probe import one_of_many
 
 CELLS = [
     ("openrlhf_llama3_70b_actor", "base"),

@@ -22,7 +22,7 @@ from harness.probe.border.surroundings import ENVIRONMENT
 from harness.probe.border.wire import NO_NUMBER, CellRequest, RankRecord
 from harness.probe.process.cell import Gate, execute
 
-FILE = Path(__file__).parents[2] / "scenarios" / "llama_zero3_backward.py"
+FILE = Path(__file__).parents[3] / "scenarios" / "llama_zero3_backward.py"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.probe.border.wire import Clocks, PhaseReading
-from harness.probe.meters.phases import HostStopwatch, Metered, Timed, walk
+from harness.probe.meters.phases import HostStopwatch, Metered, Timed, fold, walk
 
 
 class Job:
@@ -84,3 +84,11 @@ def test_the_host_s_clock_needs_nothing_of_a_device() -> None:
     seconds = Timed(HostStopwatch()).round(Job())  # type: ignore[arg-type]
     assert list(seconds) == ["forward", "backward", "step"]
     assert min(seconds.values()) >= 0
+
+
+def test_micro_batches_fold_peaks_by_maximum_counts_by_sum_and_keep_the_last_retained() -> None:
+    one = PhaseReading(device_peak_bytes=10, device_retained_bytes=8, op_launches=2, collectives={"all_gather": [1, 4]})
+    two = PhaseReading(device_peak_bytes=7, device_retained_bytes=3, op_launches=5, collectives={"all_gather": [2, 6]})
+    folded = fold(one, two)
+    assert (folded.device_peak_bytes, folded.device_retained_bytes, folded.op_launches) == (10, 3, 7)
+    assert folded.collectives == {"all_gather": [3, 10]}

@@ -18,8 +18,7 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
 from harness.probe import scenario
-
-from . import one_of_many
+from tests.probe import one_of_many
 
 MODELS = ("llama-tiny", "qwen2-tiny")
 FIGURES = ("peak_bytes", "held_bytes", "flops", "collectives")

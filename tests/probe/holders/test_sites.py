@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from harness.probe.border.merging import merge_explanations
-from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.probe.border.wire import Explanation
 from harness.probe.holders import categories, sites
 from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
 from tests.builders.storages import Storage, Tensor, by_category
@@ -131,7 +130,7 @@ def test_a_site_is_named_by_its_package_with_its_callers() -> None:
     with job.phase("forward"):
         kept = caller()
     (held,) = job.explanation().moments["forward.device_retained_bytes"].held
-    assert held.site.startswith("tests/unit/probe/test_sites.py:")
+    assert held.site.startswith("tests/probe/holders/test_sites.py:")
     assert held.site.endswith(" in innermost")
     assert held.via[0].endswith(" in caller")
     assert kept.nbytes() == 8
@@ -169,24 +168,6 @@ def test_the_timeline_keeps_every_phases_extremes() -> None:
     assert stretch.points[-1] == [1000, 1000]
     assert len(stretch.points) <= 2 * 60 + 1
     assert len(held) == 1000
-
-
-def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
-    def told(rank: int, forward: int, backward: int) -> Explanation:
-        def moment(nbytes: int) -> Moment:
-            return Moment(rank, nbytes, [Held(nbytes, 1, categories.OTHER, "", "a.py:1 in f", [], "forward")])
-
-        return Explanation(
-            {"forward.device_peak_bytes": moment(forward), "backward.device_peak_bytes": moment(backward)},
-            [Stretch("forward", [[0, forward]]), Stretch("backward", [[0, backward]])],
-        )
-
-    worst = merge_explanations([told(0, 10, 5), told(1, 7, 9)])
-    assert {key: moment.rank for key, moment in worst.moments.items()} == {
-        "forward.device_peak_bytes": 0,
-        "backward.device_peak_bytes": 1,
-    }
-    assert worst.timeline[0].points == [[0, 10]]
 
 
 def test_a_meter_without_books_is_said_to_have_none() -> None:

@@ -24,7 +24,7 @@ def test_a_decision_by_data_names_who_makes_it_and_the_way_out() -> None:
         signature_of(refused.value)
         == (
             "SimulationError: a decision by data (bool[]); sim has shapes only: run the cell on cpu or cuda. At "
-            f"tests/probe/test_sim_refusals.py:{line} in decide_by_data"
+            f"tests/probe/sim/test_refusals.py:{line} in decide_by_data"
         )[:160]
     )
 
@@ -34,7 +34,7 @@ def test_an_operator_without_a_shape_rule_is_named() -> None:
         torch.ones(3, device=Simulation.device).nonzero()
     assert str(refused.value).startswith(
         "aten.nonzero.default has no meta kernel, so no shape: run the cell on cpu or cuda. At "
-        "tests/probe/test_sim_refusals.py:"
+        "tests/probe/sim/test_refusals.py:"
     )
 
 

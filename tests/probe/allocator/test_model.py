@@ -7,6 +7,8 @@ import time
 from random import Random
 
 import pytest
+
+pytest.importorskip("hypothesis")  # not in a measured environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
