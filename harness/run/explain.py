@@ -6,7 +6,6 @@ question costs nothing.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +17,7 @@ from harness.launch.contract import Ended, Executor, RunPlan
 from harness.model import Cell, Environment, Failed, Finding, Hardware, Result
 from harness.probe.border.wire import Explanation
 from harness.store import Explanations, key_in
+from harness.wording import commands
 
 #: Simulated cells whose run took longer are explained only when a person asks for it, seconds: an explanation takes
 #: about as long as the simulation did. The small cells of the other modes take a second or two.
@@ -156,8 +156,7 @@ def _how_to_ask(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
     names = [comparison.names[cell.stack.id] for cell in pair]
     if any(name != cell.stack.versions.get("deepspeed") for name, cell in zip(names, pair, strict=True)):
         names = [cell.stack.id for cell in pair]
-    command = ["python", "-m", "harness", "explain", f"{names[0]}/{pair[0].workload}", "--against", names[1]]
-    return f"who holds it: {shlex.join(command)}"
+    return f"who holds it: {commands.explain(f'{names[0]}/{pair[0].workload}', names[1])}"
 
 
 def is_explainable(found: Finding) -> bool:

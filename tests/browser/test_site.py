@@ -148,7 +148,7 @@ def test_a_cell_opens_its_evidence_by_keyboard(browser: selenium.Chrome, site: P
     browser.get((site / "index.html").as_uri())
     browser.find_element("css selector", ".matrix td.k-regression a").send_keys("\ue007")
     until(lambda: "/finding/" in browser.current_url)
-    assert browser.find_element("css selector", "pre code").text.startswith("nox -s regress --")
+    assert browser.find_element("css selector", "pre code").text.startswith("python -m harness regress")
 
 
 def test_two_stacks_are_set_beside_each_other_from_a_file(browser: selenium.Chrome, site: Path) -> None:

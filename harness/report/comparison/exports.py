@@ -24,7 +24,7 @@ from harness.compare.summary import Measured
 from harness.model import Failed, OutOfMemory, Passed, Skipped, TimedOut
 from harness.report.comparison import summary
 from harness.report.plain import plain
-from harness.report.view import is_worse
+from harness.report.rows import is_worse
 from harness.wording.names import outcome_text
 
 #: What others keep a history of: a handful of series for each cell, not everything.

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from harness.compare import Comparison
 from harness.report.plain import markdown, plain
-from harness.report.view import Row, Table, View, view
+from harness.report.rows import Row
+from harness.report.tables import Table
+from harness.report.view import View, view
 
 
 def render(comparison: Comparison) -> str:
@@ -47,7 +49,7 @@ def _findings(title: str, rows: Sequence[Row], more: int) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    head = ["", f"**{markdown(table.workload)}**", "", f"| {' | '.join(table.columns)} |"]
+    head = ["", f"**{markdown(table.title)}**", "", f"| {' | '.join(table.columns)} |"]
     rule = " | ".join("---" if at in (0, len(table.columns) - 1) else "---:" for at in range(len(table.columns)))
     return [*head, f"| {rule} |", *(f"| {' | '.join(markdown(cell) for cell in row)} |" for row in table.rows)]
 

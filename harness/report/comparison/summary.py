@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME
-from harness.report.html.frame import KINDS, Linked
-from harness.report.html.urls import matrix_page
+from harness.report import urls
+from harness.report.kinds import SIGNS
 from harness.report.plain import markdown
-from harness.report.view import entries, view
+from harness.report.rows import WORSE, Row, all_rows
+from harness.report.view import view
 from harness.wording.quantities import plural
 
 #: GitHub cuts a comment at 65,536 characters.
@@ -23,20 +24,20 @@ SITE = "{site}"
 def render(comparison: Comparison, site: str = "") -> str:
     """GitHub-flavoured Markdown, ending in a newline. ``site`` is the address of the published report, if there is one."""
     seen = view(comparison)
-    linked = [Linked.of(entry) for entry in entries(comparison)]
-    worse = [one for one in linked if one.entry.section == "Worse"]
-    exact = [one for one in worse if BY_NAME[one.entry.groups[0].headline.metric].exact]
-    noisy = [one for one in worse if not BY_NAME[one.entry.groups[0].headline.metric].exact]
-    other = [one for one in linked if one.entry.section != "Worse"]
+    rows = all_rows(comparison)
+    worse = [row for row in rows if row.section == WORSE]
+    exact = [row for row in worse if BY_NAME[row.headline.metric].exact]
+    noisy = [row for row in worse if not BY_NAME[row.headline.metric].exact]
+    other = [row for row in rows if row.section != WORSE]
     lines = [MARKER, f"### {markdown(seen.verdict)}", "", f"{markdown(seen.measured)}.", ""]
     if site:
-        lines += [f"[The whole report]({site}/{matrix_page(0)})", ""]
+        lines += [f"[The whole report]({site}/{urls.matrix_page(0)})", ""]
     lines += _table(exact[:_MOST_ROWS], site)
     folded = [("more findings", exact[_MOST_ROWS:]), ("noisy findings: step time", noisy), ("other differences", other)]
-    for title, rows in folded:
-        if rows:
-            lines += [f"<details><summary>{len(rows)} {title}</summary>", "", *_table(rows[:_MOST_FOLDED], site)]
-            more = len(rows) - _MOST_FOLDED
+    for title, hidden in folded:
+        if hidden:
+            lines += [f"<details><summary>{len(hidden)} {title}</summary>", "", *_table(hidden[:_MOST_FOLDED], site)]
+            more = len(hidden) - _MOST_FOLDED
             lines += [*([f"and {more} more", ""] if more > 0 else []), "</details>", ""]
     if seen.not_compared:
         lines += [f"<details><summary>{plural(len(seen.not_compared), 'cell')} without a verdict</summary>", ""]
@@ -46,14 +47,14 @@ def render(comparison: Comparison, site: str = "") -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(rows: Sequence[Linked], site: str) -> list[str]:
+def _table(rows: Sequence[Row], site: str) -> list[str]:
     if not rows:
         return []
     lines = ["| | releases | finding | workload |", "| --- | --- | --- | --- |"]
-    for one in rows:
-        sign, word = KINDS[one.entry.groups[0].headline.kind]
-        message = markdown(one.entry.row.message)
-        text = f"[{message}]({site}/{one.page})" if site else message
-        cells = (f"{sign} {word}", markdown(one.entry.row.stack), text, markdown(one.entry.row.workload))
+    for row in rows:
+        sign, word = SIGNS[row.kind]
+        message = markdown(row.message)
+        text = f"[{message}]({site}/{urls.finding_page(row.headline)})" if site else message
+        cells = (f"{sign} {word}", markdown(row.stack), text, markdown(row.workload))
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]

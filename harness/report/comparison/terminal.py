@@ -12,7 +12,9 @@ from rich.text import Text
 
 from harness.compare import Comparison
 from harness.report.plain import plain
-from harness.report.view import Row, Table, View, view
+from harness.report.rows import Row
+from harness.report.tables import Table
+from harness.report.view import View, view
 
 _STYLES = {
     "failed": "bold red",
@@ -32,13 +34,13 @@ def render(seen: View) -> Group:
     """The report as one renderable. Nothing measured is ever read as markup."""
     parts: list[RenderableType] = [_line(seen.verdict, "bold"), _line(seen.measured), *_bullets(seen.spans, "bold")]
     for table in seen.compatibility:
-        parts += _section(table.workload, [_grid(table), *_bullets(seen.patterns)])
+        parts += _section(table.title, [_grid(table), *_bullets(seen.patterns)])
     for section in seen.sections:
         parts += _section(section.title, _rows(section.rows, section.more))
     parts += _section("Could not be compared", _bullets(seen.not_compared))
     parts += _section("Control: the baseline against itself", _bullets(seen.control))
     for table in seen.tables:
-        parts += _section(table.workload, [_grid(table)])
+        parts += _section(table.title, [_grid(table)])
     parts += _section("Notes", _bullets([*([seen.below] if seen.below else []), *seen.notes]))
     if seen.worst:
         parts += _section("To see the worst again", [Padding(_line(seen.worst), (0, 0, 0, 2))])

@@ -9,7 +9,7 @@ import msgspec
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME
 from harness.report.plain import plain
-from harness.report.view import is_worse
+from harness.report.rows import is_worse
 from harness.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
@@ -42,11 +42,11 @@ def standings(comparison: Comparison) -> Iterator[Standing]:
         scenario = workload.split("/", 1)[0]
         for stack in comparison.cells.stacks_of(workload):
             seen[scenario, stack] = seen.get((scenario, stack), 0) + 1
-    silent: dict[tuple[str, str], int] = {}
+    unjudged: dict[tuple[str, str], int] = {}
     for one in comparison.not_compared:
         if one.what == "everything":
             key = (one.workload.split("/", 1)[0], one.stack)
-            silent[key] = silent.get(key, 0) + 1
+            unjudged[key] = unjudged.get(key, 0) + 1
     for (scenario, stack), count in seen.items():
         words = worse.get((scenario, stack), set())
         name = plain(comparison.names[stack])
@@ -54,7 +54,7 @@ def standings(comparison: Comparison) -> Iterator[Standing]:
         if words:
             colour = "yellow" if words == {"time"} else "red"
             message = f"worse: {', '.join(sorted(words))}"
-        elif silent.get((scenario, stack), 0) >= count:
+        elif unjudged.get((scenario, stack), 0) >= count:
             colour, message = "lightgrey", "not measured"
         else:
             colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"

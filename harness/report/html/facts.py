@@ -15,7 +15,8 @@ from harness.compare.summary import Measured
 from harness.model import Failed, Passed, Skipped
 from harness.probe.border.wire import PHASES
 from harness.report.html.changes import change_points
-from harness.report.view import fits, is_worse
+from harness.report.rows import is_worse
+from harness.report.tables import fits
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, share
 
@@ -59,7 +60,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 class Spot(msgspec.Struct, frozen=True, kw_only=True):
     """One cell of the matrix: how it stands, by a sign and a word."""
 
-    kind: str  #: ok, wrong, failed, regression, changed, improvement, none, silent, baseline
+    kind: str  #: ok, wrong, failed, regression, changed, improvement, none, unjudged, baseline
     text: str  #: short: the worst finding's size, or the reason
     title: str  #: a sentence
     page: str = ""  #: of its evidence
@@ -75,6 +76,17 @@ class Figures(msgspec.Struct, frozen=True):
         """``{"exact": {METRIC: VALUE, ...}, "noisy": {METRIC: VALUE, ...}, "outcome": TEXT}``."""
         place, own = self.cells[stack]
         return b'{"exact":' + self.exact[place] + b"," + own[1:]
+
+
+class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pages about all workloads need of one, and the files that were made for it."""
+
+    workload: str
+    spots: dict[str, Spot]  #: by stack
+    changes: tuple[Change, ...]  #: the largest
+    figures: Figures
+    pages: dict[str, str]  #: path -> digest
+    written: int
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,14 +155,16 @@ def spot(cell: Measured | None, groups: Sequence[Group], page: str, *, baseline:
             return Spot(kind="improvement", text=_size(worst), title=worst.message, page=page)
     match cell.result.outcome:
         case Skipped() | Failed(stage="harness"):
-            return Spot(kind="silent", text="", title=ended, page=page)
+            return Spot(kind="unjudged", text="", title=ended, page=page)
         case Passed():
             if baseline:
                 return Spot(
                     kind="baseline", text="", title="the baseline: what the others are compared with", page=page
                 )
             if not judged:
-                return Spot(kind="silent", text="", title="ran, and could not be compared with the baseline", page=page)
+                return Spot(
+                    kind="unjudged", text="", title="ran, and could not be compared with the baseline", page=page
+                )
             return Spot(kind="ok", text="", title="nothing is worse than the baseline", page=page)
     return Spot(kind="failed", text=ended.partition(":")[0], title=ended, page=page)
 

@@ -12,10 +12,11 @@ from harness.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, STEP_
 from harness.compare.readings import worst_rank
 from harness.model import Finding
 from harness.probe.border.wire import PHASES
-from harness.report.html import explain, next_steps, urls, words
+from harness.report import urls
+from harness.report.html import explain, next_steps, words
 from harness.report.html.explain import Explained
 from harness.report.html.facts import Facts
-from harness.report.html.frame import Linked
+from harness.report.rows import Row
 from harness.wording.quantities import quantity
 
 #: What a page lists of one kind of thing.
@@ -32,14 +33,14 @@ _SECTION = {"Worse": "worse than the baseline", "Improved": "better than the bas
 
 def finding_context(
     comparison: Comparison,
-    one: Linked,
+    row: Row,
     seen: Facts,
-    beside: Sequence[Linked],
+    beside: Sequence[Row],
     times: Mapping[str, StepTime],
     explained: Explained,
 ) -> dict[str, Any]:
     """``beside`` are the rows of the same workload."""
-    groups = one.entry.groups
+    groups = row.groups
     found = groups[0].headline
     with_it = {group.headline.stack for group in groups}
     having = [stack for stack in comparison.names if stack in with_it]
@@ -49,13 +50,13 @@ def finding_context(
     said, rest = words.configuration(seen.parameters, seen.device)
     workloads = list(dict.fromkeys(g.headline.workload for g in groups))
     return {
-        "title": f"{one.entry.row.stack}: {found.message}",
+        "title": f"{row.stack}: {found.message}",
         "kind": found.kind,
         "metric": BY_NAME[found.metric].title,
         "phase": found.phase,
-        "section": _KIND.get(found.kind) or _SECTION.get(one.entry.section, one.entry.section.lower()),
+        "section": _KIND.get(found.kind) or _SECTION.get(row.section, row.section.lower()),
         "message": found.message,
-        "stacks": one.entry.row.stack,
+        "stacks": row.stack,
         "relevant": found.relevant,
         "significant": found.significant,
         "story": told,
@@ -64,21 +65,21 @@ def finding_context(
         "workloads": [(workload, urls.workload_page(workload)) for workload in workloads[:_MOST]],
         "more_workloads": max(0, len(workloads) - _MOST),
         "figures": [_figure(comparison, group.headline) for group in _in_order(comparison, groups)[:_MOST]],
-        "evidence": [line for line in one.entry.row.evidence if holders is None or line not in holders.lines],
-        "related": one.entry.row.related[:_MOST],
-        "reproduce": one.entry.row.reproduce,
+        "evidence": [line for line in row.evidence if holders is None or line not in holders.lines],
+        "related": row.related[:_MOST],
+        "reproduce": row.reproduce,
         "live": _live(comparison, found),
         "versions": _versions(comparison, found),
         "defaults": [
-            line.entry.groups[0].headline.message
-            for line in beside
+            other.message
+            for other in beside
             if found.kind != "changed"
-            and line.entry.groups[0].headline.kind == "changed"
-            and found.stack in {group.headline.stack for group in line.entry.groups}
+            and other.kind == "changed"
+            and found.stack in {group.headline.stack for group in other.groups}
         ][:_MOST],
         "detail": _detail(comparison, found),
         "holders": holders,
-        "next_steps": next_steps.commands(comparison, groups, told, seen.parameters),
+        "next_steps": next_steps.next_steps(comparison, groups, told, seen.parameters),
     }
 
 

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from harness.compare import Comparison
 from harness.model import Stack
-from harness.report.html import urls
-from harness.report.view import Entry, View
+from harness.report import urls
+from harness.report.rows import Row
+from harness.report.view import View
 from harness.wording.names import varied_axes, version
-
-#: kind -> sign, word: told by both, and by a colour.
-KINDS = {
-    "wrong": ("✕", "wrong"),
-    "failed": ("✕", "failed"),
-    "regression": ("▲", "worse"),
-    "changed": ("≠", "changed"),
-    "improvement": ("▼", "better"),
-    "ok": ("✓", "ok"),
-    "baseline": ("◆", "baseline"),
-    "silent": ("?", "no verdict"),
-    "none": ("·", "not run"),
-}
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,32 +53,25 @@ def _release(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> Rel
     )
 
 
-class Linked(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the report, and its page."""
+class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a list of findings."""
 
-    entry: Entry
     page: str
+    kind: str
+    stack: str
+    workload: str
+    message: str
+    device: str
+    relevant: bool
 
     @classmethod
-    def of(cls, entry: Entry) -> Linked:
-        found = entry.groups[0].headline
-        identity = [found.kind, found.metric, found.phase, found.scenario, found.variant, found.device]
-        if found.kind == "failed":
-            identity = [found.kind, found.stack, found.message]
-        elif found.kind == "changed":
-            identity = [found.kind, found.message]
-        return cls(entry=entry, page=urls.finding_page("-".join(identity)))
-
-    def line(self) -> dict[str, Any]:
-        """As a line of a list of findings."""
-        row = self.entry.row
-        found = self.entry.groups[0].headline
-        return {
-            "page": self.page,
-            "kind": found.kind,
-            "stack": row.stack,
-            "workload": row.workload,
-            "message": row.message,
-            "device": found.device,
-            "relevant": found.relevant,
-        }
+    def of(cls, row: Row) -> FindingLine:
+        return cls(
+            page=urls.finding_page(row.headline),
+            kind=row.kind,
+            stack=row.stack,
+            workload=row.workload,
+            message=row.message,
+            device=row.headline.device,
+            relevant=row.headline.relevant,
+        )

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME, METRICS
-from harness.report.html import urls
+from harness.report import urls
 from harness.report.html.badges import Standing, endpoint, standings
-from harness.report.html.facts import Change
-from harness.report.html.frame import Frame, Linked
+from harness.report.html.facts import Change, WorkloadSummary
+from harness.report.html.frame import FindingLine, Frame
 from harness.report.plain import plain
-from harness.report.view import View, is_worse
-
-if TYPE_CHECKING:
-    from harness.report.html.site import Done
+from harness.report.rows import Row, is_worse
+from harness.report.view import View
 
 #: Cells on one page of the matrix: about 250 kB.
 _MOST_CELLS = 900
@@ -31,11 +29,11 @@ _FAMILIES = ("memory", "step time", "host work", "compute", "communication")
 
 
 def contexts(
-    comparison: Comparison, frame: Frame, seen: View, linked: Sequence[Linked], done: Sequence[Done]
+    comparison: Comparison, frame: Frame, seen: View, rows: Sequence[Row], done: Sequence[WorkloadSummary]
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """``(path, template, context)`` of each."""
-    yield from _matrix(frame, seen, done, linked)
-    lines = [one.line() for one in linked]
+    yield from _matrix(frame, seen, done, rows)
+    lines = [FindingLine.of(row) for row in rows]
     shown = {
         "title": "Findings",
         "seen": _told(seen),
@@ -43,7 +41,7 @@ def contexts(
         "more": max(0, len(lines) - _MOST_LINES),
     }
     yield "findings.html", "findings.html", shown
-    yield from _releases(comparison, frame, linked, done)
+    yield from _releases(comparison, frame, rows, done)
     yield "trend.html", "trends.html", _trends(comparison, done)
     compared = {
         "title": "Compare two stacks",
@@ -58,7 +56,7 @@ def contexts(
     )
 
 
-def stack_data(stack: str, done: Sequence[Done]) -> bytes:
+def stack_data(stack: str, done: Sequence[WorkloadSummary]) -> bytes:
     """A script that hands one stack's metrics to the page that compares: files may not be read from ``file://``."""
     parts = [
         msgspec.json.encode(plain(one.workload)) + b":" + one.figures.of(stack)
@@ -98,12 +96,12 @@ def _metric(name: str) -> dict[str, Any]:
 
 
 def _matrix(
-    frame: Frame, seen: View, done: Sequence[Done], linked: Sequence[Linked]
+    frame: Frame, seen: View, done: Sequence[WorkloadSummary], rows: Sequence[Row]
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    rows = max(1, _MOST_CELLS // max(1, len(frame.releases)))
-    count = max(1, -(-len(done) // rows))
+    height = max(1, _MOST_CELLS // max(1, len(frame.releases)))
+    count = max(1, -(-len(done) // height))
     for number in range(count):
-        here = done[number * rows : (number + 1) * rows]
+        here = done[number * height : (number + 1) * height]
         context = {
             "title": "Version compatibility",
             "seen": _told(seen) if number == 0 else {},
@@ -120,28 +118,29 @@ def _matrix(
             ],
             "devices": sorted({one.workload.rpartition("/")[2] for one in done}),
             "workloads": len(done),
-            "top": [one.line() for one in linked[:8]] if number == 0 else [],
-            "findings": len(linked),
+            "top": [FindingLine.of(row) for row in rows[:8]] if number == 0 else [],
+            "findings": len(rows),
         }
         yield urls.matrix_page(number), "matrix.html", context
 
 
 def _releases(
-    comparison: Comparison, frame: Frame, linked: Sequence[Linked], done: Sequence[Done]
+    comparison: Comparison, frame: Frame, rows: Sequence[Row], done: Sequence[WorkloadSummary]
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    lines: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    lines: dict[str, list[FindingLine]] = defaultdict(list)
     worse: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     told: dict[str, dict[str, str]] = defaultdict(dict)  # stack -> message -> page, of defaults and numerics
-    for one in linked:
-        for stack in dict.fromkeys(group.headline.stack for group in one.entry.groups):
-            lines[stack].append(one.line())
-        for group in one.entry.groups:
+    for row in rows:
+        line = FindingLine.of(row)
+        for stack in dict.fromkeys(group.headline.stack for group in row.groups):
+            lines[stack].append(line)
+        for group in row.groups:
             found = group.headline
             if is_worse(found):
                 word = BY_NAME[found.metric].fails or "memory"
                 worse[found.stack][word].add(found.workload)
             if found.kind == "changed" or BY_NAME[found.metric].fails == "numerics":
-                told[found.stack][found.message] = one.page
+                told[found.stack][found.message] = line.page
     changes: dict[str, dict[str, list[Change]]] = defaultdict(lambda: defaultdict(list))
     for work in done:
         for change in work.changes:
@@ -186,7 +185,7 @@ def _safety(worse: Mapping[str, set[str]], measured: int, baseline: bool) -> tup
     """One sentence, and the kind whose sign and colour it has."""
     grave = set().union(*(worse.get(word, set()) for word in ("memory", "numerics", "crash")))
     if not measured:
-        return "Nothing was measured with it.", "silent"
+        return "Nothing was measured with it.", "unjudged"
     if grave:
         return f"Not safe for {len(grave)} of the {measured:,} workloads measured.", "wrong"
     if worse:
@@ -225,7 +224,7 @@ def _line(comparison: Comparison, change: Change) -> dict[str, str]:
     }
 
 
-def _trends(comparison: Comparison, done: Sequence[Done]) -> dict[str, Any]:
+def _trends(comparison: Comparison, done: Sequence[WorkloadSummary]) -> dict[str, Any]:
     changes = sorted((change for one in done for change in one.changes), key=lambda change: -change.size)
     order = {stack: at for at, stack in enumerate(comparison.names)}
     largest = sorted(changes[:_MOST_LINES], key=lambda change: (order[change.stack], -change.size))

@@ -19,7 +19,8 @@ from harness.probe.border.wire import Stretch
 from harness.report import timeline
 from harness.report.html import charts
 from harness.report.html.facts import Spot, reading
-from harness.report.html.frame import KINDS, Frame
+from harness.report.html.frame import Frame
+from harness.report.kinds import SIGNS
 from harness.report.plain import plain
 
 _HERE = Path(__file__).parent
@@ -27,7 +28,7 @@ _HERE = Path(__file__).parent
 #: Where the pages of a build and their digests are noted, for the next one.
 MANIFEST = ".dsregress-site.json"
 
-#: What a build may remove: files of the names that `harness.report.html.urls` gives.
+#: What a build may remove: files of the names that `harness.report.urls` gives.
 _OURS = re.compile(
     r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
 )
@@ -57,7 +58,7 @@ class Pages:
         )
         self._environment.globals.update(
             frame=frame,
-            kinds=KINDS,
+            kinds=SIGNS,
             chart=_chart,
             timeline_svg=_timeline,
             styles=charts.STYLES,
@@ -151,7 +152,7 @@ def spot_cell(one: Spot | None, root: str) -> Markup:
     """One cell of the matrix. By hand, since there are many of them."""
     if one is None:
         return _NOT_RUN
-    sign, word = KINDS[one.kind]
+    sign, word = SIGNS[one.kind]
     title, text = escape(plain(one.title)), escape(plain(one.text))
     small = Markup("<small>{}</small>").format(text) if text else ""
     return _SPOT.format(kind=one.kind, page=root + one.page, title=title, sign=sign, word=word, small=small)

@@ -11,15 +11,17 @@ import msgspec
 
 from harness.compare import Comparison, Group, StepTime, Thresholds
 from harness.errors import ResultsError
+from harness.report import urls
 from harness.report.comparison import json
-from harness.report.html import overview, urls
+from harness.report.html import overview
 from harness.report.html.explain import Explained, nothing_explained
-from harness.report.html.facts import Change, Facts, Figures, Spot, facts, spot
+from harness.report.html.facts import Change, Facts, Spot, WorkloadSummary, facts, spot
 from harness.report.html.finding import finding_context
-from harness.report.html.frame import Frame, Linked
+from harness.report.html.frame import Frame
 from harness.report.html.pages import Pages
 from harness.report.html.workload import trend_context, workload_context
-from harness.report.view import entries, view
+from harness.report.rows import Row, all_rows, section_of
+from harness.report.view import view
 
 #: Work of some families of workloads (or pages) at a time, on as many processors as there are (see `harness.store.bulk`).
 Spread = Callable[[Callable[[list[str]], bytes], Iterable[Sequence[str]]], Iterable[msgspec.Raw]]
@@ -31,17 +33,6 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     pages: int  #: files of the site
     written: int  #: of them, in this build
     removed: int  #: pages of an earlier build that nothing leads to any more
-
-
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What one workload leaves for the pages about all of them."""
-
-    workload: str
-    spots: dict[str, Spot]  #: by stack
-    changes: tuple[Change, ...]
-    figures: Figures
-    pages: dict[str, str]  #: path -> digest
-    written: int
 
 
 def one_after_another(work: Callable[[list[str]], bytes], families: Iterable[Sequence[str]]) -> Iterator[msgspec.Raw]:
@@ -97,7 +88,7 @@ def _draw(paths: list[str]) -> bytes:
     return msgspec.msgpack.encode((pages.digests, pages.written))
 
 
-def _write_stack(pages: Pages, path: str, stack: str, done: Sequence[Done]) -> None:
+def _write_stack(pages: Pages, path: str, stack: str, done: Sequence[WorkloadSummary]) -> None:
     pages.file(path, overview.stack_data(stack, done))
 
 
@@ -112,27 +103,25 @@ class _Builder:
         self.frame = Frame.of(comparison, self.seen)
         self.pages = Pages(folder, self.frame)
         self.general: dict[str, Callable[[Pages], None]] = {}
-        self.linked = [Linked.of(entry) for entry in entries(comparison)]
-        self.by_workload: dict[str, list[Linked]] = defaultdict(list)
-        self.owned: dict[str, list[Linked]] = defaultdict(list)
-        self.page_of: dict[tuple[str, ...], str] = {}  #: of a group, by its headline's key
-        for one in self.linked:
-            for workload in dict.fromkeys(group.headline.workload for group in one.entry.groups):
-                self.by_workload[workload].append(one)
-            self.owned[one.entry.groups[0].headline.workload].append(one)
-            self.page_of.update((group.headline.key, one.page) for group in one.entry.groups)
+        self.rows = all_rows(comparison)
+        self.by_workload: dict[str, list[Row]] = defaultdict(list)
+        self.owned: dict[str, list[Row]] = defaultdict(list)
+        for row in self.rows:
+            for workload in dict.fromkeys(group.headline.workload for group in row.groups):
+                self.by_workload[workload].append(row)
+            self.owned[row.headline.workload].append(row)
         self.by_cell: dict[tuple[str, str], list[Group]] = defaultdict(list)
         for group in comparison.groups:
             self.by_cell[group.headline.stack, group.headline.workload].append(group)
         self.times: dict[str, dict[str, StepTime]] = defaultdict(dict)
         for time in comparison.step_times:
             self.times[time.workload][time.stack] = time
-        self.silent = {(one.stack, one.workload) for one in comparison.not_compared if one.what == "everything"}
+        self.unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == "everything"}
 
     def run(self, exit_code: int, spread: Spread) -> Built:
         order = self._order()
         parts = spread(_work, [[workload] for workload in order])
-        done = [one for part in parts for one in msgspec.msgpack.decode(part, type=list[Done])]
+        done = [one for part in parts for one in msgspec.msgpack.decode(part, type=list[WorkloadSummary])]
         for one in done:
             self.pages.note(one.pages, one.written)
         self.general = dict(self._general(done))
@@ -143,9 +132,9 @@ class _Builder:
         self.pages.static()
         return Built(pages=len(self.pages.digests), removed=self.pages.finish(), written=self.pages.written)
 
-    def _general(self, done: Sequence[Done]) -> Iterator[tuple[str, Callable[[Pages], None]]]:
+    def _general(self, done: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[Pages], None]]]:
         """Every file that is about all workloads, with what makes it."""
-        for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.linked, done):
+        for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.rows, done):
             yield path, partial(Pages.page, path=path, template=template, context=context)
         for stack in self.comparison.stacks:
             path = urls.stack_data(stack.id)
@@ -161,7 +150,7 @@ class _Builder:
             self.general[path](pages)
         return pages
 
-    def workload(self, workload: str) -> Done:
+    def workload(self, workload: str) -> WorkloadSummary:
         """Every page that is about one workload alone."""
         pages = self.pages.apart()
         times = self.times.get(workload, {})
@@ -170,14 +159,14 @@ class _Builder:
             ratios[self.comparison.baseline] = 1.0
         seen = facts(self.comparison, workload, self.thresholds, ratios)
         spots = self._spots(workload)
-        linked = self.by_workload.get(workload, [])
-        context = workload_context(self.comparison, seen, spots, linked, times)
+        rows = self.by_workload.get(workload, [])
+        context = workload_context(self.comparison, seen, spots, rows, times)
         pages.page(urls.workload_page(workload), "workload.html", context)
         pages.page(urls.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
-        for one in self.owned.get(workload, []):
-            context = finding_context(self.comparison, one, seen, linked, times, self.explained)
-            pages.page(one.page, "finding.html", context)
-        return Done(
+        for row in self.owned.get(workload, []):
+            context = finding_context(self.comparison, row, seen, rows, times, self.explained)
+            pages.page(urls.finding_page(row.headline), "finding.html", context)
+        return WorkloadSummary(
             workload=workload,
             spots=spots,
             changes=_telling(seen),
@@ -191,13 +180,13 @@ class _Builder:
         found = {}
         for stack, cell in cells.items():
             groups = self.by_cell.get((stack, workload), [])
-            page = self.page_of.get(groups[0].headline.key, "") if groups else ""
+            has_page = bool(groups) and section_of(groups[0].headline) != ""
             found[stack] = spot(
                 cell,
                 groups,
-                page or urls.workload_page(workload),
+                urls.finding_page(groups[0].headline) if has_page else urls.workload_page(workload),
                 baseline=stack == self.comparison.baseline,
-                judged=(stack, workload) not in self.silent,
+                judged=(stack, workload) not in self.unjudged,
             )
         return found
 

@@ -8,10 +8,11 @@ from typing import Any
 from harness.compare import Comparison, StepTime
 from harness.compare.metrics import BY_NAME
 from harness.compare.timing import ratio_text
-from harness.report.html import urls, words
+from harness.report import urls
+from harness.report.html import words
 from harness.report.html.facts import Facts, Spot
-from harness.report.html.frame import Linked
-from harness.report.view import is_worse
+from harness.report.html.frame import FindingLine
+from harness.report.rows import Row, is_worse
 from harness.wording.quantities import short_quantity
 
 #: Charts of one page; the other series are in its tables.
@@ -22,16 +23,15 @@ def workload_context(
     comparison: Comparison,
     seen: Facts,
     spots: Mapping[str, Spot],
-    linked: Sequence[Linked],
+    rows: Sequence[Row],
     times: Mapping[str, StepTime],
 ) -> dict[str, Any]:
     said, rest = words.configuration(seen.parameters, seen.device)
-    lines = [one.line() for one in linked]
-    rows = []
+    releases = []
     for at, stack in enumerate(comparison.names):
         if stack not in seen.outcomes:
             continue
-        rows.append(
+        releases.append(
             {
                 "at": at,
                 "spot": spots[stack],
@@ -48,12 +48,12 @@ def workload_context(
         "configuration": said,
         "parameters": rest,
         "device": seen.device,
-        "rows": rows,
+        "rows": releases,
         "memory": seen.memory,
         "labels": list(comparison.names.values()),
         "cards": seen.cards,
-        "lines": lines,
-        "pins": _pins(comparison, seen, linked),
+        "lines": [FindingLine.of(row) for row in rows],
+        "pins": _pins(comparison, seen, rows),
     }
 
 
@@ -94,12 +94,12 @@ def _bytes(value: float | None) -> str:
     return "-" if value is None else short_quantity(value, "bytes")
 
 
-def _pins(comparison: Comparison, seen: Facts, linked: Sequence[Linked]) -> list[dict[str, str]]:
+def _pins(comparison: Comparison, seen: Facts, rows: Sequence[Row]) -> list[dict[str, str]]:
     """The newest release without a finding that ends or spoils a job, and the newest without any."""
     grave: set[str] = set()
     any_worse: set[str] = set()
-    for one in linked:
-        for group in one.entry.groups:
+    for row in rows:
+        for group in row.groups:
             found = group.headline
             if found.workload != seen.workload or not is_worse(found):
                 continue

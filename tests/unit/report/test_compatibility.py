@@ -7,7 +7,8 @@ from harness.model import Failed, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import RunRecord
 from harness.report import compatibility
 from harness.report.comparison import markdown
-from harness.report.view import MOST_TABLES, view
+from harness.report.tables import MOST_TABLES
+from harness.report.view import view
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

@@ -1,10 +1,12 @@
-"""Where each page lies. A name from a results file never becomes a path as it is."""
+"""Where each page of the site lies. A name from a results file never becomes a path as it is."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import re
+
+from harness.model import Finding
 
 _MOST = 60
 
@@ -35,8 +37,14 @@ def trend_page(workload: str) -> str:
     return f"trend/{slug(workload)}.html"
 
 
-def finding_page(identity: str) -> str:
-    return f"finding/{slug(identity)}.html"
+def finding_page(found: Finding) -> str:
+    """Of the row whose worst finding this is: the same in every build, whatever the figures are."""
+    identity = [found.kind, found.metric, found.phase, found.scenario, found.variant, found.device]
+    if found.kind == "failed":
+        identity = [found.kind, found.stack, found.message]
+    elif found.kind == "changed":
+        identity = [found.kind, found.message]
+    return f"finding/{slug('-'.join(identity))}.html"
 
 
 def stack_data(stack: str) -> str:

@@ -1,0 +1,102 @@
+"""Every command line that is shown to a user: quoted for a shell, ready to be pasted.
+
+All start with ``python -m harness``, which works from the harness's folder in any environment that has it installed.
+The tests parse each of them with the commands themselves.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from harness.model import AXES, Finding, Stack
+from harness.wording.names import varied_axes, version
+
+_PROGRAM = ("python", "-m", "harness")
+
+
+def _command(*words: str) -> str:
+    return shlex.join([*_PROGRAM, *words])
+
+
+SCENARIOS = _command("scenarios")
+STACKS = _command("stacks")
+PRUNE_IMAGES = _command("images", "--prune")
+REPORT_AS_SITE = _command("report", "--html", "DIR")
+
+
+def regress(
+    *,
+    package: str = "deepspeed",
+    versions: Sequence[str] = (),
+    baseline: str = "",
+    stack: str = "",
+    scenario: str = "",
+    variants: Sequence[str] = (),
+    device: str = "",
+    fresh: bool = False,
+) -> str:
+    """Measures ``versions`` of one package, and the baseline. Whatever is empty is left to the configuration."""
+    words = ["regress", *_option("--stack", stack)]
+    if versions:
+        words += _releases(package, versions)
+    words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
+    for variant in variants:
+        words += ["--variant", variant]
+    return _command(*words, *_option("--device", device), *(["--fresh"] if fresh else []))
+
+
+def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
+    """Measures the cell of a finding again, and the baseline's beside it: one command has the pins of one named stack, so
+    a baseline with those of another is left out."""
+    if baseline is not None and baseline.named != stack.named:
+        baseline = None
+    stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
+    axes = [axis for axis in varied_axes(stacks) if axis != "python"]
+    if not axes:
+        axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
+    words = ["regress", *_option("--stack", stack.named)]
+    for axis in axes:
+        words += _releases(axis, [version(measured, axis) for measured in stacks])
+    if baseline is not None and len(axes) == 1:
+        words += ["--baseline", version(baseline, axes[0])]
+    return _command(*words, *_workload(finding), "--fresh")
+
+
+def explain(cell: str, against: str, *, svg: str = "") -> str:
+    """``cell`` and ``against`` are cell ids, or short forms of them (see ``explain --help``)."""
+    return _command("explain", cell, "--against", against, *_option("--svg", svg))
+
+
+def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
+    """Finds which version of ``package`` brought a finding, or ended it (``fixed``). The stacks differ in it alone."""
+    words = ["bisect", *(() if package == "deepspeed" else ("--package", package))]
+    words += [*_option("--stack", bad.named), *_workload(finding)]
+    words += ["--good", version(good, package), "--bad", version(bad, package), "--metric", question]
+    return _command(*words, *(["--fixed"] if fixed else []))
+
+
+def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
+    """Measures what each remedy buys in the release of a finding. Raises KeyError where the stack has no DeepSpeed."""
+    words = ["remedies", finding.scenario, "--variant", finding.variant, "--device", finding.device]
+    words += [*_option("--gpu", card), *_option("--stack", stack.named)]
+    return _command(*words, "--deepspeed", stack.versions["deepspeed"])
+
+
+def recommend(finding: Finding, *, card: str = "") -> str:
+    """Says which release to pin for the workload of a finding."""
+    return _command("recommend", finding.scenario, "--variant", finding.variant, *_option("--gpu", card))
+
+
+def _option(name: str, value: str) -> tuple[str, ...]:
+    return (name, value) if value else ()
+
+
+def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
+    """``--deepspeed 0.16.0,0.16.4``; a package without an option of its own: ``--with accelerate=1.0.0``."""
+    spec = ",".join(dict.fromkeys(versions))
+    return (f"--{package}", spec) if package in AXES else ("--with", f"{package}={spec}")
+
+
+def _workload(finding: Finding) -> tuple[str, ...]:
+    return ("--scenario", finding.scenario, "--variant", finding.variant, "--device", finding.device)

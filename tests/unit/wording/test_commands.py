@@ -1,0 +1,126 @@
+"""Every command that is shown to a user is one that the command line understands."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+
+import click
+import pytest
+
+from harness.cli import cli
+from harness.compare import pairs
+from harness.model import Finding, Stack
+from harness.wording import commands
+
+HOSTILE = "a b'c\"$(rm)"
+
+
+def stack(version: str, *, named: str = "", torch: str = "2.5.1") -> Stack:
+    label = f"{named}: {version}" if named else version
+    return Stack(python="3.11", versions={"torch": torch, "deepspeed": version, "liger": "1.0"}, label=label)
+
+
+def finding(workload: str = "fit/base/sim") -> Finding:
+    return pairs.finding(
+        *("", workload),
+        metric="host_calls",
+        phase="step",
+        kind="regression",
+        value=2,
+        baseline_value=1,
+        ratio=2,
+        unit="calls",
+        significant=True,
+        relevant=True,
+        message="",
+    )
+
+
+def parsed(line: str) -> tuple[str, click.Context]:
+    """The command's name, and its options as click reads them. Raises UsageError for one that does not exist."""
+    python, m, harness, name, *words = shlex.split(line)
+    assert (python, m, harness) == ("python", "-m", "harness")
+    assert isinstance(cli, click.Group)
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None, line
+    return name, command.make_context(name, words)
+
+
+OLD, NEW = stack("0.15.0"), stack("0.16.4")
+NAMED = (stack("0.15.0", named="old pins"), stack("0.16.4", named="old pins"))
+
+SHOWN = {
+    "SCENARIOS": commands.SCENARIOS,
+    "STACKS": commands.STACKS,
+    "PRUNE_IMAGES": commands.PRUNE_IMAGES,
+    "REPORT_AS_SITE": commands.REPORT_AS_SITE,
+    "regress: nothing given": commands.regress(),
+    "regress": commands.regress(
+        versions=["0.16.4", "0.16.5"],
+        baseline="0.15.0",
+        stack="old pins",
+        scenario="fit",
+        variants=["base", "zero_stage=2"],
+        device="sim",
+        fresh=True,
+    ),
+    "regress: another package": commands.regress(package="liger", versions=["1.0", "1.1"], scenario="fit"),
+    "measure_again": commands.measure_again(NEW, OLD, finding()),
+    "measure_again: the baseline": commands.measure_again(OLD, OLD, finding()),
+    "measure_again: named": commands.measure_again(NAMED[1], NAMED[0], finding()),
+    "measure_again: two packages": commands.measure_again(NEW, stack("0.15.0", torch="2.4.0"), finding()),
+    "explain": commands.explain("0.16.4/fit/base/sim", "0.15.0"),
+    "explain: drawn": commands.explain("0.16.4/fit/base/sim", "0.15.0/fit/base/sim", svg="step.svg"),
+    "bisect": commands.bisect("deepspeed", OLD, NEW, finding(), "step.host_calls"),
+    "bisect: another package": commands.bisect("torch", *NAMED, finding(), "outcome", fixed=True),
+    "remedies": commands.remedies(NAMED[1], finding(), card="A800-80G"),
+    "recommend": commands.recommend(finding(), card="A800-80G"),
+    "recommend: any card": commands.recommend(finding()),
+}
+
+
+@pytest.mark.parametrize("line", SHOWN.values(), ids=SHOWN.keys())
+def test_the_command_line_understands_it(line: str) -> None:
+    parsed(line)
+
+
+def test_all_of_them_are_parsed_here() -> None:
+    shown = {name for name, value in vars(commands).items() if isinstance(value, str) and name.isupper()}
+    shown |= {
+        name
+        for name, value in vars(commands).items()
+        if inspect.isfunction(value) and value.__module__ == commands.__name__ and not name.startswith("_")
+    }
+    assert shown == {name.partition(":")[0] for name in SHOWN}
+
+
+def test_an_odd_name_stays_one_word() -> None:
+    odd = finding(f"{HOSTILE}/zero_stage=2,{HOSTILE}/sim")
+    _, context = parsed(commands.measure_again(stack("0.16.4", named=HOSTILE), None, odd))
+    assert context.params["scenarios"] == (HOSTILE,)
+    assert context.params["variants"] == (f"zero_stage=2,{HOSTILE}",)
+    assert context.params["stack"] == HOSTILE
+
+
+def test_a_bisection_takes_the_pins_of_the_named_stack() -> None:
+    _, context = parsed(commands.bisect("deepspeed", *NAMED, finding(), "step.host_calls"))
+    assert context.params["stack"] == "old pins"
+    assert (context.params["good"], context.params["bad"]) == ("0.15.0", "0.16.4")
+
+
+def test_a_package_without_an_option_is_given_by_with() -> None:
+    _, context = parsed(commands.regress(package="liger", versions=["1.0", "1.1"]))
+    assert context.params["others"] == ("liger=1.0,1.1",)
+
+
+def test_the_command_that_shows_it_again_names_the_stack_that_the_pins_are_from() -> None:
+    old, new = stack("0.15.0", named="old-pins"), stack("0.16.3", named="old-pins")
+    assert commands.measure_again(new, old, finding("fit/base/cpu")) == (
+        "python -m harness regress --stack old-pins --deepspeed 0.15.0,0.16.3 --baseline 0.15.0 "
+        "--scenario fit --variant base --device cpu --fresh"
+    )
+    other = stack("0.15.0", torch="2.13.0")
+    assert commands.measure_again(new, other, finding("fit/base/cpu")) == (
+        "python -m harness regress --stack old-pins --deepspeed 0.16.3 --scenario fit --variant base --device cpu --fresh"
+    )
