@@ -13,11 +13,13 @@ import msgspec
 
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
-from harness.compare.metrics import DEVICE_RETAINED
+from harness.compare import Measured
+from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, RESERVED_PEAK, SMALLEST_CARD, Metric
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PHASES, PhaseReading
 from harness.probe.scenario import LAYERS, Scenario, ScenarioError, parse_variant, variant_id
+from harness.wording import commands
 
 #: Set aside on each card: the CUDA context with its kernels (about 0.5 GiB: 470 MiB in 3DTopia/Phidias-Diffusion#8)
 #: and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB of all that is not
@@ -143,7 +145,7 @@ def check(question: FitQuery, scenario: Scenario) -> None:
         for variant in question.variants:
             scenario.resolve(variant, "sim")
     except ScenarioError as error:
-        raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
+        raise UsageError(str(error), where="--variant", hint=f"`{commands.SCENARIOS}` lists them") from None
 
 
 def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> FitAnswer:
@@ -195,12 +197,13 @@ def judge(
     """One simulated cell on one card."""
     parameters = result.cell.parameters
     ranks = int(parameters["world_size"])
-    available = available_bytes(card, parameters, question.overhead_bytes)
     record = result.record
     phases: Mapping[str, PhaseReading] = {}
     if record is not None and record.ranks and isinstance(result.outcome, Passed):
         phases = record.ranks[0].phases
     peaks, counted = _peaks(phases)
+    allocated = {phase: reading.device_peak_bytes for phase, reading in phases.items()}
+    found = verdict(card, parameters, allocated, peaks, question.overhead_bytes)
     worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
     dtype = str(parameters.get("dtype", "bf16"))
     host = max((reading.host_peak_bytes for reading in phases.values()), default=None)
@@ -213,17 +216,17 @@ def judge(
         cell=result.cell.id,
         variant=question.variant if variant is None else variant,
         outcome=result.outcome,
-        peak_bytes=peaks[worst] if worst else None,
+        peak_bytes=found.peak_bytes if worst else None,
         peak_phase=worst,
         counted=counted,
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
         host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
-        available_bytes=available,
+        available_bytes=found.available_bytes,
         taken_bytes=taken_bytes(card, parameters),
         sent_bytes=sum(
             size for p in ("forward", "backward", "step") if p in phases for _, size in phases[p].collectives.values()
         ),
-        fails_in=fails_in({p: reading.device_peak_bytes for p, reading in phases.items()}, peaks, available),
+        fails_in=found.fails_in,
         bounds=step_time.step_bound(
             phases,
             card,
@@ -248,17 +251,52 @@ def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: i
     return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
 
 
-def fails_in(allocated: Mapping[str, float], counted: Mapping[str, float], available_bytes: int) -> str:
-    """The first phase that needs more than there is; empty where all fit.
+class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the tensors of one rank fit a card."""
 
-    By what is allocated first: what an allocator reserves in one phase it still has in the next, so in the steps after
-    the first it no longer tells which phase needed it.
+    peak_bytes: int  #: of the phase that needs most; 0 where none was measured
+    headroom_bytes: int  #: negative where it does not fit
+    fails_in: str  #: the first phase that needs more than the card has; empty where all fit
+
+    @property
+    def fits(self) -> bool:
+        return not self.fails_in
+
+    @property
+    def available_bytes(self) -> int:
+        """What the card has for tensors."""
+        return self.peak_bytes + self.headroom_bytes
+
+
+def verdict(
+    card: Card,
+    parameters: Mapping[str, Any],
+    allocated: Mapping[str, float],
+    needed: Mapping[str, float],
+    overhead_bytes: int = OVERHEAD_BYTES,
+) -> FitVerdict:
+    """The one judgement of whether a rank fits a card, from its peaks by phase, in bytes: what PyTorch allocates, and what
+    the card must have, which is more where an allocator was modelled.
+
+    The phase that fails is named by what is allocated first: what an allocator reserves in one phase it still holds in
+    the next, so in the steps after the first it no longer shows which phase needed it.
     """
-    for peaks in (allocated, counted):
-        for phase in PHASES:
-            if peaks.get(phase, 0) > available_bytes:
-                return phase
-    return ""
+    available = available_bytes(card, parameters, overhead_bytes)
+    fails_in = next((phase for peaks in (allocated, needed) for phase in PHASES if peaks.get(phase, 0) > available), "")
+    peak = int(max(needed.values(), default=0))
+    return FitVerdict(peak_bytes=peak, headroom_bytes=available - peak, fails_in=fails_in)
+
+
+def compared_verdict(cell: Measured, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:
+    """`verdict` of a simulated cell of a comparison."""
+    worst = cell.worst()
+
+    def first_of(*metrics: Metric) -> dict[str, float]:
+        """By phase, the first of these metrics that was measured."""
+        return {p: next(filter(None, (worst.get(m.flat_name(p)) for m in metrics)), 0.0) for p in PHASES}
+
+    needed = first_of(SMALLEST_CARD, RESERVED_PEAK, DEVICE_PEAK)
+    return verdict(card, cell.result.cell.parameters, first_of(DEVICE_PEAK), needed, overhead_bytes)
 
 
 class LargestFitting:

@@ -16,9 +16,7 @@ from harness.advice import fit
 from harness.advice.gpus import Card
 from harness.compare import FAIL_ON, Comparison, Measured
 from harness.compare.exits import fails
-from harness.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
 from harness.model import Cell, Finding, Passed, Stack, differing_parameters
-from harness.probe.border.wire import PHASES
 from harness.probe.scenario import BASE_VARIANT, Scenario
 from harness.wording.names import outcome_text
 
@@ -33,20 +31,12 @@ class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
 
 
-class Headroom(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulated cell on the card."""
-
-    peak_bytes: int
-    headroom_bytes: int
-    fails_in: str  #: the first phase that the card has no room for; empty where it fits
-
-
 class Workaround(msgspec.Struct, frozen=True, kw_only=True):
     """A variant that runs right and fits, of a release that something speaks against."""
 
     variant: str
     devices: tuple[str, ...]
-    room: Headroom | None
+    room: fit.FitVerdict | None
     findings: tuple[Finding, ...] = ()  #: what remains: more work or time
 
 
@@ -58,13 +48,13 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     version: str  #: of the package
     devices: tuple[str, ...]  #: where it was measured and judged without being left out
     findings: tuple[Finding, ...]  #: that matter, worst first
-    room: Headroom | None  #: None where nothing was simulated, or no card is given
+    room: fit.FitVerdict | None  #: None where nothing was simulated, or no card is given
     unknown: str  #: why it has no verdict; empty where it has one
     ways: tuple[Workaround, ...]  #: what to set if it must be this one
 
     @property
     def is_clean(self) -> bool:
-        return not (self.findings or self.unknown or (self.room is not None and self.room.fails_in))
+        return not (self.findings or self.unknown or (self.room is not None and not self.room.fits))
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +171,7 @@ class _Evidence:
                 continue
             if any(self._unknown(stack, w) for w in workloads):
                 continue
-            if any(room.fails_in for room in rooms):
+            if not all(room.fits for room in rooms):
                 continue
             tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
             ways.append(Workaround(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
@@ -195,26 +185,11 @@ class _Evidence:
             "" if isinstance(outcome, Passed) or self._findings[stack, workload] else outcome_text(outcome)
         )
 
-    def _room(self, cell: Measured) -> Headroom | None:
+    def _room(self, cell: Measured) -> fit.FitVerdict | None:
         card = self._question.card
         if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
             return None
-        allocated, counted = peaks(cell)
-        available = fit.available_bytes(card, cell.result.cell.parameters, self._question.overhead_bytes)
-        peak = int(max(counted.values(), default=0))
-        return Headroom(
-            peak_bytes=peak, headroom_bytes=available - peak, fails_in=fit.fails_in(allocated, counted, available)
-        )
-
-
-def peaks(cell: Measured) -> tuple[dict[str, float], dict[str, float]]:
-    """Bytes by phase: what is allocated, and what a card must have, which is more where an allocator was modelled."""
-    worst = cell.worst()
-
-    def first_of(*metrics: Metric) -> dict[str, float]:
-        return {p: next(filter(None, (worst.get(m.flat_name(p)) for m in metrics)), 0.0) for p in PHASES}
-
-    return first_of(DEVICE_PEAK), first_of(SMALLEST_CARD, RESERVED_PEAK, DEVICE_PEAK)
+        return fit.compared_verdict(cell, card, self._question.overhead_bytes)
 
 
 def _devices(cells: Iterable[Measured]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack, stack_label
 from harness.probe.border.wire import PHASES, PhaseReading
 from harness.probe.scenario import Scenario, ScenarioError, parse_variant, variant_id
+from harness.wording import commands
 
 Run = Callable[[Sequence[Cell]], Iterable[Result]]
 
@@ -140,7 +141,7 @@ def check(question: RemediesQuery, scenario: Scenario) -> None:
     try:
         parameters = scenario.resolve(question.variant, question.device)
     except ScenarioError as error:
-        raise UsageError(str(error), where=question.scenario, hint="`python -m harness scenarios` lists them") from None
+        raise UsageError(str(error), where=question.scenario, hint=f"`{commands.SCENARIOS}` lists them") from None
     if question.ranks is not None and "world_size" not in parameters:
         raise UsageError("has no parameter world_size", where=question.scenario, hint="leave out --ranks")
 

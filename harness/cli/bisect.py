@@ -104,7 +104,7 @@ def command(
     if json_file:
         write_file(json_file, bisect.as_json(found, code))
     if json_file != "-":
-        click.echo(bisect.text(found), nl=False)
+        click.echo(bisect.as_text(found), nl=False)
     return code
 
 

@@ -21,6 +21,7 @@ from harness.run import pipeline, targets
 from harness.run.matrix import Selection
 from harness.run.session import session
 from harness.store import Store, newest
+from harness.wording import commands
 
 
 @click.command("explain")
@@ -88,9 +89,9 @@ def command(
         write_file(svg_file, _drawn(cell, mine, other, theirs).encode())
     if "-" not in (json_file, svg_file):
         if theirs is None:
-            click.echo(explain_report.text(cell.id, mine, keys), nl=False)
+            click.echo(explain_report.as_text(cell.id, mine, keys), nl=False)
         else:
-            click.echo(explain_report.difference_text(cell.id, mine, other_id, theirs, keys), nl=False)
+            click.echo(explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys), nl=False)
     return EXIT_OK
 
 
@@ -103,7 +104,7 @@ def _explained(
     told: dict[str, Explanation] = {}
     for name, one in found.items():
         if one.explanation is None:
-            raise NothingMeasured(one.why_not, where=name, hint="`regress` on it shows more")
+            raise NothingMeasured(one.why_not, where=name, hint=f"`{commands.regress()}` on it shows more")
         told[name] = one.explanation
     return told
 
@@ -127,7 +128,9 @@ def _planned(text: str, package: str, settings: Settings, installer: Installer) 
     parts = text.split("/")
     if len(parts) != 4:
         raise UsageError(
-            f"no stored cell is {text}", where="explain", hint="write VERSION/scenario/variant/device, or see `show`"
+            f"no stored cell is {text}",
+            where="explain",
+            hint=f"write VERSION/scenario/variant/device, or see `{commands.SHOW}`",
         )
     stack, scenario, variant, device = parts
     version = stack.rpartition(f"-{package}")[2].partition("-")[0] if f"-{package}" in stack else stack
@@ -140,7 +143,9 @@ def _planned(text: str, package: str, settings: Settings, installer: Installer) 
     if found:
         raise UsageError(f"{text} means {len(found)} cells", where="explain", hint="name one workload")
     skipped = [f"{one.workload}: {one.reason}" for one in planned.matrix.skipped]
-    raise UsageError(skipped[0] if skipped else f"no such cell: {text}", where="explain", hint="`scenarios` lists them")
+    raise UsageError(
+        skipped[0] if skipped else f"no such cell: {text}", where="explain", hint=f"`{commands.SCENARIOS}` lists them"
+    )
 
 
 def _moments(explanation: Explanation, patterns: tuple[str, ...]) -> list[str]:
@@ -166,4 +171,4 @@ def _drawn(cell: Cell, mine: Explanation, other: Cell | None, theirs: Explanatio
             }
         else:
             lines[other.id] = theirs.timeline
-    return timeline.svg(lines, cell.workload)
+    return timeline.as_svg(lines, cell.workload)

@@ -165,7 +165,7 @@ def command(
         write_file(svg_file, fit_curve.as_svg(found).encode())
     write_files(
         found,
-        text=fit_report.text,
+        text=fit_report.as_text,
         json=(json_file, fit_report.as_json),
         markdown=(markdown_file, fit_report.as_markdown),
     )

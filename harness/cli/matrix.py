@@ -13,6 +13,7 @@ from harness.config.settings import Settings
 from harness.errors import UsageError
 from harness.run import pipeline, targets
 from harness.versions import releases
+from harness.wording import commands
 
 
 @click.command("matrix")
@@ -56,7 +57,7 @@ def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
     wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
     found = [name for name in pipeline.load_scenarios(settings) if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
     if not found:
-        raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint="`scenarios` lists them")
+        raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
     return found
 
 

@@ -51,7 +51,7 @@ def write_reports(
         elif files.json:
             json_report.write(comparison, Path(files.json), code)
         if files.markdown:
-            write_file(files.markdown, markdown.render(comparison).encode())
+            write_file(files.markdown, markdown.as_markdown(comparison).encode())
         for name, file in files.exports:
             write_file(file, FORMATS[name](comparison).encode())
         if files.html_folder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import click
@@ -16,11 +15,12 @@ from harness.cli.stored import most_common, series, stack_id
 from harness.cli.workload import declared_scenario
 from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
-from harness.model import AXES, Stack
+from harness.model import Stack
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.report.answers import recommend as recommend_report
 from harness.run import pipeline, targets
 from harness.store import Store
+from harness.wording import commands
 
 
 @click.command("recommend")
@@ -92,12 +92,12 @@ def command(
     note_problems(problems)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
-    commands = again.commands(advice)
+    lines = again.commands(advice)
     write_files(
         advice,
-        text=lambda found: recommend_report.text(found, commands),
-        json=(json_file, lambda found: recommend_report.as_json(found, commands)),
-        markdown=(None, lambda found: recommend_report.text(found, commands)),
+        text=lambda found: recommend_report.as_text(found, lines),
+        json=(json_file, lambda found: recommend_report.as_json(found, lines)),
+        markdown=(None, lambda found: recommend_report.as_text(found, lines)),
     )
     return exit_code(advice)
 
@@ -115,7 +115,7 @@ def _check_variant(scenario: Scenario, variant: str) -> None:
         for device in scenario.devices:
             scenario.resolve(variant, device)
     except ScenarioError as error:
-        raise UsageError(str(error), where="--variant", hint="`python -m harness scenarios` lists them") from None
+        raise UsageError(str(error), where="--variant", hint=f"`{commands.SCENARIOS}` lists them") from None
 
 
 def _requested(settings: Settings, stacks: options.StackOptions) -> Sequence[Stack]:
@@ -138,23 +138,20 @@ class Remeasure:
         """One for all releases without a verdict, and one for what could be set in those that are out of question."""
         unknown = [release.version for release in (*advice.newer, *advice.older) if release.unknown]
         wanted = list(dict.fromkeys([*advice.missing, *unknown]))
-        commands = [self.command(wanted)] if wanted else []
+        lines = [self.command(wanted)] if wanted else []
         stuck = [r.version for r in advice.newer if not r.unknown and not r.ways]
         others = list(self._scenario.remedy_ids.values())
         if stuck and others:
-            commands.append(self.command(stuck, others))
-        return commands
+            lines.append(self.command(stuck, others))
+        return lines
 
     def command(self, versions: Sequence[str], variants: Sequence[str] = ()) -> str:
         """Measures these versions beside the baseline."""
-        spec = ",".join(dict.fromkeys([self.baseline, *versions]))
-        words = ["python", "-m", "harness", "regress"]
-        if len(versions) > 0:
-            words += [f"--{self._package}", spec] if self._package in AXES else ["--with", f"{self._package}={spec}"]
-            words += ["--baseline", self.baseline]
-        words += ["--scenario", self._question.scenario]
-        for variant in variants or (self._question.variant,):
-            words += ["--variant", variant]
-        if "sim" in self._scenario.devices:
-            words += ["--device", "sim"]
-        return shlex.join(words)
+        return commands.regress(
+            package=self._package,
+            versions=[self.baseline, *versions] if versions else (),
+            baseline=self.baseline if versions else "",
+            scenario=self._question.scenario,
+            variants=variants or (self._question.variant,),
+            device="sim" if "sim" in self._scenario.devices else "",
+        )

@@ -83,7 +83,7 @@ def command(
         answers = [remedies.answer(question, declared, stack, run) for stack in compared]
     write_files(
         answers,
-        text=remedies_report.text,
+        text=remedies_report.as_text,
         json=(json_file, remedies_report.as_json),
         markdown=(markdown_file, remedies_report.as_markdown),
     )

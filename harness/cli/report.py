@@ -10,6 +10,7 @@ from harness.cli.stored import most_common, stack_id
 from harness.errors import NothingMeasured
 from harness.run import pipeline, targets
 from harness.store import Store
+from harness.wording import commands
 
 
 @click.command("report")
@@ -36,7 +37,7 @@ def command(
     known = sorted({name for store in stores for name in store.stack_ids()})
     if not known:
         folders_read = ", ".join(store.folder for store in stores)
-        raise NothingMeasured("no results", where=folders_read, hint="`regress` measures some")
+        raise NothingMeasured("no results", where=folders_read, hint=f"`{commands.regress()}` measures some")
     package = targets.varied_package(settings)
     chosen = stack_id(baseline or settings.baseline, package, known, like=most_common(known, package))
     problems: list[str] = []

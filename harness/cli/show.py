@@ -15,6 +15,7 @@ from harness.errors import NothingMeasured
 from harness.model import Result
 from harness.probe.border.wire import PHASES
 from harness.store import Store, newest
+from harness.wording import commands
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity
 
@@ -38,7 +39,9 @@ def command(pattern: str, results: str | None) -> None:
     note_problems(loaded.problems)
     found = {name: result for name, result in newest(loaded.results).items() if fnmatch.fnmatchcase(name, pattern)}
     if not found:
-        raise NothingMeasured(f"no stored cell matches {pattern}", where=settings.results, hint="`stacks` lists stacks")
+        raise NothingMeasured(
+            f"no stored cell matches {pattern}", where=settings.results, hint=f"`{commands.STACKS}` lists them"
+        )
     console = Console(highlight=False)
     for name, result in sorted(found.items()):
         console.print(f"[bold]{name}[/bold]  {outcome_text(result.outcome)}", soft_wrap=True)

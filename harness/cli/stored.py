@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from harness.errors import UsageError
+from harness.wording import commands
 
 
 def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:
@@ -26,7 +27,11 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
     if found:
         raise UsageError(f"{text} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}")
     near = difflib.get_close_matches(text, [name.rpartition(f"-{package}")[2] for name in known], n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else "`stacks` lists what is stored; `regress` measures more"
+    hint = (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else f"`{commands.STACKS}` lists what is stored; `{commands.regress()}` measures more"
+    )
     raise UsageError(f"no results for {text}", where="results", hint=hint)
 
 

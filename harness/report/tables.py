@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from harness.advice import fit, gpus, recommend
+from harness.advice import fit, gpus
 from harness.advice.gpus import step_time
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
@@ -121,8 +121,8 @@ def _least_step(cell: Measured, card: str) -> str:
 
 def fits(cell: Measured, card: str) -> str:
     """Whether the simulated rank fits a card, in words. Raises UsageError for an unknown card."""
-    phase = fit.fails_in(*recommend.peaks(cell), fit.available_bytes(gpus.card(card), cell.result.cell.parameters))
-    return f"OUT OF MEMORY in {phase}" if phase else "fits"
+    found = fit.compared_verdict(cell, gpus.card(card))
+    return "fits" if found.fits else f"OUT OF MEMORY in {found.fails_in}"
 
 
 def _ended(cell: Measured) -> str:

@@ -32,7 +32,7 @@ _STYLE = (
 MOST_LINES = 4
 
 
-def svg(
+def as_svg(
     timelines: Mapping[str, Sequence[Stretch]], workload: str, *, identity: str = "timeline", styled: bool = True
 ) -> str:
     """One line for each named timeline. ``identity`` makes ids unique where several pictures share a page.

@@ -21,6 +21,7 @@ from harness.probe.scenario import (
     parse_variant,
     variant_id,
 )
+from harness.wording import commands
 
 #: As a device: `cuda` where a GPU is present and the scenario runs there, else every GPU-less mode that it runs in.
 AUTO = "auto"
@@ -131,7 +132,7 @@ def _expand(
         devices = _devices(scenarios[name], device_glob, hardware)
         found += [(name, variant, device) for variant in variants for device in devices]
     if not found and complaints:
-        raise UsageError(complaints[0], hint="`python -m harness scenarios` lists scenarios with their variants")
+        raise UsageError(complaints[0], hint=f"`{commands.SCENARIOS}` lists scenarios with their variants")
     if not found:
         declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
         raise nothing_matches("variant", variant_glob, declared, where=", ".join(names))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.docker import Containers
 from harness.errors import EnvironmentUnavailable
+from harness.wording import commands
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -73,7 +74,7 @@ def fault(error: BaseException, where: str = "docker") -> EnvironmentUnavailable
         return EnvironmentUnavailable(
             "the disk of the Docker daemon is full",
             where=where,
-            hint="`python -m harness images --prune` and `docker system prune` free space",
+            hint=f"`{commands.PRUNE_IMAGES}` and `docker system prune` free space",
         )
     if re.search(r"could not select device driver", text):
         return EnvironmentUnavailable(

@@ -21,6 +21,7 @@ def _command(*words: str) -> str:
 
 SCENARIOS = _command("scenarios")
 STACKS = _command("stacks")
+SHOW = _command("show")
 PRUNE_IMAGES = _command("images", "--prune")
 REPORT_AS_SITE = _command("report", "--html", "DIR")
 

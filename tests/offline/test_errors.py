@@ -301,7 +301,7 @@ def test_control_characters_in_a_result_do_not_reach_the_terminal(measured: Proj
 
 
 def test_a_report_with_no_results_is_no_pass(project: Project) -> None:
-    said_once(project.run("report"), 4, f"{project.results}: no results; `regress` measures some")
+    said_once(project.run("report"), 4, f"{project.results}: no results; `python -m harness regress` measures some")
 
 
 def test_a_report_that_cannot_be_written_is_one_line_and_the_results_stay(project: Project, tmp_path: Path) -> None:

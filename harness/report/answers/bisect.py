@@ -21,7 +21,7 @@ _MOST_FILES = 12
 _ONE = {"releases": "release", "commits": "commit"}
 
 
-def text(bisection: Bisection) -> str:
+def as_text(bisection: Bisection) -> str:
     """For a terminal, ending in a newline."""
     blocks = [block for course in bisection.courses for block in _course(course)]
     head = f"{bisection.workload}, good {bisection.good}, bad {bisection.bad}"

@@ -33,7 +33,7 @@ def keys(explanation: Explanation) -> list[str]:
     return [key for key in explanation.moments if any(f".{memory}_" in key for memory in used)]
 
 
-def text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
+def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
     """Who holds the memory of one cell at the moments ``wanted``, for a terminal, ending in a newline."""
     blocks = [plain(cell)]
     for key in wanted:
@@ -52,7 +52,7 @@ def text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def difference_text(
+def difference_as_text(
     cell: str, explanation: Explanation, against: str, other: Explanation, wanted: Sequence[str]
 ) -> str:
     """What one cell holds more and less than another, for a terminal, ending in a newline."""

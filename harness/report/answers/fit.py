@@ -18,7 +18,7 @@ SCHEMA = 1
 _TITLES = {"layers": "layers", "sequence_length": "sequence", "micro_batch_size": "micro-batch"}
 
 
-def text(answer: FitAnswer) -> str:
+def as_text(answer: FitAnswer) -> str:
     """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
     blocks = [plain(_heading(answer))]
     for card in answer.question.cards:

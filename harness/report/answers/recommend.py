@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.recommend import Advice, Headroom, ReleaseAdvice
+from harness.advice.fit import FitVerdict
+from harness.advice.recommend import Advice, ReleaseAdvice
 from harness.report.plain import plain
 from harness.wording.quantities import listing, plural, quantity
 
@@ -15,7 +16,7 @@ from harness.wording.quantities import listing, plural, quantity
 SCHEMA = 1
 
 
-def text(advice: Advice, commands: Sequence[str]) -> str:
+def as_text(advice: Advice, commands: Sequence[str]) -> str:
     """For a terminal, ending in a newline. ``commands`` measure what is missing."""
     lines = [plain(_heading(advice)), "", plain(_pick(advice))]
     for title, releases in (
@@ -80,7 +81,7 @@ def _standing(release: ReleaseAdvice) -> str:
     return f"{seen}; {_room(release.room)}" if release.room is not None else seen
 
 
-def _room(room: Headroom) -> str:
+def _room(room: FitVerdict) -> str:
     if room.fails_in:
         return f"out of memory in {room.fails_in}: needs {quantity(room.peak_bytes, 'bytes')}"
     return f"fits, {quantity(room.headroom_bytes, 'bytes')} to spare"

@@ -28,7 +28,7 @@ SCHEMA = 1
 _TOLD = 0.0001
 
 
-def text(answers: Sequence[RemediesAnswer]) -> str:
+def as_text(answers: Sequence[RemediesAnswer]) -> str:
     """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
     return "\n".join(_text(answer) for answer in answers)
 

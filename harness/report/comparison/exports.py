@@ -169,7 +169,7 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {
     "pytest-benchmark": pytest_benchmark,
     "github-action-benchmark": github_action_benchmark,
     "bmf": bmf,
-    "summary": summary.render,
+    "summary": summary.as_markdown,
 }
 
 

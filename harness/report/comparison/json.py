@@ -71,7 +71,7 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
     yield b"],\n" + _encode(tail)[1:] + b"\n"
 
 
-def render(comparison: Comparison, exit_code: int | None = None) -> bytes:
+def as_json(comparison: Comparison, exit_code: int | None = None) -> bytes:
     """The whole report at once."""
     return b"".join(chunks(comparison, exit_code))
 

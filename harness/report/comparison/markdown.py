@@ -8,16 +8,12 @@ from harness.compare import Comparison
 from harness.report.plain import markdown, plain
 from harness.report.rows import Row
 from harness.report.tables import Table
-from harness.report.view import View, view
+from harness.report.view import view
 
 
-def render(comparison: Comparison) -> str:
+def as_markdown(comparison: Comparison) -> str:
     """The report as GitHub-flavoured Markdown, ending in a newline."""
-    return text(view(comparison))
-
-
-def text(seen: View) -> str:
-    """One view as Markdown."""
+    seen = view(comparison)
     lines = [f"### {markdown(seen.verdict)}", "", f"{markdown(seen.measured)}.", ""]
     lines += [f"- **{markdown(line)}**" for line in seen.spans]
     for table in seen.compatibility:

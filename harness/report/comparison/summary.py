@@ -21,7 +21,7 @@ MARKER = "<!-- dsregress -->"
 SITE = "{site}"
 
 
-def render(comparison: Comparison, site: str = "") -> str:
+def as_markdown(comparison: Comparison, site: str = "") -> str:
     """GitHub-flavoured Markdown, ending in a newline. ``site`` is the address of the published report, if there is one."""
     seen = view(comparison)
     rows = all_rows(comparison)

@@ -139,12 +139,12 @@ def _chart(
 
 
 def _timeline(lines: Mapping[str, Sequence[Stretch]], workload: str) -> Markup:
-    """`timeline.svg` as part of a page, drawn by the page's stylesheet: the content security policy allows no other.
+    """`timeline.as_svg` as part of a page, drawn by the page's stylesheet: the content security policy allows no other.
     It has escaped what it was given."""
     named = {
         plain(name): [Stretch(plain(one.phase), one.points) for one in stretches] for name, stretches in lines.items()
     }
-    return Markup(timeline.svg(named, plain(workload), styled=False))
+    return Markup(timeline.as_svg(named, plain(workload), styled=False))
 
 
 @functools.lru_cache(maxsize=10_000)

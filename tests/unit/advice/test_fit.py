@@ -104,7 +104,7 @@ def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-
 def test_the_table_a_person_reads(lab: Lab) -> None:
     found = fit.answer(question(), SCENARIO, STACKS, lab.run)
     assert (
-        fit_report.text(found)
+        fit_report.as_text(found)
         == """\
 llama, simulated: does it fit?
 
@@ -160,7 +160,7 @@ def test_the_verdict_goes_by_what_the_allocator_reserves_where_that_is_known(lab
     found = fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run)
     (line,) = found.lines
     assert (line.counted, line.peak_bytes, line.fails_in) == ("reserved", 90 * GIB, "init")
-    assert "what PyTorch's caching allocator needs" in fit_report.text(found)
+    assert "what PyTorch's caching allocator needs" in fit_report.as_text(found)
 
 
 def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it_reserves(lab: Lab) -> None:
@@ -180,7 +180,7 @@ def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it
 def test_a_cell_that_fails_is_a_line_with_its_reason_and_fits_nowhere(lab: Lab) -> None:
     found = fit.answer(question(ranks=[32], variant="checkpointing=reentrant"), SCENARIO, STACKS[:1], lab.run)
     assert found.smallest["A800-80G"][STACKS[0].id] is None
-    assert "failed in init: ValueError: no" in fit_report.text(found)
+    assert "failed in init: ValueError: no" in fit_report.as_text(found)
 
 
 def test_layers_grow_until_they_break(lab: Lab) -> None:
@@ -190,7 +190,7 @@ def test_layers_grow_until_they_break(lab: Lab) -> None:
     assert (good.largest_fitting, good.first_failing, good.reason) == (58, 59, "out of memory in backward")
     assert (bad.largest_fitting, bad.first_failing) == (None, 1)
     assert len(lab.simulated) <= 14  # and not a hundred
-    text = fit_report.text(found)
+    text = fit_report.as_text(found)
     assert "0.15.0 on A800-80G, 1,024 ranks: fits up to layers 58; 59 does not (out of memory in backward)" in text
     assert "0.16.4 on A800-80G, 1,024 ranks: not even layers 1 fits (out of memory in backward)" in text
 
@@ -198,7 +198,7 @@ def test_layers_grow_until_they_break(lab: Lab) -> None:
 def test_a_sweep_that_never_breaks_says_so(lab: Lab) -> None:
     sweep = fit.Sweep("sequence_length", (2048, 4096))
     found = fit.answer(question(ranks=[64], sweep=sweep), SCENARIO, STACKS[:1], lab.run)
-    assert "64 ranks: sequence 4,096, the largest asked for, fits" in fit_report.text(found)
+    assert "64 ranks: sequence 4,096, the largest asked for, fits" in fit_report.as_text(found)
     assert [line.value for line in found.lines] == [2048, 4096]
 
 

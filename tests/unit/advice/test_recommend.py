@@ -89,7 +89,9 @@ HISTORY = [
 
 
 def test_the_answer_a_person_reads(golden: Golden) -> None:
-    text = recommend_report.text(advice(HISTORY, missing=["0.16.6"]), ["python -m harness regress --deepspeed 0.16.6"])
+    text = recommend_report.as_text(
+        advice(HISTORY, missing=["0.16.6"]), ["python -m harness regress --deepspeed 0.16.6"]
+    )
     golden("recommend.txt", text)
 
 
@@ -120,7 +122,7 @@ def test_a_variant_that_costs_time_alone_may_be_set_and_says_what_it_costs() -> 
     assert (
         "if it must be this one: set checkpointing=reentrant (but backward issues 200 more collectives (+20 %): "
         "1,000 -> 1,200, rank 0; measured in sim; fits, 37.8 GiB to spare)"
-    ) in recommend_report.text(found, [])
+    ) in recommend_report.as_text(found, [])
 
 
 def test_a_variant_that_is_asked_for_is_judged_by_itself() -> None:
@@ -152,14 +154,14 @@ def test_what_a_generation_engine_keeps_of_the_card_is_not_there() -> None:
     assert fitting.room.headroom_bytes == gpus.card("A800-80G").usable_bytes * 3 // 4 - int(41.5 * GIB)
     found = advice([sharing(0.5)])
     assert found.pick is None
-    assert "out of memory in backward: needs 40.0 GiB" in recommend_report.text(found, [])
+    assert "out of memory in backward: needs 40.0 GiB" in recommend_report.as_text(found, [])
 
 
 def test_without_a_card_nothing_is_said_of_fitting() -> None:
     found = advice(HISTORY, card=None)
     assert found.pick is not None
     assert found.pick.room is None
-    assert "fits" not in recommend_report.text(found, [])
+    assert "fits" not in recommend_report.as_text(found, [])
 
 
 def test_a_finding_on_any_device_mode_counts() -> None:
@@ -210,7 +212,7 @@ def test_a_cell_spelled_out_with_the_same_parameters_is_the_same_workload() -> N
     assert found.pick is not None
     assert found.pick.version == "0.15.0"
     (message,) = {finding.message for finding in found.newer[0].findings}
-    assert recommend_report.text(found, []).count(message) == 1
+    assert recommend_report.as_text(found, []).count(message) == 1
 
 
 def test_what_was_asked_for_and_is_missing_is_no_pass() -> None:

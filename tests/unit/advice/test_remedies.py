@@ -105,7 +105,7 @@ def ask(lab: Lab | None = None, scenario: Scenario = SCENARIO, **changes: object
 
 
 def test_the_table_a_person_reads(golden: Golden) -> None:
-    golden("remedies.txt", remedies_report.text([ask()]))
+    golden("remedies.txt", remedies_report.as_text([ask()]))
 
 
 def test_a_combination_is_a_run_of_its_own_on_top_of_the_best_so_far() -> None:
@@ -171,7 +171,7 @@ def test_a_case_that_runs_where_the_unmodified_one_does_not_helps() -> None:
     found = ask(Lab(needy))
     helping = [case.name for case in found.alone if "runs, where" in remedies_report.does(found.base, case)]
     assert helping == ["offload"]
-    text = remedies_report.text([found])
+    text = remedies_report.as_text([found])
     assert "failed in init: no memory" in text
     (offloaded,) = [line for line in text.splitlines() if line.startswith("offload  ") and "runs, where" in line]
     assert "937 Tflop  32.0 GiB" in offloaded  # and not against what the unmodified case did not do
@@ -185,7 +185,7 @@ def test_ranks_change_every_case() -> None:
 
 
 def test_bf16_on_a_card_without_its_units_is_said() -> None:
-    text = remedies_report.text([ask(card=gpus.card("V100-32G"))])
+    text = remedies_report.as_text([ask(card=gpus.card("V100-32G"))])
     assert "OUT OF MEMORY IN BACKWARD, no bf16 units on this card" in text
 
 
@@ -206,7 +206,7 @@ def test_what_leaves_the_job_more_of_the_card_helps_though_the_peak_stays() -> N
     assert (share.peak_bytes, share.fits, short.fits) == (found.base.peak_bytes, True, False)
     assert found.best is not None
     assert found.best.remedies == ("a smaller share", "short")
-    text = remedies_report.text([found])
+    text = remedies_report.as_text([found])
     assert "helps: a smaller share; short (-2.00 GiB)" in text
     assert "The generation engine beside the unmodified job keeps 39.6 GiB of the A800-80G: not simulated" in text
 

@@ -107,7 +107,7 @@ def test_a_wrong_call_is_exit_code_2_and_one_line(say: Say, arguments: list[str]
 def test_nothing_stored_is_exit_code_4(say: Say) -> None:
     told = say("report")
     assert told.code == 4
-    assert "no results; `regress` measures some" in told.err
+    assert "no results; `python -m harness regress` measures some" in told.err
 
 
 def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:

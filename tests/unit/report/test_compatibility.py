@@ -101,7 +101,7 @@ def test_a_sweep_is_told_release_by_release_and_by_what_is_alike() -> None:
         "llama_zero3_backward/v6/cpu: passed in 0.15.0; crashed in 0.16.4 (AssertionError); hung in 0.17.0",
         "llama_zero3_backward/v7/cpu: passed in 0.15.0; out of memory in 0.16.4; hung in 0.17.0",
     )
-    text = markdown.render(comparison)
+    text = markdown.as_markdown(comparison)
     assert "**Compatibility: what becomes of 8 workloads**\n\n| stack | passed | worse | wrong | crashed |" in text
 
 

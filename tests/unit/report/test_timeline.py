@@ -16,7 +16,7 @@ def timeline_of(gathered: int) -> list[Stretch]:
 
 
 def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
-    drawn = timeline.svg({"0.16.4 <bad>": timeline_of(4096), "0.15.0": timeline_of(1024)}, "a/b/c", identity="t7")
+    drawn = timeline.as_svg({"0.16.4 <bad>": timeline_of(4096), "0.15.0": timeline_of(1024)}, "a/b/c", identity="t7")
     root = ElementTree.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
     assert root.get("role") == "img"
@@ -33,7 +33,7 @@ def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
 
 
 def test_phases_of_several_stacks_lie_at_the_same_place() -> None:
-    drawn = timeline.svg({"a": timeline_of(4096), "b": timeline_of(1024)}, "w")
+    drawn = timeline.as_svg({"a": timeline_of(4096), "b": timeline_of(1024)}, "w")
     first, second = (
         [point.split(",")[0] for point in (line.get("points") or "").split()]
         for line in ElementTree.fromstring(drawn).findall("{http://www.w3.org/2000/svg}polyline")
@@ -43,4 +43,4 @@ def test_phases_of_several_stacks_lie_at_the_same_place() -> None:
 
 def test_no_timeline_is_no_picture() -> None:
     with pytest.raises(ValueError, match="0 timelines cannot be drawn"):
-        timeline.svg({"a": []}, "w")
+        timeline.as_svg({"a": []}, "w")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -12,6 +14,8 @@ from harness.cli import cli
 from harness.compare import pairs
 from harness.model import Finding, Stack
 from harness.wording import commands
+
+HARNESS = Path(commands.__file__).parents[1]
 
 HOSTILE = "a b'c\"$(rm)"
 
@@ -53,6 +57,7 @@ NAMED = (stack("0.15.0", named="old pins"), stack("0.16.4", named="old pins"))
 SHOWN = {
     "SCENARIOS": commands.SCENARIOS,
     "STACKS": commands.STACKS,
+    "SHOW": commands.SHOW,
     "PRUNE_IMAGES": commands.PRUNE_IMAGES,
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
     "regress: nothing given": commands.regress(),
@@ -124,3 +129,14 @@ def test_the_command_that_shows_it_again_names_the_stack_that_the_pins_are_from(
     assert commands.measure_again(new, other, finding("fit/base/cpu")) == (
         "python -m harness regress --stack old-pins --deepspeed 0.16.3 --scenario fit --variant base --device cpu --fresh"
     )
+
+
+def test_no_other_module_spells_a_command() -> None:
+    for file in HARNESS.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        prose = {
+            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+        }  # docstrings, and help made of them
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+                assert "python -m harness " not in node.value, f"{file.relative_to(HARNESS)}:{node.lineno}"

@@ -26,7 +26,7 @@ def told(gathered: int) -> Explanation:
 
 def test_a_cell_is_told_by_category_module_and_place() -> None:
     assert (
-        explain.text("stack/scenario/base/cpu", told(4096), [KEY])
+        explain.as_text("stack/scenario/base/cpu", told(4096), [KEY])
         == """\
 stack/scenario/base/cpu
 
@@ -50,7 +50,7 @@ backward, at its end (device_retained_bytes): 6,144 B, rank 1
 
 def test_a_difference_tells_only_what_is_held_more_or_less() -> None:
     assert (
-        explain.difference_text("a", told(4096), "b", told(1024), [KEY])
+        explain.difference_as_text("a", told(4096), "b", told(1024), [KEY])
         == """\
 a
 against b
@@ -65,7 +65,7 @@ backward, at its end (device_retained_bytes): 6,144 B instead of 3,072 B (+3,072
 
 
 def test_equal_cells_are_said_to_be_equal() -> None:
-    assert "every place holds the same" in explain.difference_text("a", told(8), "b", told(8), [KEY])
+    assert "every place holds the same" in explain.difference_as_text("a", told(8), "b", told(8), [KEY])
 
 
 def test_a_memory_that_is_never_used_is_left_out() -> None:

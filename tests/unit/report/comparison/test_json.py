@@ -16,11 +16,11 @@ from tests.paths import ROOT
 
 
 def test_the_report_reads_as_expected(golden: Golden) -> None:
-    golden("report.json", json.dumps(json.loads(json_report.render(comparison(), 1)), indent=1) + "\n")
+    golden("report.json", json.dumps(json.loads(json_report.as_json(comparison(), 1)), indent=1) + "\n")
 
 
 def test_json_has_at_least_the_promised_keys() -> None:
-    report = json.loads(json_report.render(comparison()))
+    report = json.loads(json_report.as_json(comparison()))
     assert report["schema"] == 1
     assert report["baseline"].endswith("deepspeed0.15.0")
     assert report["stacks"][0].keys() >= {"id", "versions"}
@@ -37,7 +37,7 @@ def test_json_has_at_least_the_promised_keys() -> None:
 
 def test_json_has_every_finding_and_marks_the_headlines() -> None:
     seen = comparison()
-    report = json.loads(json_report.render(seen))
+    report = json.loads(json_report.as_json(seen))
     assert len(report["findings"]) == len(seen.findings)
     assert sum(found["headline"] for found in report["findings"]) == len(seen.groups)
 
@@ -45,7 +45,7 @@ def test_json_has_every_finding_and_marks_the_headlines() -> None:
 def test_the_json_report_keeps_to_its_published_schema() -> None:
     schema = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    report = json.loads(json_report.render(comparison(), 1))
+    report = json.loads(json_report.as_json(comparison(), 1))
     jsonschema.validate(report, schema)
     del report["findings"][0]["kind"]
     with pytest.raises(jsonschema.ValidationError, match="'kind' is a required property"):

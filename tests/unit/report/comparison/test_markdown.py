@@ -8,11 +8,11 @@ from tests.golden_files import Golden
 
 
 def test_the_report_reads_as_expected(golden: Golden) -> None:
-    golden("report.md", markdown.render(comparison()))
+    golden("report.md", markdown.as_markdown(comparison()))
 
 
 def test_hostile_text_is_inert_in_markdown() -> None:
-    text = markdown.render(comparison())
+    text = markdown.as_markdown(comparison())
     assert "<script" not in text
     assert "`x`" not in text
     assert "https://" not in text

@@ -7,7 +7,7 @@ from tests.builders.comparisons import comparison
 
 
 def test_a_summary_folds_what_is_noisy_and_can_be_found_again() -> None:
-    text = summary.render(comparison(), "https://report.example")
+    text = summary.as_markdown(comparison(), "https://report.example")
     first, _, folded = text.partition("<details>")
     assert text.startswith(summary.MARKER)
     assert "after it ends" in first
