@@ -50,6 +50,28 @@ class PhaseReading:
     flops: int = 0
     collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
 
+    def folded_with(self, later: PhaseReading) -> PhaseReading:
+        """This and a later run of the same phase (micro-batches of one step) as one."""
+        reserved = [r for r in (self.reserved_peak_bytes, later.reserved_peak_bytes) if r is not None]
+        cards = [c for c in (self.smallest_card_bytes, later.smallest_card_bytes) if c is not None]
+        collectives = {kind: list(counted) for kind, counted in self.collectives.items()}
+        for kind, (count, size) in later.collectives.items():
+            before = collectives.setdefault(kind, [0, 0])
+            collectives[kind] = [before[0] + count, before[1] + size]
+        return PhaseReading(
+            device_peak_bytes=max(self.device_peak_bytes, later.device_peak_bytes),
+            device_retained_bytes=later.device_retained_bytes,
+            host_peak_bytes=max(self.host_peak_bytes, later.host_peak_bytes),
+            host_retained_bytes=later.host_retained_bytes,
+            reserved_peak_bytes=max(reserved) if reserved else None,
+            smallest_card_bytes=max(cards) if cards else None,
+            seconds=self.seconds + later.seconds,
+            host_calls=self.host_calls + later.host_calls,
+            op_launches=self.op_launches + later.op_launches,
+            flops=self.flops + later.flops,
+            collectives=collectives,
+        )
+
 
 #: JSON has no infinity: an error this large says that what was measured is no number.
 NO_NUMBER = 1e300

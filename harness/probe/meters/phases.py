@@ -49,7 +49,7 @@ class Metered:
         if reading.smallest_card_bytes is not None:
             self._cards[name] = max(self._cards.get(name, 0), reading.smallest_card_bytes)
             reading.smallest_card_bytes = self._cards[name]
-        self.readings[name] = fold(self.readings[name], reading) if name in self.readings else reading
+        self.readings[name] = self.readings[name].folded_with(reading) if name in self.readings else reading
 
 
 class Profiled:
@@ -145,26 +145,3 @@ def without_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def fold(one: PhaseReading, other: PhaseReading) -> PhaseReading:
-    """Two runs of the same phase (micro-batches of one step) as one: see PhaseReading."""
-    reserved = [r for r in (one.reserved_peak_bytes, other.reserved_peak_bytes) if r is not None]
-    cards = [c for c in (one.smallest_card_bytes, other.smallest_card_bytes) if c is not None]
-    collectives = {kind: list(counted) for kind, counted in one.collectives.items()}
-    for kind, (count, size) in other.collectives.items():
-        before = collectives.setdefault(kind, [0, 0])
-        collectives[kind] = [before[0] + count, before[1] + size]
-    return PhaseReading(
-        device_peak_bytes=max(one.device_peak_bytes, other.device_peak_bytes),
-        device_retained_bytes=other.device_retained_bytes,
-        host_peak_bytes=max(one.host_peak_bytes, other.host_peak_bytes),
-        host_retained_bytes=other.host_retained_bytes,
-        reserved_peak_bytes=max(reserved) if reserved else None,
-        smallest_card_bytes=max(cards) if cards else None,
-        seconds=one.seconds + other.seconds,
-        host_calls=one.host_calls + other.host_calls,
-        op_launches=one.op_launches + other.op_launches,
-        flops=one.flops + other.flops,
-        collectives=collectives,
-    )

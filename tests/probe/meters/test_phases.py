@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.probe.border.wire import Clocks, PhaseReading
-from harness.probe.meters.phases import HostStopwatch, Metered, Timed, fold, walk
+from harness.probe.meters.phases import HostStopwatch, Metered, Timed, walk
 
 
 class Job:
@@ -89,6 +89,6 @@ def test_the_host_s_clock_needs_nothing_of_a_device() -> None:
 def test_micro_batches_fold_peaks_by_maximum_counts_by_sum_and_keep_the_last_retained() -> None:
     one = PhaseReading(device_peak_bytes=10, device_retained_bytes=8, op_launches=2, collectives={"all_gather": [1, 4]})
     two = PhaseReading(device_peak_bytes=7, device_retained_bytes=3, op_launches=5, collectives={"all_gather": [2, 6]})
-    folded = fold(one, two)
+    folded = one.folded_with(two)
     assert (folded.device_peak_bytes, folded.device_retained_bytes, folded.op_launches) == (10, 3, 7)
     assert folded.collectives == {"all_gather": [3, 10]}
