@@ -1,4 +1,4 @@
-"""Changed defaults and new warnings: told as such, so that they are no mystery, and never failing by themselves."""
+"""Changed defaults and new warnings: reported, so that what they cause is no mystery; they never fail a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.model import Finding
 from harness.probe.border.wire import Detail
 from harness.wording.quantities import listing, plural, shortened
 
-#: Details are read from files. Beyond this many different ones the rest is not looked at, and a note says so.
+#: Details are read from files. Beyond this many different ones the rest are not read, and a note says so.
 MOST_READ = 2_000
 
 
 class _DetailDiff(msgspec.Struct, frozen=True):
-    """One configuration against another. Values are spelled as JSON, so that they can be told apart and grouped."""
+    """One configuration against another. Values are spelled as JSON, so that they can be compared and grouped."""
 
     changed: tuple[tuple[str, str, str], ...] = ()  #: key, value, the baseline's value
     added: tuple[str, ...] = ()
@@ -30,18 +30,18 @@ class _DetailDiff(msgspec.Struct, frozen=True):
 
 
 class ConfigurationChange(msgspec.Struct, frozen=True):
-    """One part of the detail of one stack whose hash is not the baseline's, and the cells where it was seen."""
+    """One part of the detail of one stack whose hash differs from the baseline's, and the cells that have it."""
 
     part: str
     stack: str
     sha256: str
     baseline_sha256: str
-    places: list[int]  #: of the cells, among all that were judged together
+    places: list[int]  #: of the cells, among all that are judged together
     baseline_place: int  #: of the baseline's cell for the workload of the first of them
 
 
 def changes(pairs: Iterable[tuple[int, Pair]]) -> list[ConfigurationChange]:
-    """Which details have to be looked at; no detail is read for it. Pairs come with their places."""
+    """The details that differ from the baseline's, by their hashes: none is read. Pairs come with their places."""
     found: dict[tuple[str, str, str, str], ConfigurationChange] = {}
     baseline: dict[str, int] = {}
     pairs = list(pairs)
@@ -69,7 +69,7 @@ def changes(pairs: Iterable[tuple[int, Pair]]) -> list[ConfigurationChange]:
 def judge_changes(
     changes: Iterable[ConfigurationChange], cells: Cells, detail_of: DetailOf
 ) -> tuple[list[Finding], list[str]]:
-    """One finding per stack and changed key (or new warning), naming the workloads that have it; and notes."""
+    """One finding per stack and changed key (or new warning), with the workloads that have it; and notes."""
     diffs = _DetailDiffs(cells, detail_of)
     names = cells.names
     keys: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
@@ -82,36 +82,36 @@ def judge_changes(
             for signature in different.added:
                 warnings[change.stack, signature] += change.places
         elif different.changed or different.added or different.removed:
-            for one in different.changed:
-                keys[(change.stack, *one)] += change.places
-            told = moved.setdefault(change.stack, {"added": {}, "removed": {}})
-            told["added"].update(dict.fromkeys(different.added))
-            told["removed"].update(dict.fromkeys(different.removed))
+            for key in different.changed:
+                keys[(change.stack, *key)] += change.places
+            settings = moved.setdefault(change.stack, {"added": {}, "removed": {}})
+            settings["added"].update(dict.fromkeys(different.added))
+            settings["removed"].update(dict.fromkeys(different.removed))
             first.setdefault(change.stack, names[change.places[0]][1])
 
     def workloads(places: list[int]) -> list[str]:
         return [names[place][1] for place in sorted(places)]
 
-    findings = [_key(workloads(places), *one) for one, places in keys.items()]
+    findings = [_changed(workloads(places), *key) for key, places in keys.items()]
     findings += [
-        _moved(stack, first[stack], told["added"], told["removed"])
-        for stack, told in moved.items()
-        if any(told.values())
+        _moved(stack, first[stack], settings["added"], settings["removed"])
+        for stack, settings in moved.items()
+        if any(settings.values())
     ]
-    findings += [_warning(workloads(places), *one) for one, places in warnings.items()]
+    findings += [_warning(workloads(places), *key) for key, places in warnings.items()]
     notes = []
     if diffs.unread:
-        notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not looked at")
+        notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not compared")
     if diffs.missing:
         notes.append(
-            f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be told: the file in "
+            f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be shown: the file in "
             "results/details is missing or damaged; --fresh measures again"
         )
     return findings, notes
 
 
 class _DetailDiffs:
-    """Differences of details, each pair of contents looked at once."""
+    """Differences of details; each pair of contents is compared once."""
 
     def __init__(self, cells: Sequence[Measured], detail_of: DetailOf) -> None:
         self.unread = 0
@@ -148,7 +148,7 @@ def _warnings_diff(mine: Detail, theirs: Detail) -> _DetailDiff:
     return _DetailDiff(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
 
 
-def _key(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
+def _changed(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
     return finding(
         stack,
         workloads[0],
@@ -169,9 +169,8 @@ def _key(workloads: Sequence[str], stack: str, key: str, value: str, baseline: s
 def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[str]) -> Finding:
     new, gone = sorted(added), sorted(removed)
     parts = [
-        f"{plural(len(names), 'setting')} {word}: {listing(names)}"
-        for names, word in ((new, "new"), (gone, "gone"))
-        if names
+        *((f"{plural(len(new), 'new setting')}: {listing(new)}",) if new else ()),
+        *((f"{plural(len(gone), 'setting')} removed: {listing(gone)}",) if gone else ()),
     ]
     return finding(
         stack,

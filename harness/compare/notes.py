@@ -1,4 +1,4 @@
-"""What a reader should know that is no finding."""
+"""What a reader should know besides the findings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from harness.compare.summary import Measured
 from harness.model import Stack
 from harness.wording.quantities import listing, plural, quantity
 
-#: init and import are measured once per run, so only what no noise explains is told, and it is never a finding.
+#: init and import are measured once per run: only what no noise explains is reported, and as a note, not a finding.
 HUGE_RATIO, HUGE_S = 3.0, 5.0
 
 
 class Remarks(msgspec.Struct, frozen=True):
-    """What notes are made of, by stack, in the order of the pairs."""
+    """What the notes are made of, by stack, in the order of the pairs."""
 
     compared: dict[str, None] = {}  #: stacks other than the baseline
     starts: dict[str, list[str]] = {}  #: slow ones, a line each
-    bits: dict[str, int] = {}  #: workloads whose trained parameters are not the baseline's to the last bit
+    bits: dict[str, int] = {}  #: workloads whose trained parameters are not bit-identical to the baseline's
 
 
 def remarks_on(pairs: Sequence[Pair]) -> Remarks:
-    """On pairs that were compared: slow starts, different bits."""
+    """Slow starts and different bits, of pairs that were compared."""
     remarks = Remarks({}, {}, {})
     for pair in pairs:
         base, own = pair.base, pair.own
@@ -58,7 +58,7 @@ def notes(
     installed: Mapping[str, Mapping[str, str]],
     superseded: int,
 ) -> list[str]:
-    """Confounders, slow starts, different bits, older results that were left out."""
+    """Confounders, slow starts, different bits, and older results that do not count."""
     confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
     notes = [
         f"{names[stack]} differs from the baseline in more than its pins: {listing(packages)}"
@@ -66,13 +66,14 @@ def notes(
         if packages
     ]
     notes += [
-        f"{names[stack]}: {listing(lines, 2)} (one sample each: no finding)" for stack, lines in remarks.starts.items()
+        f"{names[stack]}: {listing(lines, 2)} (one sample each, so not a finding)"
+        for stack, lines in remarks.starts.items()
     ]
     if remarks.bits:
         which = listing([f"{names[stack]} ({plural(count, 'workload')})" for stack, count in remarks.bits.items()])
-        notes.append(f"trained parameters differ in their last bits from the baseline's in: {which}")
+        notes.append(f"trained parameters are not bit-identical to the baseline's in: {which}")
     if superseded:
-        notes.append(f"{plural(superseded, 'older result')} of the same cells left out; the newest counts")
+        notes.append(f"{plural(superseded, 'older result')} of the same cells left out; only the newest counts")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""Cells that did not pass: a failure never vanishes, whatever the baseline did."""
+"""Cells that did not pass: a failure is always reported, whatever the baseline did."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def judge_outcome(pair: Pair) -> Finding | None:
     elif base is None or not _broke(base.outcome):
         beside = "passed" if base_passed else "has no result for it"
         kind, relevant, message = "failed", True, f"{text}; the baseline {beside}"
-    elif (stage(own), _signature(own)) == (stage(base.outcome), _signature(base.outcome)):
+    elif (stage(own), signature(own)) == (stage(base.outcome), signature(base.outcome)):
         kind, relevant, message = "failed", False, f"{text}, as the baseline does"
     else:
         kind, relevant, message = "failed", False, f"{text}; the baseline fails as well: {theirs}"
@@ -45,7 +45,7 @@ def judge_outcome(pair: Pair) -> Finding | None:
 
 
 def stage(outcome: Outcome) -> str:
-    """Where it ended; empty where it passed or was skipped."""
+    """The stage in which a cell ended; empty where it passed or was skipped."""
     match outcome:
         case Failed(stage=where) | TimedOut(stage=where) | OutOfMemory(phase=where):
             return where
@@ -54,15 +54,6 @@ def stage(outcome: Outcome) -> str:
 
 def signature(outcome: Outcome) -> str:
     """One short line that is the same for the same fault; empty where it passed or was skipped."""
-    return _signature(outcome)
-
-
-def _broke(outcome: Outcome) -> bool:
-    """Whether the stack, not the harness, ended it."""
-    return isinstance(outcome, (OutOfMemory, TimedOut)) or (isinstance(outcome, Failed) and outcome.stage != "harness")
-
-
-def _signature(outcome: Outcome) -> str:
     match outcome:
         case Failed(signature=text):
             return text
@@ -73,9 +64,14 @@ def _signature(outcome: Outcome) -> str:
     return ""
 
 
+def _broke(outcome: Outcome) -> bool:
+    """Whether the stack, not the harness, ended it."""
+    return isinstance(outcome, (OutOfMemory, TimedOut)) or (isinstance(outcome, Failed) and outcome.stage != "harness")
+
+
 def _evidence(outcome: Outcome) -> tuple[str, ...]:
     if isinstance(outcome, (Failed, OutOfMemory)):
         lines = [line for line in outcome.detail.splitlines() if line.strip() and not line.startswith("hint: ")]
         if lines:  # uv ends with a hint that fits every failure
-            return (f"it said: {shortened(lines[-1].strip())}",)
+            return (f"last line: {shortened(lines[-1].strip())}",)
     return ()

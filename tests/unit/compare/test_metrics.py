@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -13,6 +17,7 @@ from harness.config.thresholds import Thresholds
 from harness.probe.border.wire import PhaseReading
 from harness.wording.quantities import quantity, share
 from tests.builders import synthetic
+from tests.paths import ROOT
 
 
 def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:
@@ -42,6 +47,43 @@ def test_one_phrase_says_it_of_a_phase_and_of_releases() -> None:
     assert launched.of_releases("5", "step", more=False, many=False) == "launches 5 fewer operations in step"
     card = Phrase(verb="need a card with", noun="memory")
     assert card.of_releases("1 GiB", "", more=True, many=False) == "needs a card with 1 GiB more memory"
+
+
+def strings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Every string of a module that is no docstring, parts of f-strings as well."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node
+
+
+def named_metrics(tree: ast.AST) -> Iterator[str]:
+    """Metrics that a module names in strings. A name that is an ordinary word (outcome) counts where a metric is meant."""
+    words = {metric.name for metric in METRICS if "_" not in metric.name}
+    for node in strings(tree):
+        yield from (name for name in re.findall(r"\w+", node.value) if name in BY_NAME and name not in words)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "metric":
+            meant: list[ast.expr] = [node.value]
+        elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "metric":
+            meant = node.comparators
+        else:
+            continue
+        yield from (found.value for value in meant for found in strings(value) if found.value in words)
+
+
+def test_a_metric_is_named_in_the_table_and_where_it_is_measured() -> None:
+    table = ROOT / "harness" / "compare" / "metrics.py"
+    probe = ROOT / "harness" / "probe"
+    for file in sorted((ROOT / "harness").rglob("*.py")):
+        if file != table and probe not in file.parents:
+            names = set(named_metrics(ast.parse(file.read_text(encoding="utf-8"))))
+            assert names == set(), f"{file.relative_to(ROOT)}: refer to harness.compare.metrics"
 
 
 def test_the_worst_rank_counts_for_each_metric_apart() -> None:

@@ -156,7 +156,7 @@ def test_losses_that_differ_within_tolerance_are_no_finding() -> None:
 
     comparison = judged(result(), result("0.16.4", run=changed_run(move)))
     assert comparison.findings == ()
-    assert any("last bits" in note for note in comparison.notes)
+    assert any("not bit-identical" in note for note in comparison.notes)
 
 
 def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
@@ -171,7 +171,7 @@ def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
         details=details,
     )
     assert sorted(f.message for f in comparison.findings) == [
-        "1 setting new: new; 1 setting gone: gone",
+        "1 new setting: new; 1 setting removed: gone",
         "new warning: beware",
         "zero.overlap_comm is true, was null",
     ]
