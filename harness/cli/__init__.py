@@ -26,6 +26,7 @@ COMMANDS = {
     "remedies": "What each piece of advice buys: memory, work, time, and whether it fits then.",
     "recommend": "Which release to pin, from stored results.",
     "report": "Report stored results, without measuring anything.",
+    "bundle": "Put a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",
     "stacks": "List the stacks of the configuration, and those that have results.",

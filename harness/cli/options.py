@@ -229,7 +229,7 @@ report_options = _group(
     ],
 )
 
-results_option = click.option("--results", metavar="DIR", help="Folder of the results.")
+results_option = click.option("--results", metavar="DIR", help="Folder of the results, or a bundle of them to read.")
 json_option = click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
 markdown_option = click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")
 

@@ -14,7 +14,7 @@ from harness.wording import commands
 
 
 @click.command("report")
-@click.argument("folders", nargs=-1, type=click.Path(exists=True, file_okay=False))
+@click.argument("folders", nargs=-1, type=click.Path(exists=True))
 @click.option("--baseline", metavar="VERSION|STACK", help="What the others are compared with.")
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
@@ -23,8 +23,8 @@ def command(
 ) -> int:
     """Report what is stored, without measuring anything.
 
-    FOLDERS are folders of results (default: the configured one); several are merged, which is how the jobs of a CI
-    matrix become one report.
+    FOLDERS are folders of results, or bundles of them (default: the configured folder); several are merged, which is
+    how the jobs of a CI matrix become one report.
 
     \b
     Examples:

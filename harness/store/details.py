@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 
 from harness.probe.border.wire import Detail
-from harness.store import schema
+from harness.store import contents, schema
 from harness.system.files import write_atomically
 
 #: Of the folder within the results.
@@ -50,8 +50,7 @@ class Details:
 
     def _part(self, sha256: str) -> bytes | None:
         try:
-            with open(self._file(sha256), "rb") as stream:
-                part = gzip.decompress(stream.read())
+            part = contents.read_compressed(self._file(sha256))
         except (OSError, EOFError, zlib.error):  # gzip.BadGzipFile is an OSError
             return None
         return part if hashlib.sha256(part).hexdigest() == sha256 else None

@@ -19,7 +19,7 @@ import msgspec
 from harness.errors import ResultsError
 from harness.model import Result
 from harness.probe.border.wire import Explanation
-from harness.store import details
+from harness.store import contents, details
 from harness.store.schema import key_of
 from harness.system.files import write_atomically
 
@@ -29,7 +29,7 @@ _NAME_LENGTH = 16
 #: Raised when the meaning of a stored explanation changes; older ones are then made again.
 _FORMAT = 1
 
-_PREFIX = "explained-"
+PREFIX = "explained-"
 
 #: Explanations kept in memory while a report is made: one workload's findings ask for the same two.
 _MOST_KEPT = 8
@@ -67,8 +67,7 @@ class Explanations:
     def read(self, key: str) -> Explanation | None:
         """The explanation of this content; None where there is none that can be read."""
         try:
-            with open(self._file(key), "rb") as stream:
-                found = _decoder.decode(gzip.decompress(stream.read()))
+            found = _decoder.decode(contents.read_compressed(self._file(key)))
         except (OSError, EOFError, zlib.error, msgspec.DecodeError):
             return None
         return found.explanation if found.format == _FORMAT and found.key == key else None
@@ -76,13 +75,12 @@ class Explanations:
     def is_empty(self) -> bool:
         """Whether nothing was explained here."""
         try:
-            with os.scandir(self._folder) as entries:
-                return not any(entry.name.startswith(_PREFIX) for entry in entries)
+            return not any(name.startswith(PREFIX) for name in contents.names(self._folder))
         except OSError:
             return True
 
     def _file(self, key: str) -> str:
-        return os.path.join(self._folder, f"{_PREFIX}{key[:_NAME_LENGTH]}.json.gz")
+        return os.path.join(self._folder, f"{PREFIX}{key[:_NAME_LENGTH]}.json.gz")
 
 
 def explained_in(folders: Iterable[str]) -> Callable[[Result], Explanation | None]:

@@ -30,7 +30,7 @@ import msgspec
 from harness.errors import ResultsError, UsageError
 from harness.model import Cell, Result
 from harness.probe.border.wire import Detail
-from harness.store import bulk, details, schema
+from harness.store import bulk, bundle, contents, details, schema
 from harness.store.details import Details
 from harness.store.schema import Parts
 from harness.system.collecting import collector_paused
@@ -44,9 +44,6 @@ _KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
 
 _BENCHMARK = ".benchmark.json"
 
-#: More than most results take.
-_MOST_FILES_BYTES = 1 << 15
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -59,15 +56,27 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store:
-    """The results under one folder. The folder appears with the first result."""
+    """The results under one folder, which appears with the first result; or those of a bundle, which are only read."""
 
     def __init__(self, folder: str) -> None:
+        """Raises UsageError for a file that is no bundle by its name."""
         self.folder = os.path.abspath(folder)
+        if os.path.isfile(self.folder) and not self.is_bundle:
+            raise UsageError(
+                "neither a folder of results nor a bundle", where=folder, hint=f"bundles end with {bundle.SUFFIX}"
+            )
         self._details = Details(self.folder)
         self._listed: dict[str, list[str]] = {}
 
+    @property
+    def is_bundle(self) -> bool:
+        """Whether it is one file, which is only read."""
+        return contents.is_bundle(self.folder)
+
     def check_writable(self) -> None:
         """Find out before hours of measurement whether results can be kept. Raises ResultsError."""
+        if self.is_bundle:
+            raise ResultsError("a bundle is not added to", where=self.folder, hint="choose a folder with --results")
         with self._explained(self.folder):
             os.makedirs(self.folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".writable-"):
@@ -119,7 +128,13 @@ class Store:
 
     def load(self, stacks: Iterable[str] | None = None) -> Loaded:
         """Every result there is (of the stacks with these ids), without details. No folder: no results."""
-        return self._read(self.files(stacks))
+        loaded = self._read(self.files(stacks))
+        return msgspec.structs.replace(loaded, problems=(*self.damage(), *loaded.problems))
+
+    def damage(self) -> tuple[str, ...]:
+        """What a bundle lost before its files could be looked at; one line each. Raises ResultsError."""
+        with self._explained(self.folder):
+            return contents.problems(self.folder)
 
     def files(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Iterator[str]:
         """Files of results (of one scenario), in order; whatever else lies among them is no result."""
@@ -145,7 +160,7 @@ class Store:
     def _read(self, files: Iterable[str]) -> Loaded:
         problems: _Problems = []
         with collector_paused():
-            results = tuple(_readable(lambda file: schema.decode(_read(file)), files, problems))
+            results = tuple(_readable(lambda file: schema.decode(contents.read(file)), files, problems))
         return Loaded(results=results, problems=tuple(f"{self.shown(file)}: {why}" for file, why in problems))
 
     def detail(self, hashes: Mapping[str, str]) -> Detail | None:
@@ -188,6 +203,8 @@ def map_workloads(
     stores = list(stores)
     together: dict[str, list[str]] = defaultdict(list)
     for store in stores:
+        for why in store.damage():
+            problem(why)
         for file in store.files(stacks, scenario):
             together[_named_workload(file)].append(file)
     work = functools.partial(_read_workloads, function, record)
@@ -224,7 +241,7 @@ def _read_workloads(function: Callable[[Iterator[Parts[_R]]], bytes], record: ty
     take = schema.taker(record)
 
     def taken(file: str) -> Parts[_R]:
-        parts = take(_read(file))
+        parts = take(contents.read(file))
         if not _is_named(file, parts.result.cell):
             raise schema.NotAResult(f"named wrongly, it holds {parts.result.cell.workload}")
         return parts
@@ -262,37 +279,18 @@ def _is_named(file: str, cell: Cell) -> bool:
 def _result_files(folder: str) -> list[str]:
     """Files of results in the folder of a scenario, sorted. Hidden ones are not looked at."""
     try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        names = contents.names(folder)
     except OSError as error:
         raise _cannot(error, folder) from None
-    names = [name for name in names if name.endswith(".json") and not name.endswith(_BENCHMARK) and name[0] != "."]
-    return [f"{folder}/{name}" for name in sorted(names)]
+    return [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.endswith(_BENCHMARK)]
 
 
 def _folders(folder: str) -> list[str]:
     """Folders in a folder, sorted. Links are not followed, hidden ones not looked at; no folder has none."""
     try:
-        with os.scandir(folder) as entries:
-            found = [e.path for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        return contents.folders(folder)
     except OSError as error:
         raise _cannot(error, folder) from None
-    return sorted(found)
-
-
-def _read(file: str) -> bytes:
-    """The whole file, with as few calls of the system as can be."""
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        data = os.read(handle, _MOST_FILES_BYTES)
-        while len(data) % _MOST_FILES_BYTES == 0 and (more := os.read(handle, _MOST_FILES_BYTES)):
-            data += more
-        return data
-    finally:
-        os.close(handle)
 
 
 def _checked(part: str, what: str) -> str:

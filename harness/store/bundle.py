@@ -1,0 +1,203 @@
+"""A published run in one file: the files of a results folder, one JSON object a line, compressed by gzip.
+
+    zcat RUN.jsonl.gz | head -1                                                       what it is
+    zcat RUN.jsonl.gz | jq -r 'select(.kind == "result") | .content.cell.scenario'    its results
+
+The first line is the header. Each other line is one file: ``kind``, ``path`` in the folder, and ``content``, the file's
+JSON byte for byte; a file that is no single line of JSON is a string in ``text``. What a folder keeps compressed stands
+in a bundle as it is. Lines that are alike are neighbours, which halves the size. Equal folders make equal bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from harness.errors import ResultsError
+
+#: Of every bundle's name.
+SUFFIX = ".jsonl.gz"
+
+#: History: 1  2026-11  First.
+SCHEMA = 1
+
+#: The longest line that is read: the largest published one has 98 KB.
+MOST_LINE_BYTES = 1 << 25
+
+#: What a line holds. Results come first.
+KINDS = ("result", "benchmark", "explanation", "detail", "other")
+
+_KIND = "bundle"
+
+#: The content key in a result's name.
+_KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
+
+#: A path in a results folder: no hidden part, none that leads out of it.
+_PATH = re.compile(r"(?:[^/\x00-\x1f.][^/\x00-\x1f]*/)*[^/\x00-\x1f.][^/\x00-\x1f]*")
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a bundle is, and how many lines of each kind follow."""
+
+    schema: int
+    kind: str
+    about: str
+    lines: dict[str, int]
+
+
+class Entry(NamedTuple):
+    """One file to be bundled."""
+
+    kind: str
+    path: str
+    data: bytes  #: not compressed
+
+
+class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    kind: str
+    path: str
+    content: msgspec.Raw = msgspec.Raw(b"")
+    text: str = ""
+
+
+_ABOUT = "results of dsregress, one file of a results folder a line; see docs/results.md"
+
+_decode_header = msgspec.json.Decoder(Header).decode
+_decode_line = msgspec.json.Decoder(_Line).decode
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def pack(entries: list[Entry]) -> bytes:
+    """The whole bundle. ``data`` that is not JSON raises msgspec.DecodeError."""
+    entries = sorted(entries, key=_neighbours)
+    counts = {kind: sum(entry.kind == kind for entry in entries) for kind in KINDS}
+    packed = io.BytesIO()
+    # Not gzip.compress, whose header differs between Pythons.
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
+        stream.write(_encode(Header(SCHEMA, _KIND, _ABOUT, counts)) + b"\n")
+        for entry in entries:
+            stream.write(_line(entry) + b"\n")
+    return packed.getvalue()
+
+
+def _neighbours(entry: Entry) -> tuple[int, str, bytes, str]:
+    """Results of one workload stand together in the order of their stacks; everything else beside what begins alike."""
+    if entry.kind == "result":
+        _, _, workload = entry.path.partition("/")
+        return KINDS.index(entry.kind), _KEY.sub("", workload), b"", entry.path
+    return KINDS.index(entry.kind), "", entry.data, entry.path
+
+
+def _line(entry: Entry) -> bytes:
+    content = entry.data.removesuffix(b"\n")
+    _check_json(content)
+    if b"\n" in content:
+        return _encode(_Line(entry.kind, entry.path, text=entry.data.decode()))
+    return _encode(_Line(entry.kind, entry.path, content=msgspec.Raw(content)))
+
+
+class Bundle:
+    """An opened bundle. What cannot be read is in ``problems``, and left out."""
+
+    def __init__(self, file: str) -> None:
+        """Reads all of it. Raises OSError, and ResultsError for a file that is no bundle or a newer one."""
+        self._files: dict[str, _Line] = {}
+        self._folders: dict[str, set[str]] = {}
+        self._names: dict[str, list[str]] = {}
+        problems: list[str] = []
+        with gzip.open(file, "rb") as stream:
+            lines = _lines(stream, problems)
+            _, first = next(lines, (1, b""))
+            self.header = _header(first, file)
+            for number, line in lines:
+                if why := self._add(line):
+                    problems.append(f"line {number}: {why}")
+        shown = os.path.basename(file)
+        self.problems = tuple(f"{shown}: {why}" for why in problems)
+        for names in self._names.values():
+            names.sort()
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder, sorted."""
+        return list(self._names.get(folder, ()))
+
+    def folders(self, folder: str) -> list[str]:
+        """The names of the folders in a folder, sorted."""
+        return sorted(self._folders.get(folder, ()))
+
+    def read(self, path: str) -> bytes:
+        """A file's bytes, never compressed. Raises FileNotFoundError."""
+        line = self._files.get(path)
+        if line is None:
+            raise FileNotFoundError(2, "No such file in the bundle", path)
+        return bytes(line.content) or line.text.encode()
+
+    def _add(self, data: bytes) -> str:
+        """Keeps a line; returns why not, or nothing."""
+        try:
+            line = _decode_line(data)
+        except msgspec.DecodeError as error:
+            return f"damaged: {error}"
+        if not _PATH.fullmatch(line.path):
+            return f"damaged: {line.path!r} is no path in a results folder"
+        if line.path in self._files:
+            return f"{line.path}: a second time"
+        self._files[line.path] = line
+        folder, _, name = line.path.rpartition("/")
+        self._names.setdefault(folder, []).append(name)
+        while folder:
+            folder, _, name = folder.rpartition("/")
+            self._folders.setdefault(folder, set()).add(name)
+        return ""
+
+
+def opened(file: str) -> Bundle:
+    """The bundle in a file, read once as long as it stays the same. Raises as `Bundle`."""
+    state = os.stat(file)
+    return _opened(file, state.st_mtime_ns, state.st_size)
+
+
+@functools.cache
+def _opened(file: str, changed_ns: int, size: int) -> Bundle:
+    return Bundle(file)
+
+
+def _header(line: bytes, file: str) -> Header:
+    try:
+        header = _decode_header(line)
+    except msgspec.DecodeError:
+        header = Header(0, "", "", {})
+    if header.kind != _KIND:
+        raise ResultsError("not a bundle of results", where=file, hint="`bundle FOLDER` makes one")
+    if header.schema > SCHEMA:
+        raise ResultsError(
+            f"written by a newer version (schema {header.schema}, this one reads up to {SCHEMA})",
+            where=file,
+            hint="update dsregress",
+        )
+    return header
+
+
+def _lines(stream: gzip.GzipFile, problems: list[str]) -> Iterator[tuple[int, bytes]]:
+    """``(number, line)``, as far as they can be decompressed. Holds one line at a time, and none that is too long."""
+    number = 0
+    try:
+        while line := stream.readline(MOST_LINE_BYTES):
+            number += 1
+            if len(line) < MOST_LINE_BYTES or line.endswith(b"\n"):
+                yield number, line
+                continue
+            problems.append(f"line {number}: longer than {MOST_LINE_BYTES >> 20} MiB")
+            while (rest := stream.readline(MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
+                pass
+    except (OSError, EOFError, zlib.error) as error:  # gzip.BadGzipFile is an OSError
+        problems.append(f"damaged, or cut off, after line {number}: {error}")

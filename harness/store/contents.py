@@ -1,0 +1,88 @@
+"""The files of results by their paths, wherever these lead: into a folder, or into a bundle as if it were one.
+
+    results/STACK/SCENARIO/NAME.json                        a file
+    results/2026-11-21.jsonl.gz/STACK/SCENARIO/NAME.json    a line of a bundle (see `harness.store.bundle`)
+
+Everything that reads results reads them through these functions.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+from harness.store import bundle
+from harness.store.bundle import Bundle
+
+#: More than most results take.
+_MOST_FILES_BYTES = 1 << 15
+
+
+def names(folder: str) -> list[str]:
+    """The names of the files in a folder, sorted, without hidden ones; none where there is no folder. Raises OSError."""
+    found = _in_bundle(folder)
+    if found is not None:
+        opened, inner = found
+        return opened.names(inner)
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_file())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def folders(folder: str) -> list[str]:
+    """The paths of the folders in a folder, sorted, without hidden ones; links are not followed. Raises OSError."""
+    found = _in_bundle(folder)
+    if found is not None:
+        opened, inner = found
+        return [os.path.join(folder, name) for name in opened.folders(inner)]
+    try:
+        with os.scandir(folder) as entries:
+            paths = [e.path for e in entries if e.is_dir(follow_symlinks=False) and e.name[0] != "."]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(paths)
+
+
+def read(file: str) -> bytes:
+    """The whole file. Raises OSError."""
+    found = _in_bundle(file)
+    if found is not None:
+        opened, inner = found
+        return opened.read(inner)
+    handle = os.open(file, os.O_RDONLY)
+    try:  # with as few calls of the system as can be: there may be 100,000 files
+        data = os.read(handle, _MOST_FILES_BYTES)
+        while len(data) % _MOST_FILES_BYTES == 0 and (more := os.read(handle, _MOST_FILES_BYTES)):
+            data += more
+        return data
+    finally:
+        os.close(handle)
+
+
+def read_compressed(file: str) -> bytes:
+    """What a file compressed by gzip holds. Raises OSError, EOFError and zlib.error where it is damaged."""
+    if _in_bundle(file) is not None:
+        return read(file)  # a bundle is compressed as a whole
+    with open(file, "rb") as stream:
+        return gzip.decompress(stream.read())
+
+
+def is_bundle(path: str) -> bool:
+    """Whether the path is a bundle's own: by its name alone, so that one that is missing is noticed as such."""
+    return path.endswith(bundle.SUFFIX) and not os.path.isdir(path)
+
+
+def problems(root: str) -> tuple[str, ...]:
+    """One line for each part of a bundle that could not be read; none for a folder. Raises OSError, ResultsError."""
+    found = _in_bundle(root)
+    return () if found is None else found[0].problems
+
+
+def _in_bundle(path: str) -> tuple[Bundle, str] | None:
+    """The bundle that a path leads into, and the path inside it; None for the path of a file or a folder."""
+    head, suffix, inner = path.rpartition(bundle.SUFFIX)
+    if not suffix or inner[:1] not in ("", "/") or not os.path.isfile(head + suffix):
+        return None
+    return bundle.opened(head + suffix), inner[1:]

@@ -1,0 +1,106 @@
+"""A folder of results as the files of a bundle: every file that is sound, in the order of the folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from harness.errors import NothingMeasured, ResultsError, UsageError
+from harness.store import bundle, contents, details, explanations, schema
+from harness.store.bundle import Entry
+from harness.system.files import write_atomically
+
+_BENCHMARK = ".benchmark.json"
+
+
+class Published(NamedTuple):
+    """What became of a folder."""
+
+    lines: dict[str, int]  #: kind -> files of it in the bundle
+    size_bytes: int  #: of the bundle
+    problems: tuple[str, ...]  #: what was left out, one line each
+
+
+def publish(folder: str, output: str) -> Published:
+    """Bundles a folder, whole or not at all.
+
+    Raises UsageError where the output is there already or is no name of a bundle, NothingMeasured where the folder holds
+    no result, ResultsError where one of them cannot be used.
+    """
+    folder = os.path.abspath(folder)
+    if not output.endswith(bundle.SUFFIX):
+        raise UsageError(f"a bundle's name ends with {bundle.SUFFIX}", where=output, hint="choose another --output")
+    if os.path.lexists(output):
+        raise UsageError("there already", where=output, hint="move it away, or choose another --output")
+    problems = list(contents.problems(folder))
+    entries: list[Entry] = []
+    try:
+        for path in _paths(folder):
+            try:
+                entries.append(_entry(folder, path))
+            except _Unsound as error:
+                problems.append(f"{path}: {error}")
+        if not any(entry.kind == "result" for entry in entries):
+            raise NothingMeasured("no results", where=folder, hint="`regress` measures some")
+        data = bundle.pack(entries)
+        write_atomically(output, data)
+    except OSError as error:
+        raise ResultsError(f"cannot be bundled: {error.strerror}", where=error.filename or output) from None
+    counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
+    return Published(counts, len(data), tuple(problems))
+
+
+class _Unsound(Exception):
+    """Why a file is left out."""
+
+
+def _paths(folder: str) -> Iterator[str]:
+    """Every file that may be a result's: ``NAME.json``, ``details/NAME``, ``STACK/NAME`` and ``STACK/SCENARIO/NAME``."""
+    yield from (name for name in contents.names(folder) if name.endswith(".json"))
+    for stack in map(os.path.basename, contents.folders(folder)):
+        inside = os.path.join(folder, stack)
+        yield from (f"{stack}/{name}" for name in contents.names(inside))
+        if stack != details.FOLDER:
+            for scenario in map(os.path.basename, contents.folders(inside)):
+                yield from (f"{stack}/{scenario}/{name}" for name in contents.names(os.path.join(inside, scenario)))
+
+
+def _entry(folder: str, path: str) -> Entry:
+    """The file as it goes into the bundle. Raises _Unsound, OSError."""
+    file = os.path.join(folder, path)
+    first, _, name = path.rpartition("/")
+    if first == details.FOLDER and name.endswith(".json.gz"):
+        try:
+            data = contents.read_compressed(file)
+        except (EOFError, zlib.error, OSError) as error:
+            raise _Unsound(f"damaged: {error}") from None
+        if name.startswith(explanations.PREFIX):
+            return _sound("explanation", path, data)
+        if not hashlib.sha256(data).hexdigest().startswith(name.removesuffix(".json.gz")):
+            raise _Unsound("damaged: it is not what its name says")
+        return _sound("detail", path, data)
+    if not name.endswith(".json"):
+        raise _Unsound("not a file of results")
+    data = contents.read(file)
+    if name.endswith(_BENCHMARK):
+        return _sound("benchmark", path, data)
+    if "/" not in first:
+        return _sound("other", path, data)
+    try:
+        schema.decode(data)
+    except schema.NotAResult as error:
+        raise _Unsound(str(error)) from None
+    return _sound("result", path, data)
+
+
+def _sound(kind: str, path: str, data: bytes) -> Entry:
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise _Unsound(f"damaged: {error}") from None
+    return Entry(kind, path, data)
