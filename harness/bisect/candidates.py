@@ -25,7 +25,8 @@ from harness.versions.stacks import resolve
 
 
 def one_release(package: str, text: str, installer: Installer) -> str:
-    """The release that a person named. Raises UsageError, EnvironmentUnavailable where no index can be asked."""
+    """The one release that ``text`` means. Raises UsageError, EnvironmentUnavailable where it is not known offline and no
+    index answers."""
     found = resolve(package, text, installer.published)
     if len(found) != 1:
         raise UsageError(f"{text} means {len(found)} releases", where=package, hint="name exactly one")
@@ -54,7 +55,7 @@ def released(settings: Settings, installer: Installer, package: str, first: str,
 
 
 def with_fixed(settings: Settings, package: str, fixed: dict[str, str], named: str | None) -> Settings:
-    """Settings whose stack has these versions besides the package that is searched. Raises UsageError."""
+    """Settings whose stack has the ``fixed`` versions around the package that is searched. Raises UsageError."""
     if package in fixed:
         raise UsageError(
             f"{package} is what is searched", where=f"--{package}", hint="name its ends with --good and --bad"
@@ -73,12 +74,12 @@ def with_fixed(settings: Settings, package: str, fixed: dict[str, str], named: s
     return msgspec.structs.replace(settings, stack=stack)
 
 
-def open_repository(place: str, settings: Settings) -> Repository:
+def open_repository(location: str, settings: Settings) -> Repository:
     """The framework's repository. Raises UsageError, EnvironmentUnavailable."""
-    # Without the ceiling git would look above an unpacked commit, and find the repository of whoever runs us.
+    # Without the ceiling git would look above an unpacked commit, and find the repository that this runs in.
     ceiling = {"GIT_CEILING_DIRECTORIES": settings.environments}
     cache = Path(settings.environments) / "repositories"
-    repository = Repository(place, cache=cache, environment=installer_environment(ceiling))
+    repository = Repository(location, cache=cache, environment=installer_environment(ceiling))
     repository.open()
     return repository
 
@@ -86,7 +87,7 @@ def open_repository(place: str, settings: Settings) -> Repository:
 def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Candidate, ...]:
     """Every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's."""
     release = _release_at(repository, old) or base.versions[package]
-    return tuple(one_commit(repository, package, one, release, base) for one in repository.between(old, new))
+    return tuple(one_commit(repository, package, commit, release, base) for commit in repository.between(old, new))
 
 
 def base_stack(repository: Repository, package: str, commit: Commit, settings: Settings, installer: Installer) -> Stack:
@@ -106,12 +107,12 @@ def _release_at(repository: Repository, commit: Commit) -> str:
 
 def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Candidate:
     """A commit as a version: named after the ``release`` before it, beside all that the lock of ``base`` pins."""
-    source = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
+    unpacked = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
     label = stack_label(base.named, commit.short)
     stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
     return Candidate(
         name=commit.short,
         stack=stack,
         about=f"{commit.date[:10]} {commit.subject}",
-        made_of=CommitSource(release=base, source=source),
+        source=CommitSource(release=base, source=unpacked),
     )

@@ -18,39 +18,37 @@ from harness.versions import commits, locking
 
 @dataclasses.dataclass(frozen=True)
 class CommitSource:
-    """How a stack comes about that holds a package at a commit."""
+    """What the stack of a commit is built from."""
 
-    release: Stack  #: whose lock says what else is installed
-    source: venv.Source
+    release: Stack  #: its lock pins everything but the framework
+    source: venv.Source  #: the framework at the commit
 
 
-def known_lock(stack: Stack, settings: Settings, made_of: CommitSource | None = None) -> LockedStack | None:
-    """A stack's lock where it can be had without resolving anything."""
-    found = locking.known(made_of.release if made_of else stack, cache=Path(settings.environments) / "locks")
-    return commits.lock_of(found, stack, made_of.source.package) if found and made_of else found
+def known_lock(stack: Stack, settings: Settings, commit: CommitSource | None = None) -> LockedStack | None:
+    """The lock of a stack, unless it would have to be resolved first. ``commit``: for the stack of one."""
+    found = locking.known(commit.release if commit else stack, cache=_locks(settings))
+    return commits.lock_of(found, stack, commit.source.package) if found and commit else found
 
 
 def build_commits(
-    wanted: Sequence[Stack],
-    made_of: Mapping[str, CommitSource],
+    stacks: Sequence[Stack],
+    sources: Mapping[str, CommitSource],
     settings: Settings,
     installer: Installer,
     watch: Watch,
 ) -> tuple[Environment, ...]:
-    """As `build_environments` for stacks that hold a commit, by their ids; on this machine.
+    """As `harness.run.environments.build_environments`, for stacks of commits, on this machine. ``sources`` are by stack
+    id.
 
     Raises EnvironmentUnavailable.
     """
-    cache = Path(settings.environments) / "locks"
-    origins = [made_of[stack.id] for stack in wanted]
+    origins = [sources[stack.id] for stack in stacks]
+    released = locking.lock_all(
+        [origin.release for origin in origins], cache=_locks(settings), compile=installer.compile
+    )
     locks = [
         commits.lock_of(lock, stack, origin.source.package) if isinstance(lock, LockedStack) else lock
-        for stack, origin, lock in zip(
-            wanted,
-            origins,
-            locking.lock_all([origin.release for origin in origins], cache=cache, compile=installer.compile),
-            strict=True,
-        )
+        for stack, origin, lock in zip(stacks, origins, released, strict=True)
     ]
 
     def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
@@ -60,8 +58,12 @@ def build_commits(
             installer=installer,
             gpu=hardware.has_gpu(),
             framework=varied_package(settings),
-            sources=[made_of[lock.stack.id].source for lock in locked],
+            sources=[sources[lock.stack.id].source for lock in locked],
             progress=progress,
         )
 
-    return build_locked(wanted, locks, build, watch)
+    return build_locked(stacks, locks, build, watch)
+
+
+def _locks(settings: Settings) -> Path:
+    return Path(settings.environments) / "locks"

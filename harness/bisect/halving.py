@@ -1,7 +1,7 @@
 """Search over an ordered list of versions, each of which answers Good, Bad or Unknown. Pure.
 
-The state of a search is what has been answered so far: `next_probe` and `changes` are functions of it and of nothing
-else. So a search that was interrupted goes on from stored answers, and answers that somebody had anyway shorten it.
+The state of a search is the answers so far: `next_probe` and `changes` are functions of them and of nothing else. So an
+interrupted search goes on from stored answers, and any answer that is stored already shortens it.
 
 An Unknown is never blamed: a change is a pair of a Good and a Bad with nothing but Unknowns between them, and where
 there are any, all of that interval is what is left. One change is found as in ``git bisect``: halve, and step aside from
@@ -18,16 +18,16 @@ import msgspec
 
 from harness.model import Verdict
 
-Answers = Mapping[int, Verdict]  #: place in the list -> answer; places that were not asked are missing
+Answers = Mapping[int, Verdict]  #: index in the list -> answer, of the versions that were tested
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """Between two neighbours in what is decided, the answer changes."""
+    """A change of the answer between two versions that have one."""
 
-    before: int  #: the last place with the old answer
-    after: int  #: the first place with the new one
+    before: int  #: index of the last version with the old answer
+    after: int  #: of the first with the new one
     to: Verdict  #: Bad where a fault begins, Good where it ends
-    open: int  #: places between them that were not asked yet; all others are Unknown
+    open: int  #: versions between them that were not tested yet; all others are Unknown
 
     @property
     def is_exact(self) -> bool:
@@ -41,10 +41,10 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes(count: int, answers: Answers) -> tuple[Transition, ...]:
-    """Every change in a list of ``count`` places that the answers show, in the list's order."""
+    """Every change that the answers show in a list of ``count`` versions, in the list's order."""
     decided = [at for at in range(count) if answers.get(at, Verdict.UNKNOWN) is not Verdict.UNKNOWN]
     return tuple(
-        Transition(before=low, after=high, to=answers[high], open=len(_unasked(low, high, answers)))
+        Transition(before=low, after=high, to=answers[high], open=len(_untested(low, high, answers)))
         for low, high in itertools.pairwise(decided)
         if answers[low] is not answers[high]
     )
@@ -56,11 +56,11 @@ def sought(count: int, answers: Answers, to: Verdict) -> Transition | None:
 
 
 def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int | None:
-    """The place to ask next; None where nothing is left to ask.
+    """Index of the version to test next; None when the search is over.
 
     First the ends. Then the first change to the answer ``to`` is narrowed down; with ``every``, all changes are, and then
-    every place is asked that was not, as a history may have gone bad and well again between any two. With ``hunt``,
-    ends that agree are no end of the search: places between them are asked, coarse to fine, until one differs.
+    every other version is tested, as a history may go bad and good again between any two. With ``hunt``, a search whose
+    ends agree goes on: versions between them are tested, coarse to fine, until one differs.
     """
     for end in (0, count - 1):
         if end not in answers:
@@ -77,16 +77,16 @@ def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False
 
 
 def runs_left(count: int, answers: Answers, to: Verdict, *, every: bool = False) -> int:
-    """How many probes are left if none of them is Unknown; while ends agree, and nothing is found yet, at most."""
-    unasked = len(_unasked(-1, count, answers))
+    """How many tests are left if none of them is Unknown; an upper bound while the ends agree and nothing is found."""
+    untested = len(_untested(-1, count, answers))
     if every:
-        return unasked
+        return untested
     ends = sum(end not in answers for end in {0, count - 1})
     if ends:
         return ends + _halvings(count - 1)
     change = sought(count, answers, to)
     if change is None:
-        return unasked
+        return untested
     return min(change.open, _halvings(change.after - change.before))
 
 
@@ -94,17 +94,17 @@ def _halvings(gap: int) -> int:
     return math.ceil(math.log2(gap)) if gap > 1 else 0
 
 
-def _unasked(low: int, high: int, answers: Answers) -> Sequence[int]:
+def _untested(low: int, high: int, answers: Answers) -> Sequence[int]:
     return [at for at in range(low + 1, high) if at not in answers]
 
 
 def _between(low: int, high: int, answers: Answers) -> int:
-    """The middle, or beside it if that is Unknown: 1, 2, 4, ... away, then the nearest that was not asked."""
+    """The middle, or beside it if that is Unknown: 1, 2, 4, ... away, then the nearest untested one."""
     middle = (low + high) // 2
     for offset in _aside(high - low):
         if low < middle + offset < high and middle + offset not in answers:
             return middle + offset
-    return min(_unasked(low, high, answers), key=lambda at: (abs(at - middle), at))
+    return min(_untested(low, high, answers), key=lambda at: (abs(at - middle), at))
 
 
 def _aside(width: int) -> Iterator[int]:
@@ -117,7 +117,7 @@ def _aside(width: int) -> Iterator[int]:
 
 
 def _widest(count: int, answers: Answers) -> int | None:
-    """The middle of the longest stretch that was not asked."""
-    asked = [-1, *sorted(answers), count]
-    low, high = max(itertools.pairwise(asked), key=lambda pair: (pair[1] - pair[0], -pair[0]))
+    """The middle of the longest untested stretch."""
+    tested = [-1, *sorted(answers), count]
+    low, high = max(itertools.pairwise(tested), key=lambda pair: (pair[1] - pair[0], -pair[0]))
     return (low + high) // 2 if high - low > 1 else None

@@ -1,4 +1,4 @@
-"""What is sought in which list, and what the versions said."""
+"""What a search looks for, in which versions, and what a tester of versions must offer."""
 
 from __future__ import annotations
 
@@ -14,63 +14,65 @@ from harness.model import Stack, Verdict
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One place in the list that is searched."""
+    """One release or commit in the list that is searched."""
 
-    name: str
+    name: str  #: ``0.16.2``, or the start of a commit's hash
     stack: Stack
-    about: str = ""
-    made_of: CommitSource | None = None  #: None for a release
+    about: str = ""  #: of a commit its date and subject
+    source: CommitSource | None = None  #: None for a release
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchPlan:
-    """What is sought in which list."""
+    """The list to search and the change to find in it."""
 
     kind: str  #: releases or commits
     package: str
     versions: tuple[Candidate, ...]  #: oldest first; the ends are the first and the last
     question: Question | None  #: None: what differs most between the ends
-    to: Verdict  #: Bad: the first bad version; Good: the first that is good again
-    every: bool = False
+    to: Verdict  #: Bad: find the first bad version; Good: the first that is good again
+    every: bool = False  #: find all changes
     hunt: bool = False  #: the ends need not differ
 
     @property
     def good(self) -> int:
-        """Place of the end that is taken to be good."""
+        """Index of the end that is taken to be good."""
         return 0 if self.to is Verdict.BAD else len(self.versions) - 1
 
     @property
     def bad(self) -> int:
+        """Index of the other end."""
         return len(self.versions) - 1 - self.good
 
 
 @dataclasses.dataclass(frozen=True)
 class VersionAnswer:
-    """What one version answered."""
+    """The verdict on one version, and what it rests on."""
 
-    answer: Verdict
-    reading: Observation
-    stored: bool
+    verdict: Verdict
+    observation: Observation
+    stored: bool  #: by a result that was stored before the search began
 
 
 class VersionTester(Protocol):
-    """Puts one kind of question to versions."""
-
-    def answers(self) -> Mapping[int, VersionAnswer]:
-        """All answers so far. Raises UsageError, NothingMeasured where the ends make no search."""
-
-    def ask(self, places: Sequence[int]) -> None:
-        """Find out what these versions say; two of them are the ends."""
+    """Finds out whether versions are good or bad, by one kind of measurement."""
 
     @property
-    def asked(self) -> Question | None:
-        """The question, once it is known."""
+    def question(self) -> Question | None:
+        """What is tested; None until it has been chosen."""
+
+    def answers(self) -> Mapping[int, VersionAnswer]:
+        """All answers so far, by index. Raises UsageError where the ends do not span a change, NothingMeasured where one
+        of them has no value."""
+
+    def test(self, indexes: Sequence[int]) -> None:
+        """Measure these versions; two indexes are the two ends."""
 
 
-def swapped(search: SearchPlan, what: str) -> UsageError:
-    """The good end is the worse one."""
-    good, bad = search.versions[search.good].name, search.versions[search.bad].name
-    flag = "" if search.to is Verdict.GOOD else " --fixed"
+def swapped_ends(plan: SearchPlan, what: str) -> UsageError:
+    """The error for a good end that is worse than the bad one."""
+    good, bad = plan.versions[plan.good].name, plan.versions[plan.bad].name
+    flag = "" if plan.to is Verdict.GOOD else " --fixed"
     return UsageError(
         f"good and bad are swapped: {bad} is better than {good} ({what})",
         where="bisect",
@@ -78,11 +80,11 @@ def swapped(search: SearchPlan, what: str) -> UsageError:
     )
 
 
-def same(search: SearchPlan, what: str, hint: str = "") -> UsageError:
-    """The ends do not differ."""
-    first, last = search.versions[0].name, search.versions[-1].name
+def equal_ends(plan: SearchPlan, what: str, hint: str = "") -> UsageError:
+    """The error for ends that do not differ."""
+    first, last = plan.versions[0].name, plan.versions[-1].name
     return UsageError(
         f"{first} and {last} do not differ {what}",
         where="bisect",
-        hint=hint or f"`bisect {first}..{last}` looks for what came and went between them",
+        hint=hint or f"`bisect {first}..{last}` looks for a change that came and went between them",
     )

@@ -1,9 +1,9 @@
-"""One question that is asked of many versions: which reading of a result answers it, and when is the answer bad? Pure.
+"""One question about many versions: which value of a result answers it, and when is the answer bad? Pure.
 
 The question of a bisection is a metric as ``--json`` names it (``backward.device_retained_bytes``), or ``outcome``,
-``configuration:KEY``, ``warnings:TEXT``. It is answered by comparison with a good and a bad reading: what lies nearer to
-the bad one is bad. So small drifts on the way from one to the other are no answer, and no limit has to be chosen. While
-only a good reading is known, bad is what the comparison's thresholds call relevant, in the direction that is worse.
+``configuration:KEY``, ``warnings:TEXT``. It is answered by comparison with a good and a bad observation: what lies nearer
+to the bad one is bad. So small drifts between the two do not count, and no limit has to be chosen. While only a good
+observation is known, bad is what the comparison's thresholds call relevant, in the direction that is worse.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WHERE = "--metric"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked."""
+    """The metric that a bisection asks about."""
 
     metric: str
     phase: str = ""
@@ -43,7 +43,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As a person writes it."""
+        """As ``--metric`` takes it."""
         if self.key:
             return f"{self.metric}:{self.key}"
         return BY_NAME[self.metric].flat_name(self.phase)
@@ -61,19 +61,19 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one result says to a question."""
+    """The answer of one result to a question."""
 
-    value: float | str | None  #: a text for what is no number; None where there is no answer in it
+    value: float | str | None  #: a text if it is not a number; None if the result has no answer
     text: str  #: the value in words, or why there is none
 
     @property
     def number(self) -> float:
-        """The value of a question that is answered by one."""
+        """The value as a number; not a number for a text."""
         return self.value if isinstance(self.value, float) else math.nan
 
 
 def parse(text: str) -> Question:
-    """The question that a person wrote. Raises UsageError naming what there is."""
+    """The question that ``text`` spells. Raises UsageError, naming the metrics."""
     head, colon, key = text.partition(":")
     phase, dot, name = head.rpartition(".")
     if name not in BY_NAME or (dot and phase not in PHASES):
@@ -106,7 +106,7 @@ def _examples() -> list[str]:
 
 def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:
     """The worst relevant finding on a stack, as a question; None where nothing relevant is worse or better. A changed
-    setting or a new warning is neither: who wants to know of one asks for it."""
+    setting or a new warning is neither: --metric has to name it."""
     for group in comparison.groups:
         found = group.headline
         if found.stack == stack and found.relevant and found.kind != "changed":
@@ -114,10 +114,10 @@ def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | Non
     return None
 
 
-def read(question: Question, result: Result, detail_of: DetailOf) -> Observation:
-    """What a result says."""
+def observe(question: Question, result: Result, detail_of: DetailOf) -> Observation:
+    """The answer of a result."""
     if question.metric == OUTCOME.name:
-        return _outcome(result)
+        return _observe_outcome(result)
     if not isinstance(result.outcome, Passed):
         return Observation(value=None, text=outcome_text(result.outcome))
     if question.metric in (CONFIGURATION.name, WARNINGS.name):
@@ -125,8 +125,8 @@ def read(question: Question, result: Result, detail_of: DetailOf) -> Observation
         if detail is None:
             return Observation(value=None, text="its details are missing; --fresh measures again")
         if question.metric == WARNINGS.name:
-            seen = any(question.key in warning for warning in detail.warnings)
-            return Observation(value="warns" if seen else "does not warn", text="warns" if seen else "does not warn")
+            text = "warns" if any(question.key in warning for warning in detail.warnings) else "does not warn"
+            return Observation(value=text, text=text)
         there = question.key in detail.configuration
         text = json.dumps(detail.configuration[question.key], sort_keys=True, default=str) if there else ABSENT
         return Observation(value=text, text=shortened(text, 60))
@@ -136,7 +136,7 @@ def read(question: Question, result: Result, detail_of: DetailOf) -> Observation
     return Observation(value=float(value), text=quantity(value, BY_NAME[question.metric].unit))
 
 
-def _outcome(result: Result) -> Observation:
+def _observe_outcome(result: Result) -> Observation:
     outcome = result.outcome
     text = outcome_text(outcome)
     if isinstance(outcome, Skipped) or (isinstance(outcome, Failed) and outcome.stage == "harness"):
@@ -147,30 +147,30 @@ def _outcome(result: Result) -> Observation:
     return Observation(value=kind, text=text)
 
 
-def answer(
-    question: Question, reading: Observation, good: Observation, bad: Observation | None, thresholds: Thresholds
+def judge(
+    question: Question, observation: Observation, good: Observation, bad: Observation | None, thresholds: Thresholds
 ) -> Verdict:
-    """Good where the reading is as the good one, Bad where it is as the bad one."""
-    if reading.value is None or good.value is None:
+    """Good where the observation is like the good one, Bad where it is like the bad one."""
+    if observation.value is None or good.value is None:
         return Verdict.UNKNOWN
-    if isinstance(reading.value, str) or isinstance(good.value, str):
-        return _answer_in_words(question, reading, good, bad)
-    metric, value = BY_NAME[question.metric], reading.number
+    if isinstance(observation.value, str) or isinstance(good.value, str):
+        return _judge_text(question, observation, good, bad)
+    metric, value = BY_NAME[question.metric], observation.number
     if metric.direction is Direction.AT_MOST_ONE:
-        return Verdict.GOOD if value <= 1 else Verdict.BAD  # what is not a number is bad
+        return Verdict.GOOD if value <= 1 else Verdict.BAD  # not a number is bad
     if bad is None or bad.value is None:
         return Verdict.BAD if _is_worse(metric, value, good.number, thresholds) else Verdict.GOOD
     return Verdict.BAD if abs(value - bad.number) < abs(value - good.number) else Verdict.GOOD
 
 
-def _answer_in_words(question: Question, reading: Observation, good: Observation, bad: Observation | None) -> Verdict:
-    if reading.value == good.value:
+def _judge_text(question: Question, observation: Observation, good: Observation, bad: Observation | None) -> Verdict:
+    if observation.value == good.value:
         return Verdict.GOOD
     if question.metric == OUTCOME.name:
         if question.key:
-            return Verdict.BAD if question.key in reading.text else Verdict.UNKNOWN
-        if bad is not None and reading.value != bad.value:
-            return Verdict.UNKNOWN  # it ends elsewhere, so nobody knows whether it would have come to this
+            return Verdict.BAD if question.key in observation.text else Verdict.UNKNOWN
+        if bad is not None and observation.value != bad.value:
+            return Verdict.UNKNOWN  # it ends elsewhere, and might have come to this
     return Verdict.BAD
 
 
@@ -179,14 +179,14 @@ def _is_worse(metric: Metric, value: float, good: float, thresholds: Thresholds)
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """What the good and the bad end of a search are to each other."""
+    """How the good and the bad end of a search compare."""
 
     differ: bool
     swapped: bool = False  #: they differ, and the good one is the worse
 
 
 def ends(question: Question, good: Observation, bad: Observation, thresholds: Thresholds) -> Ends:
-    """Whether there is a difference to search for. Both readings have values."""
+    """Whether there is a difference to search for. Both observations have values."""
     if isinstance(good.value, str) or isinstance(bad.value, str):
         swapped = question.metric == OUTCOME.name and bad.value == "passed" != good.value
         if question.metric == OUTCOME.name and question.key and not swapped:
@@ -200,9 +200,9 @@ def ends(question: Question, good: Observation, bad: Observation, thresholds: Th
     return Ends(differ=(swapped := _is_worse(metric, low, high, thresholds)), swapped=swapped)
 
 
-def is_between(reading: Observation, good: Observation, bad: Observation) -> bool:
-    """Whether a value lies well apart from both ends' (over a quarter of their distance): more than one change, perhaps."""
-    if not all(isinstance(one.value, float) for one in (reading, good, bad)):
-        return reading.value is not None and reading.value not in (good.value, bad.value)
+def is_between(observation: Observation, good: Observation, bad: Observation) -> bool:
+    """Whether a value is far from both ends (over a quarter of their distance): perhaps there is more than one change."""
+    if not all(isinstance(each.value, float) for each in (observation, good, bad)):
+        return observation.value is not None and observation.value not in (good.value, bad.value)
     distance = abs(bad.number - good.number) / 4
-    return min(abs(reading.number - good.number), abs(reading.number - bad.number)) > distance
+    return min(abs(observation.number - good.number), abs(observation.number - bad.number)) > distance

@@ -9,13 +9,13 @@ from harness.model import Verdict
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One version in the list that is searched, and what it said if it was asked."""
+    """One version in the list that is searched, and its answer if it was tested."""
 
     name: str  #: ``0.16.2``, or the start of a commit's hash
     stack: str  #: id
     cell: str  #: id
     about: str = ""  #: of a commit its date and subject
-    answer: Verdict | None = None  #: None where it was not asked
+    answer: Verdict | None = None  #: None where it was not tested
     value: float | str | None = None  #: of the metric; None where there is none
     text: str = ""  #: the value in words, or why there is none
     stored: bool = False  #: answered by a result that was there before
@@ -26,18 +26,18 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str  #: releases or commits
     package: str
-    metric: str  #: as a person writes the question
+    metric: str  #: the question, as --metric takes it
     title: str  #: the same in words
     unit: str
     to: Verdict  #: Bad: the first bad one was sought; Good: the first that is good again
     every: bool  #: whether all changes were sought
     probes: tuple[Probe, ...]  #: all of the list, in order
-    changes: tuple[Transition, ...]  #: places in ``probes``
+    changes: tuple[Transition, ...]  #: by index in ``probes``
     runs: int  #: versions that were measured now
     took_s: float
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  #: what changed upstream with the change that was sought: ``+12 -3 FILE``
-    sites: tuple[str, ...] = ()  #: who holds the extra bytes, one line each
+    sites: tuple[str, ...] = ()  #: the code that holds the extra bytes, one line each
     patch: tuple[str, ...] = ()  #: of commits the changed lines themselves, where they are few
 
     @property
@@ -53,12 +53,12 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bisection(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found out."""
+    """The result of one bisection."""
 
     workload: str
     good: str
     bad: str
-    reason: str  #: how the question was chosen, where nobody asked one
+    reason: str  #: how the question was chosen; empty if the user did
     courses: tuple[SearchResult, ...]  #: releases, commits: each within what the one before it left
 
     @property

@@ -1,4 +1,4 @@
-"""Versions in, results out: from the store where they are there, else built and measured."""
+"""Versions in, results out: from the store, or built and measured now."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from harness.store import content_key, key_of, newest
 
 
 class VersionRunner:
-    """Versions in, results out; from the store where they are there."""
+    """One workload, run on many versions."""
 
     def __init__(self, session: Session, cell: Cell) -> None:
+        """``cell`` is the workload on any of the versions. Starts nothing."""
         self.settings = session.settings
         self.store = session.store
         self.watch = session.watch
-        self.runs = 0
+        self.runs = 0  #: versions that were measured, a repeated one each time
         self.spent_s = 0.0
         self._session = session
         self._cell = cell
@@ -36,14 +37,17 @@ class VersionRunner:
         return msgspec.structs.replace(self._cell, stack=version.stack)
 
     def stored(self, version: Candidate) -> tuple[Result, ...]:
-        """Runs of this very content, oldest first, found without building anything: an environment that is not there can
-        only be what was published, so that its code is taken from the result."""
-        lock = commit_builds.known_lock(version.stack, self.settings, version.made_of)
+        """Stored runs of exactly this content, oldest first. Builds nothing: without an environment, the version can only
+        be the published one, so the code's hash is taken from the result."""
+        lock = commit_builds.known_lock(version.stack, self.settings, version.source)
         if lock is None:
             return ()
-        framework = targets.varied_package(self.settings)
-        folder = Path(self.settings.environments)
-        there = venv.existing(lock, folder=folder, gpu=hardware.has_gpu(), framework=framework)
+        environment = venv.existing(
+            lock,
+            folder=Path(self.settings.environments),
+            gpu=hardware.has_gpu(),
+            framework=targets.varied_package(self.settings),
+        )
         cell = self.cell(version)
         return tuple(
             result
@@ -52,7 +56,7 @@ class VersionRunner:
             == content_key(
                 cell,
                 lock_sha256=lock.sha256,
-                code_sha256=there.code_sha256 if there else result.code_sha256,
+                code_sha256=environment.code_sha256 if environment else result.code_sha256,
                 probe_sha256=self._session.target.executor.probe_sha256(),
                 hardware=self._session.target.hardware(),
                 image="" if self.settings.executor == "local" else result.image,
@@ -60,34 +64,35 @@ class VersionRunner:
         )
 
     def build(self, versions: Sequence[Candidate]) -> tuple[Environment, ...]:
-        """Their environments."""
-        made_of = {version.stack.id: version.made_of for version in versions if version.made_of is not None}
-        stacks = [version.stack for version in versions if version.made_of is None]
-        self._session.build(stacks)
-        own = [version.stack for version in versions if version.made_of is not None]
-        self._session.add(commit_builds.build_commits(own, made_of, self.settings, self._session.installer, self.watch))
+        """The environment of each version, in order."""
+        sources = {version.stack.id: version.source for version in versions if version.source is not None}
+        commits = [version.stack for version in versions if version.source is not None]
+        self._session.build([version.stack for version in versions if version.source is None])
+        self._session.add(
+            commit_builds.build_commits(commits, sources, self.settings, self._session.installer, self.watch)
+        )
         return self._session.build([version.stack for version in versions])
 
     def measure(self, versions: Sequence[Candidate], rounds: int = 0) -> list[Result]:
-        """Build and measure versions; with ``rounds``, all in one new session, each round going round all of them."""
+        """Build and measure versions. With ``rounds``, all of them in one new session whose rounds are interleaved."""
         began = time.monotonic()
         self.build(versions)
-        found = self._session.measure(
+        results = self._session.measure(
             [self.cell(version) for version in versions], baseline=versions[0].stack, rounds=rounds, fresh=rounds > 0
         )
         self.runs += len(versions)
         self.spent_s += time.monotonic() - began
-        by_cell = newest(found)
+        by_cell = newest(results)
         return [by_cell[self.cell(version).id] for version in versions]
 
     def explanation(self, version: Candidate) -> Explanation | None:
-        """Who holds the memory in a version: as it is stored, or from a run that is no result; None where it fails."""
+        """What holds the memory in a version, stored or from a run that is no result; None where that run fails."""
         cell = self.cell(version)
         self.build([version])
         return self._session.explain([cell], quiet=True)[cell.id].explanation
 
     def expected_s(self) -> float:
-        """Seconds that one more probe takes: as those before it, or a guess."""
+        """Seconds that one more version takes: the mean so far, or a guess."""
         if self.runs:
             return self.spent_s / self.runs
         return GUESSED_STACK_S + GUESSED_CELL_S.get(self._cell.device, 0.0)

@@ -1,7 +1,7 @@
-"""A search over versions: questions -> cells -> results -> answers, until `harness.bisect.halving` has nothing left to ask.
+"""A search over versions: tests one version after another until `harness.bisect.halving` has none left to test.
 
-What is stored is asked first, before an environment is built, and each probe is stored as soon as it is measured; so a
-search that was interrupted goes on when it is called again, and one whose answers are all there runs nothing.
+Stored results answer first, before an environment is built, and each run is stored as soon as it is measured. So a search
+that was interrupted goes on when it is called again, and one whose answers are all stored runs nothing.
 """
 
 from __future__ import annotations
@@ -19,56 +19,58 @@ from harness.config.thresholds import Thresholds
 from harness.model import Verdict
 
 
-def run_search(search: SearchPlan, asker: VersionTester, bench: VersionRunner) -> SearchResult:
-    """Search to the end. Raises UsageError where the ends make no search, NothingMeasured where they say nothing."""
-    began, runs = time.monotonic(), bench.runs
-    count = len(search.versions)
-    said = asker.answers()
-    if said:
-        bench.watch.note(f"{len(said)} of {count} {search.kind} are answered by stored results")
+def run_search(plan: SearchPlan, tester: VersionTester, runner: VersionRunner) -> SearchResult:
+    """Search to the end, and note each step in the runner's watch.
+
+    Raises UsageError where the ends do not span the change that is sought, NothingMeasured where they have no value.
+    """
+    began, runs = time.monotonic(), runner.runs
+    count = len(plan.versions)
+    answers = tester.answers()
+    if answers:
+        runner.watch.note(f"{len(answers)} of {count} {plan.kind} are answered by stored results")
     while True:
-        answers = {at: one.answer for at, one in said.items()}
-        at = halving.next_probe(count, answers, search.to, every=search.every, hunt=search.hunt)
-        if at is None:
+        verdicts = _verdicts(answers)
+        index = halving.next_probe(count, verdicts, plan.to, every=plan.every, hunt=plan.hunt)
+        if index is None:
             break
-        ends = [end for end in (0, count - 1) if end not in answers]
+        ends = [end for end in (0, count - 1) if end not in verdicts]
         if not ends:
-            bench.watch.note(_left(search, answers, bench))
-        asker.ask(ends or [at])
-        said = asker.answers()
-        for place in ends or [at]:
-            one = said[place]
-            bench.watch.note(f"  {search.versions[place].name}: {one.answer.value}, {one.reading.text}")
-    question = asker.asked
+            runner.watch.note(_remaining(plan, verdicts, runner))
+        tester.test(ends or [index])
+        answers = tester.answers()
+        for tested in ends or [index]:
+            answer = answers[tested]
+            runner.watch.note(f"  {plan.versions[tested].name}: {answer.verdict.value}, {answer.observation.text}")
+    question = tester.question
     metric = BY_NAME[question.metric] if question else None
-    probes = tuple(_probe(version, bench, said.get(at)) for at, version in enumerate(search.versions))
     return SearchResult(
-        kind=search.kind,
-        package=search.package,
+        kind=plan.kind,
+        package=plan.package,
         metric=question.name if question else "",
         title=question.title if question else "any relevant difference",
         unit=metric.unit if metric else "",
-        to=search.to,
-        every=search.every,
-        probes=probes,
-        changes=halving.changes(count, answers),
-        runs=bench.runs - runs,
+        to=plan.to,
+        every=plan.every,
+        probes=tuple(_probe(version, runner, answers.get(index)) for index, version in enumerate(plan.versions)),
+        changes=halving.changes(count, verdicts),
+        runs=runner.runs - runs,
         took_s=round(time.monotonic() - began, 1),
-        notes=_notes(search, said, question, bench.settings.thresholds),
+        notes=_notes(plan, answers, question, runner.settings.thresholds),
     )
 
 
-def without_answer(search: SearchPlan, question: Question, bench: VersionRunner, why: str) -> SearchResult:
-    """A search that could not begin, as its ends are none."""
+def without_answer(plan: SearchPlan, question: Question, runner: VersionRunner, why: str) -> SearchResult:
+    """The result of a search that could not begin, with ``why`` as its note."""
     return SearchResult(
-        kind=search.kind,
-        package=search.package,
+        kind=plan.kind,
+        package=plan.package,
         metric=question.name,
         title=question.title,
         unit=BY_NAME[question.metric].unit,
-        to=search.to,
-        every=search.every,
-        probes=tuple(_probe(version, bench, None) for version in search.versions),
+        to=plan.to,
+        every=plan.every,
+        probes=tuple(_probe(version, runner, None) for version in plan.versions),
         changes=(),
         runs=0,
         took_s=0.0,
@@ -76,60 +78,64 @@ def without_answer(search: SearchPlan, question: Question, bench: VersionRunner,
     )
 
 
-def _left(search: SearchPlan, answers: Mapping[int, Verdict], bench: VersionRunner) -> str:
-    """``0.15.0..0.16.2 is left, 2 asked, about 3 more runs (45 s)``."""
-    count = len(search.versions)
-    change = halving.sought(count, answers, search.to)
-    low, high = (change.before, change.after) if change and not search.every else (0, count - 1)
-    runs = halving.runs_left(count, answers, search.to, every=search.every)
-    word = "about" if change and not search.every else "at most"
-    seconds = runs * bench.expected_s()
+def _verdicts(answers: Mapping[int, VersionAnswer]) -> dict[int, Verdict]:
+    return {index: answer.verdict for index, answer in answers.items()}
+
+
+def _remaining(plan: SearchPlan, verdicts: Mapping[int, Verdict], runner: VersionRunner) -> str:
+    """``left: 0.15.0..0.16.2; 2 of 19 answered, about 3 more runs, 45 s``."""
+    count = len(plan.versions)
+    change = halving.sought(count, verdicts, plan.to)
+    low, high = (change.before, change.after) if change and not plan.every else (0, count - 1)
+    runs = halving.runs_left(count, verdicts, plan.to, every=plan.every)
+    word = "about" if change and not plan.every else "at most"
+    seconds = runs * runner.expected_s()
     duration = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-    span = f"{search.versions[low].name}..{search.versions[high].name}"
-    return f"left: {span}; {len(answers)} of {count} answered, {word} {runs} more run{'s' * (runs != 1)}, {duration}"
+    span = f"{plan.versions[low].name}..{plan.versions[high].name}"
+    return f"left: {span}; {len(verdicts)} of {count} answered, {word} {runs} more run{'s' * (runs != 1)}, {duration}"
 
 
-def _probe(version: Candidate, bench: VersionRunner, said: VersionAnswer | None) -> Probe:
-    cell = bench.cell(version)
-    if said is None:
+def _probe(version: Candidate, runner: VersionRunner, answer: VersionAnswer | None) -> Probe:
+    cell = runner.cell(version)
+    if answer is None:
         return Probe(name=version.name, stack=cell.stack.id, cell=cell.id, about=version.about)
     return Probe(
         name=version.name,
         stack=cell.stack.id,
         cell=cell.id,
         about=version.about,
-        answer=said.answer,
-        value=said.reading.value,
-        text=said.reading.text,
-        stored=said.stored,
+        answer=answer.verdict,
+        value=answer.observation.value,
+        text=answer.observation.text,
+        stored=answer.stored,
     )
 
 
 def _notes(
-    search: SearchPlan, said: Mapping[int, VersionAnswer], question: Question | None, limits: Thresholds
+    plan: SearchPlan, answers: Mapping[int, VersionAnswer], question: Question | None, limits: Thresholds
 ) -> tuple[str, ...]:
-    """What a person should know besides: readings that are neither as good nor as bad, changes that nobody asked for."""
+    """What else the reader should know: values that lie between those of the ends, and changes besides the one sought."""
     notes = []
-    if question is not None and search.good in said and search.bad in said:
-        good, bad = said[search.good].reading, said[search.bad].reading
+    if question is not None and plan.good in answers and plan.bad in answers:
+        good, bad = answers[plan.good].observation, answers[plan.bad].observation
         differ = questions.ends(question, good, bad, limits).differ
         between = [
-            f"{search.versions[at].name} ({one.reading.text})"
-            for at, one in sorted(said.items())
-            if one.answer is not Verdict.UNKNOWN and differ and questions.is_between(one.reading, good, bad)
+            f"{plan.versions[index].name} ({answer.observation.text})"
+            for index, answer in sorted(answers.items())
+            if answer.verdict is not Verdict.UNKNOWN and differ and questions.is_between(answer.observation, good, bad)
         ]
         if between:
             notes.append(
                 f"neither as good nor as bad as the ends: {', '.join(between)}; there may be more than one change"
             )
-    answers = {at: one.answer for at, one in said.items()}
-    found = halving.sought(len(search.versions), answers, search.to)
-    others = [change for change in halving.changes(len(search.versions), answers) if change != found]
-    if others and not search.every:
+    count, verdicts = len(plan.versions), _verdicts(answers)
+    found = halving.sought(count, verdicts, plan.to)
+    others = [change for change in halving.changes(count, verdicts) if change != found]
+    if others and not plan.every:
         spans = ", ".join(
-            f"{'bad' if c.to is Verdict.BAD else 'good'} again in "
-            f"{search.versions[c.before].name}..{search.versions[c.after].name}"
-            for c in others
+            f"{'bad' if change.to is Verdict.BAD else 'good'} again in "
+            f"{plan.versions[change.before].name}..{plan.versions[change.after].name}"
+            for change in others
         )
         notes.append(f"not the only change: {spans}; --all finds each")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""A test that may be looked at after every round: is a step's time nearer to the slow end's or to the good one's?
+"""A test that may be evaluated after every round: is a step's time nearer to the slow end's or to the good one's?
 
 Rounds are interleaved: in each, the good end, the version in question and the bad end ran within seconds. A round says
 "bad" where the version's time lies above the geometric mean of the ends' times of that same round. Were it as near to one
@@ -6,10 +6,10 @@ as to the other, that would be a fair coin, whatever the times' distribution, ou
 
 The evidence against the coin is the mixture likelihood ratio over all coins that favour the other side, a nonnegative
 supermartingale under "fair or worse", so that by Ville's inequality it exceeds 1 / error with a chance of at most
-``error``, no matter how often and when one looks (H. Robbins, "Statistical methods related to the law of the iterated
+``error``, no matter how often and when it is evaluated (H. Robbins, "Statistical methods related to the law of the iterated
 logarithm", 1970; S. Howard, A. Ramdas, J. McAuliffe, J. Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence
-sequences", 2021). A fixed-sample test that is looked at again and again keeps no such promise. With unanimous rounds
-nine suffice for 1 in 100; a version right between the ends is never decided, and that is said.
+sequences", 2021). A fixed-sample test that is evaluated again and again keeps no such promise. Nine unanimous rounds
+suffice for 1 in 100; a version right between the ends is never decided, and reported as such.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from harness.model import Verdict
 ERROR = 0.01
 
 #: Seconds of one round: of the good end, of the version in question, of the bad end.
-Round = tuple[float, float, float]
+RoundTimes = tuple[float, float, float]
 
 
 def evidence(votes: int, rounds: int) -> float:
-    """How many times likelier ``votes`` of ``rounds`` are under the coins that favour them than under a fair coin: the
-    likelihood ratio averaged over all chances between 1/2 and 1."""
+    """How many times likelier ``votes`` of ``rounds`` are under coins that favour them than under a fair coin: the
+    likelihood ratio, averaged over all chances between 1/2 and 1."""
     if rounds == 0:
         return 1.0
     log_beta = special.betaln(votes + 1, rounds - votes + 1)
@@ -39,8 +39,8 @@ def evidence(votes: int, rounds: int) -> float:
     return float(2 * math.exp(log_beta + rounds * math.log(2)) * above_half) if above_half > 0 else 0.0
 
 
-def side(rounds: Sequence[Round], error: float = ERROR) -> Verdict:
-    """Bad or Good where the rounds leave no doubt, else Unknown. May be asked after any number of rounds."""
+def side(rounds: Sequence[RoundTimes], error: float = ERROR) -> Verdict:
+    """Bad or Good where the rounds leave no doubt, else Unknown. May be called after any round."""
     usable = [(good, own, bad) for good, own, bad in rounds if min(good, own, bad) > 0]
     votes = sum(own * own > good * bad for good, own, bad in usable)
     against = sum(own * own < good * bad for good, own, bad in usable)
@@ -48,7 +48,7 @@ def side(rounds: Sequence[Round], error: float = ERROR) -> Verdict:
 
 
 def slower(good: Sequence[float], bad: Sequence[float], share: float, error: float = ERROR) -> Verdict:
-    """Whether the bad end is slower by more than ``share`` (0.1 is 10 %) in the median round: Bad, Good or not sure."""
+    """Whether the bad end is slower by more than ``share`` (0.1 is 10 %) in the median round: Bad, Good, or Unknown."""
     ratios = [b / g for g, b in zip(good, bad, strict=True) if g > 0]
     votes = sum(ratio > 1 + share for ratio in ratios)
     return _decided(votes, len(ratios) - votes, error)

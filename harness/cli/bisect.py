@@ -27,12 +27,12 @@ from harness.run.session import session
 @click.option(
     "--metric",
     metavar="NAME",
-    help=f"The question: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
+    help=f"What to search by: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
     f"{OUTCOME.name}, {CONFIGURATION.name}:KEY, ... "
     "Default: what is worst in --bad, compared with --good.",
 )
 @click.option("--fixed", is_flag=True, help="Find the first that is good again; --bad is the older one then.")
-@click.option("--all", "every", is_flag=True, help="Find every change: asks every version between the ends.")
+@click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
 @click.option("--repository", metavar="URL|PATH", help="Go on to the commit, in this clone of the framework.")
 @click.option(
     "--rounds",
@@ -59,10 +59,11 @@ def command(
     results: str | None,
     json_file: str | None,
 ) -> int:
-    """Find the first bad release between a good and a bad one, then the commit, by measuring as few as possible.
+    """Find the first bad release between a good and a bad one, then the commit, with as few runs as possible.
 
-    FIRST..LAST in place of --good and --bad says nothing about the ends: where they agree, a fault that came and went
-    between them is looked for. Stored results are used before anything is run, and an interrupted search goes on.
+    FIRST..LAST, in place of --good and --bad, says nothing about the ends: if they agree, the search looks for a fault
+    that came and went between them. Stored results are used before anything is run. An interrupted search goes on where
+    it stopped.
 
     \b
     Examples:
@@ -73,18 +74,18 @@ def command(
       bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
 
     \b
-    Exit codes: 0 found (or nothing there to be found), 2 the ends are no ends of a search (swapped, equal, not
-    differing, not in the list), 3 the harness failed, 4 it cannot be decided: what is left is printed.
+    Exit codes: 0 found, or nothing changes; 2 the ends cannot be searched (swapped, equal, without a difference,
+    unknown); 3 the harness failed; 4 undecided: the versions that are left are printed.
     """
     settings = options.load_settings(results=results)
     package = searched.package or targets.varied_package(settings)
     question = questions.parse(metric) if metric else None
     if question is not None and question.is_timed and every:
-        raise UsageError("--all and step time", where="bisect", hint=f"take {HOST_CALLS.name}, which are exact")
+        raise UsageError("--all and step time", where="bisect", hint=f"ask for {HOST_CALLS.name}, which are exact")
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack)
     first, last = _ends(span, good, bad, fixed=fixed)
     installer = pipeline.new_installer(settings)
-    asked = BisectRequest(
+    request = BisectRequest(
         package=package,
         first=first,
         last=last,
@@ -95,11 +96,10 @@ def command(
         repository=repository,
         most_rounds=rounds,
     )
-    what = bisection.listed(asked, settings, installer)
-    cell = one_cell(settings, what.versions[0].stack, workload)
+    listed = bisection.list_candidates(request, settings, installer)
+    cell = one_cell(settings, listed.versions[0].stack, workload)
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
-        bench = VersionRunner(opened, cell)
-        found = bisection.bisect(asked, what, bench)
+        found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
     if json_file:
         write_file(json_file, bisect.as_json(found, code))

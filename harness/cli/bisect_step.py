@@ -22,19 +22,19 @@ from harness.run import pipeline, targets
 from harness.run.session import session
 
 #: As `git bisect run` reads them.
-GOOD, BAD, CANNOT_TELL = 0, 1, 125
+GOOD, BAD, UNDECIDED = 0, 1, 125
 
 
 @click.command("bisect-step")
 @click.option("--good", required=True, metavar="VERSION", help="A release that is good, e.g. 0.15.4.")
 @click.option("--bad", required=True, metavar="VERSION", help="A release that is bad, e.g. 0.16.0.")
 @options.workload_options
-@click.option("--metric", metavar="NAME", help="The question, as of `bisect`.")
-@click.option("--fixed", is_flag=True, help="The other way round: 0 while it is bad, 1 once it is good.")
+@click.option("--metric", metavar="NAME", help="What to search by, as in `bisect`.")
+@click.option("--fixed", is_flag=True, help="Search for the fix: exit with 0 while it is bad, 1 once it is good.")
 @click.option(
-    "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is asked."
+    "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is tested."
 )
-@click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, where that is not the clone.")
+@click.option("--project", metavar="DIR", help="The folder of your pyproject.toml, unless it is the clone.")
 @options.searched_options
 @options.results_option
 def command(
@@ -50,8 +50,8 @@ def command(
 ) -> int:
     """Build the commit that is checked out, measure it, and exit as `git bisect run` wants it.
 
-    A commit is good or bad as one release or another is; those two are measured once and then stored. Changes that are
-    not committed are not seen.
+    A commit is good or bad by comparison with a good and a bad release, which are measured once and then stored.
+    Uncommitted changes are ignored.
 
     \b
     Examples:
@@ -59,8 +59,8 @@ def command(
       git bisect run dsregress bisect-step --project ~/dsregress --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward
 
     \b
-    Exit codes: 0 good, 1 bad, 125 cannot tell (it does not install, does not import, ends elsewhere), 128 the call is
-    wrong or the harness failed, which ends git's bisection.
+    Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or ends elsewhere); 128 wrong usage or
+    a failure of the harness, which ends git's bisection.
     """
     settings = load({"results": results}, start=Path(project) if project else None)
     package = searched.package or targets.varied_package(settings)
@@ -75,18 +75,18 @@ def command(
     releases = candidates.released(settings, installer, package, older, newer)
     good_release, bad_release = (releases[0 if end == older else -1] for end in ends)
     commit = candidates.one_commit(clone, package, clone.head(), good_release.name, releases[-1].stack)
-    search = SearchPlan(
+    plan = SearchPlan(
         kind="commits", package=package, versions=(good_release, commit, bad_release), question=question, to=Verdict.BAD
     )  # fmt: skip
     cell = one_cell(settings, good_release.stack, workload)
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
-        bench = VersionRunner(opened, cell)
+        runner = VersionRunner(opened, cell)
         is_timed = question is not None and question.is_timed
-        asker: VersionTester = TimedTester(search, bench) if is_timed else ExactTester(search, bench)
-        course = run_search(search, asker, bench)
-    probe = course.probes[1]
+        tester: VersionTester = TimedTester(plan, runner) if is_timed else ExactTester(plan, runner)
+        result = run_search(plan, tester, runner)
+    probe = result.probes[1]
     assert probe.answer is not None
-    click.echo(f"{probe.name} ({probe.about}): {probe.answer.value}, {course.metric}: {probe.text}")
+    click.echo(f"{probe.name} ({probe.about}): {probe.answer.value}, {result.metric}: {probe.text}")
     if probe.answer is Verdict.UNKNOWN:
-        return CANNOT_TELL
+        return UNDECIDED
     return BAD if (probe.answer is Verdict.BAD) != fixed else GOOD

@@ -249,7 +249,7 @@ def test_ends_that_do_not_differ_are_a_wrong_call_once_that_is_measured(project:
     said = project.run("bisect", "--scenario", "fit", "--good", GOOD, "--bad", WRONG, *question)
     line = (
         "dsregress: error: bisect: 1.0.0 and 1.2.0 do not differ in backward.device_retained_bytes: 15.6 KiB and 15.6 KiB; "
-        "`bisect 1.0.0..1.2.0` looks for what came and went between them"
+        "`bisect 1.0.0..1.2.0` looks for a change that came and went between them"
     )
     assert (said.code, said.out, said.err.splitlines()[-1]) == (2, "", line)
     again = project.run("bisect", "--scenario", "fit", "--good", GOOD, "--bad", WRONG, *question)
@@ -260,8 +260,8 @@ def test_a_good_end_that_fails_says_nothing_of_the_bad_one(project: Project) -> 
     said = project.run("bisect", "--scenario", "fit", "--good", CRASHING, "--bad", "1.4.0")
     assert (said.code, said.out) == (4, "")
     assert re.fullmatch(
-        r"dsregress: error: bisect: 1\.3\.0 does not say: failed in backward: .*; take another end, or ask for the outcome "
-        r"\(--metric outcome\)",
+        r"dsregress: error: bisect: 1\.3\.0 gives no answer: failed in backward: .*; take another end, or ask for the "
+        r"outcome \(--metric outcome\)",
         said.err.splitlines()[-1],
     )
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.bisect import sequential
-from harness.bisect.sequential import Round
+from harness.bisect.sequential import RoundTimes
 from harness.model import Verdict
 
 
-def looked_at(rounds: list[Round]) -> Verdict:
+def looked_at(rounds: list[RoundTimes]) -> Verdict:
     """The first answer of a test that is looked at after every round."""
     for count in range(1, len(rounds) + 1):
         if (answer := sequential.side(rounds[:count])) is not Verdict.UNKNOWN:
@@ -21,7 +21,7 @@ def looked_at(rounds: list[Round]) -> Verdict:
     return Verdict.UNKNOWN
 
 
-def drawn(rng: np.random.Generator, ratio: float, count: int) -> list[Round]:
+def drawn(rng: np.random.Generator, ratio: float, count: int) -> list[RoundTimes]:
     """Rounds of a noisy machine: the ends lie at 1 and 2, the version at ``ratio``; some rounds are disturbed tenfold."""
     noise = np.exp(rng.standard_t(2, size=(count, 3)) * 0.1)
     drift = np.exp(np.cumsum(rng.normal(0, 0.05, count)))[:, None]
