@@ -1,7 +1,7 @@
 """A sweep of R releases by S scenarios over a cluster, on paper and as a simulated schedule.
 
-What is simulated is how long cells take and where they go, by the very shelf that real runs take them from
-(`harness.launch.ray.lanes.Shelf`). Ray's own scheduling is not: a place that becomes free gets its next cell at once.
+What is simulated is how long cells take and where they go, by the very queue that real runs take them from
+(`harness.launch.untimed.CellQueue`). Ray's own scheduling is not: a place that becomes free gets its next cell at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import msgspec
 
 from harness.benchmarks.figures import Figure
-from harness.launch.ray.lanes import Shelf
+from harness.launch.untimed import CellQueue
+from harness.launch.workers import WorkerKey, worker_key
 from harness.model import Cell, Stack
 
 
@@ -113,7 +114,7 @@ def on_paper(sweep: SimulatedSweep) -> Paper:
 def simulate(sweep: SimulatedSweep) -> Schedule:
     """The schedule of the sweep's cells, event by event."""
     chance = random.Random(sweep.seed)
-    shelf = Shelf(_cells(sweep), lambda cell: cell.stack.id)
+    queue = CellQueue(_cells(sweep), shared=True)
     duration_s = {
         (release, scenario): chance.lognormvariate(math.log(sweep.cell_s), sweep.spread)
         for release in range(sweep.releases)
@@ -123,17 +124,18 @@ def simulate(sweep: SimulatedSweep) -> Schedule:
     nodes = [_SimulatedNode(sweep, index) for _ in range(sweep.nodes)]
     # Workers of a node begin one after another, so that neighbours in the queue are on different nodes.
     free = [(0.0, worker) for worker in range(sweep.workers)]
-    at: dict[int, str] = {}
+    at: dict[int, WorkerKey] = {}
     ends: list[float] = []
     in_cells = in_imports = waiting = 0.0
     imports = 0
     while free:
         now, worker = heapq.heappop(free)
-        cell = shelf.take(at.get(worker))
-        if cell is None:
+        turn = queue.take(at.get(worker))
+        if turn is None:
             continue
-        if at.get(worker) != cell.stack.id:
-            at[worker] = cell.stack.id
+        cell = turn.cell
+        if at.get(worker) != worker_key(cell):
+            at[worker] = worker_key(cell)
             there = nodes[worker % sweep.nodes].has_from(cell.stack.id, now)
             waiting += there - now
             now = there + sweep.import_s

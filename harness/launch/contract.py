@@ -7,8 +7,8 @@ process does may raise here: it becomes an `Ended` with its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -87,7 +87,11 @@ class Executor(Protocol):
         ...
 
     def probe_sha256(self) -> str:
-        """Hash of the code that measures, the scenarios included."""
+        """Hash of the code that measures."""
+        ...
+
+    def cluster(self, hardware: Hardware) -> Cluster:
+        """Its machines; `harness.launch.one_machine.OneMachine` where it has only the one with this hardware."""
         ...
 
     def close(self) -> None:
@@ -95,8 +99,8 @@ class Executor(Protocol):
 
 
 class Machine(Protocol):
-    """A machine, or several that the ranks of a cell span, which is used by nothing else until it is closed. Whatever is
-    asked of it, or of its workers, may raise Lost."""
+    """A machine, or several that the ranks of a cell span, which nothing else uses until it is released. Methods of its
+    workers may raise Lost."""
 
     @property
     def hardware(self) -> Hardware:
@@ -107,21 +111,37 @@ class Machine(Protocol):
         """Whether the cell can run on it."""
         ...
 
-    def worker(self, environment: Environment, device: str, framework: str) -> Worker:
-        """As `Executor.worker`, on this machine."""
+    def worker(self, environment: Environment, cell: Cell) -> Worker:
+        """The worker for cells like this one, on this machine: made once, and not open yet when it is made."""
         ...
 
-    def close(self) -> None:
-        """Give it back, after its workers were closed. May be called twice."""
+    def release(self) -> None:
+        """Give it back. May be called twice."""
 
 
-@runtime_checkable
 class Cluster(Protocol):
-    """What an executor is besides, that has more than one machine. Its workers may raise Lost."""
+    """The machines of an executor. Methods of workers may raise Lost."""
+
+    #: Whether several workers may run untimed cells of one environment at the same time.
+    shares_environments: bool
 
     def workers_at_once(self) -> int:
-        """How many workers have room beside each other on all machines together."""
+        """How many slots for untimed cells all machines have together."""
         ...
+
+    def slots(self, cell: Cell) -> int:
+        """How many of them an untimed cell takes."""
+        ...
+
+    def worker_for(self, environment: Environment, cell: Cell) -> Worker:
+        """A worker for untimed cells like this one."""
+        ...
+
+    def keep_workers_for(self, cells: Sequence[Cell]) -> None:
+        """Close workers of timed sessions that none of these cells needs."""
+
+    def close(self) -> None:
+        """End everything at once, from any thread."""
 
     def machines_at_once(self, cell: Cell) -> int:
         """How many machines (or groups of them) can be held at once for cells like this one."""

@@ -23,9 +23,10 @@ import msgspec
 from harness.config.docker import Containers
 from harness.errors import EnvironmentUnavailable
 from harness.launch import staging
+from harness.launch.one_machine import OneMachine
 from harness.launch.process import Gone, Lines, how_it_ended
 from harness.launch.worker import ServerWorker
-from harness.model import Environment
+from harness.model import Environment, Hardware
 from harness.probe.border.surroundings import ENVIRONMENT
 from harness.system import docker
 
@@ -71,6 +72,9 @@ class DockerExecutor:
 
     def probe_sha256(self) -> str:
         return self._probe_sha256
+
+    def cluster(self, hardware: Hardware) -> OneMachine:
+        return OneMachine(self, hardware)
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
         client = self._connected()

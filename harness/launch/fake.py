@@ -1,14 +1,16 @@
-"""An executor that runs nothing: each cell does what it is told to, and everything asked of it is written down.
+"""An executor that runs nothing: a test decides how each cell ends, and every call is logged.
 
-For tests of whoever schedules (what runs next to what, what is reused, what an interruption leaves), without processes.
+For tests of scheduling (what runs next to what, what is reused, what an interruption leaves), without processes.
 """
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from harness.launch.contract import Ended, RunPlan, Waiting
+from harness.launch.contract import Cluster, Ended, RunPlan, Waiting, Worker
+from harness.launch.one_machine import OneMachine
+from harness.launch.workers import Workers
 from harness.model import Cell, Environment, Hardware, Passed
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 
@@ -29,7 +31,7 @@ def passes(cell: Cell, step_s: float = 0.1, retained_bytes: int = 1000, rounds: 
 
 
 class FakeExecutor:
-    """See `harness.launch.contract.Executor`. ``log`` holds one line for each thing asked, in order."""
+    """See `harness.launch.contract.Executor`. ``log`` holds one line for each call, in order."""
 
     def __init__(self, behaviour: Behaviour = passes) -> None:
         self.log: list[str] = []
@@ -38,6 +40,9 @@ class FakeExecutor:
 
     def probe_sha256(self) -> str:
         return "fake"
+
+    def cluster(self, hardware: Hardware) -> Cluster:
+        return OneMachine(self, hardware)
 
     def worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
         return FakeWorker(self, f"{environment.stack.label or environment.stack.id}:{device}")
@@ -58,8 +63,22 @@ class FakeCluster(FakeExecutor):
         for number in range(machines):
             self.free.put(number)
 
+    shares_environments = True
+
+    def cluster(self, hardware: Hardware) -> Cluster:
+        return self
+
     def workers_at_once(self) -> int:
         return self.machines
+
+    def slots(self, cell: Cell) -> int:
+        return 1
+
+    def worker_for(self, environment: Environment, cell: Cell) -> FakeWorker:
+        return self.worker(environment, cell.device, cell.framework)
+
+    def keep_workers_for(self, cells: Sequence[Cell]) -> None:
+        pass
 
     def machines_at_once(self, cell: Cell) -> int:
         return self.machines
@@ -76,15 +95,20 @@ class FakeMachine:
     def __init__(self, cluster: FakeCluster, number: int) -> None:
         self._cluster = cluster
         self._number = number
+        self._workers = Workers(self._worker)
 
     def fits(self, cell: Cell) -> bool:
         return True
 
-    def worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
+    def worker(self, environment: Environment, cell: Cell) -> Worker:
+        return self._workers.worker(environment, cell)
+
+    def _worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
         name = f"{environment.stack.label or environment.stack.id}:{device}@{self._number}"
         return FakeWorker(self._cluster, name)
 
-    def close(self) -> None:
+    def release(self) -> None:
+        self._workers.close()
         self._cluster.free.put(self._number)
 
 

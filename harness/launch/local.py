@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.launch import staging
+from harness.launch.one_machine import OneMachine
 from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
-from harness.model import Environment
+from harness.model import Environment, Hardware
 from harness.probe.border.surroundings import ENVIRONMENT
 
 
@@ -43,6 +44,9 @@ class LocalExecutor:
 
     def probe_sha256(self) -> str:
         return self._probe_sha256
+
+    def cluster(self, hardware: Hardware) -> OneMachine:
+        return OneMachine(self, hardware)
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
         caches = self._folder / "caches" / f"{environment.stack.id}-{environment.lock_sha256[:12]}"

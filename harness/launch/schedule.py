@@ -1,26 +1,26 @@
-"""Who runs when: cells whose time is compared go side by side, the others one stack beside another.
+"""What executors with any number of machines share: events, timed cells that take turns, and lanes that run beside each
+other.
 
 Workers are opened a few ahead, because importing a framework takes seconds and machines have more than one core.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import msgspec
 
-from harness.launch.contract import Ended, RunPlan, Waiting, Worker
-from harness.model import Cell
+from harness.launch.contract import Ended, Lost, RunPlan, Waiting, Worker
+from harness.model import Cell, Failed
 
 
 class Started(msgspec.Struct, frozen=True):
-    """A cell has begun."""
+    """A cell has started."""
 
     cell: Cell
 
@@ -40,15 +40,26 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Rerun(msgspec.Struct, frozen=True):
-    """A cell that had begun begins again, on another machine."""
+    """A cell that had started runs again on another machine."""
 
     cell: Cell
     why: str
 
 
+#: How many machines a cell may lose.
+TRIES = 3
+
+#: More threads of ours than this gain nothing: results are stored one at a time.
+MOST_LANES = 1000
+
 Event = Started | RoundStarted | Finished | Rerun
 
 T = TypeVar("T")
+
+
+def given_up(lost: Lost) -> Ended:
+    """The end of a cell that has lost every machine it was tried on."""
+    return Ended(outcome=Failed(stage="harness", signature=f"lost its machine {TRIES} times", detail=str(lost)))
 
 
 def open_all(workers: Sequence[Worker], at_once: int) -> None:
@@ -104,111 +115,27 @@ def _untimed(
                     yield Finished(cell, state)
                 else:
                     waiting.add(cell.id)
-    finally:  # whoever interrupts us kills the workers, and with that their threads
+    finally:  # on an interruption the workers are killed, which ends their threads
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Slots:
-    """So many things at once, some of which count for several. First come, first served: a large one is not kept waiting
-    by small ones that came later."""
-
-    def __init__(self, count: int) -> None:
-        self._count = self._free = count
-        self._queue: list[object] = []
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def taken(self, wanted: int) -> Iterator[None]:
-        """Holds ``wanted`` slots, or all of them where there are fewer; waits for its turn."""
-        wanted, mine = min(wanted, self._count), object()
-        with self._changed:
-            self._queue.append(mine)
-            self._changed.wait_for(lambda: self._queue[0] is mine and self._free >= wanted)
-            self._queue.pop(0)
-            self._free -= wanted
-            self._changed.notify_all()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._free += wanted
-                self._changed.notify_all()
-
-
-def run_parallel(
-    jobs: Sequence[tuple[Worker, Sequence[Cell]]],
-    at_once: int,
-    needs: Callable[[Cell], int] = lambda _: 1,
-) -> Iterator[Event]:
-    """Each job runs the untimed part of its cells one after another on a worker of its own, ``at_once`` jobs at a time,
-    and closes it. A cell that ``needs`` several of these places waits until they are free.
-
-    The worker may be open already. One that is not is opened when its turn comes. Jobs begin in their order, whichever
-    worker opens first.
-    """
-    begun = [threading.Event() for _ in jobs]
-    left = collections.deque(enumerate(jobs))
-    slots = Slots(at_once)
-
-    def lane() -> Generator[Event, None, None]:
-        while left:
-            try:
-                index, (worker, cells) = left.popleft()
-            except IndexError:  # another lane was faster
-                return
-            yield from _job(worker, cells, slots, needs, begun[max(0, index - 1) : index], begun[index])
-
-    yield from merged([lane() for _ in range(min(at_once, len(jobs)))])
-
-
-def _job(
-    worker: Worker,
-    cells: Sequence[Cell],
-    slots: Slots,
-    needs: Callable[[Cell], int],
-    before: Sequence[threading.Event],
-    begun: threading.Event,
-) -> Generator[Event, None, None]:
-    """``before``: what has to have begun, or ended, before this one does."""
-    try:
-        if cells:
-            worker.open()
-            worker.wait_until_open()  # beside the others' cells
-        for other in before:
-            other.wait()
-        for cell in cells:
-            with slots.taken(needs(cell)):
-                begun.set()
-                yield Started(cell)
-                yield Finished(cell, untimed(worker, cell))
-    finally:
-        begun.set()
-        worker.close()
-
-
-def untimed(worker: Worker, cell: Cell) -> Ended:
-    """The untimed part of a cell, and no other."""
-    state = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0))
-    return state if isinstance(state, Ended) else worker.stop()
-
-
 def merged(lanes: Sequence[Generator[T, None, None]]) -> Iterator[T]:
-    """What the lanes yield, as it comes. Each is walked by a thread of its own; it is closed at its next step when nobody
-    listens any more, and the first error of any is raised here."""
-    told: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+    """What the lanes yield, as it comes. A thread walks each of them, and closes it at its next step once the caller has
+    stopped listening. The first error of a lane is raised here."""
+    yielded: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
     stopped = threading.Event()
 
     def walk(lane: Generator[T, None, None]) -> None:
         try:
             with contextlib.closing(lane):
-                for one in lane:
+                for item in lane:
                     if stopped.is_set():
                         return
-                    told.put((one,))
+                    yielded.put((item,))
         except BaseException as error:
-            told.put(error)
+            yielded.put(error)
         finally:
-            told.put(None)
+            yielded.put(None)
 
     threads = [
         threading.Thread(target=walk, args=(lane,), name=f"lane-{n}", daemon=True) for n, lane in enumerate(lanes)
@@ -218,12 +145,12 @@ def merged(lanes: Sequence[Generator[T, None, None]]) -> Iterator[T]:
     running = len(threads)
     try:
         while running:
-            one = told.get()
-            if one is None:
+            item = yielded.get()
+            if item is None:
                 running -= 1
-            elif isinstance(one, BaseException):
-                raise one
+            elif isinstance(item, BaseException):
+                raise item
             else:
-                yield one[0]
+                yield item[0]
     finally:
         stopped.set()

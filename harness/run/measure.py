@@ -6,25 +6,20 @@ A workload is timed on all its stacks in one session, in turns; what is exact ru
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 
 from harness.config.settings import Settings
 from harness.launch import schedule
-from harness.launch.contract import Cluster, Ended, Executor, Machine, RunPlan, Worker
-from harness.launch.ray import lanes
-from harness.launch.ray.placing import SIM_BYTES
+from harness.launch.contract import Ended, Executor, RunPlan
+from harness.launch.timed import timed_sessions
+from harness.launch.untimed import run_parallel
 from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.run.decide import decide, is_timed
 from harness.run.eta import expected_s
 from harness.run.matrix import Matrix
 from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
-
-#: Memory that one server with its ranks takes while a cell is open, and that a server takes which only has its framework
-#: imported.
-_OPEN_CELL_BYTES = 1 << 30
-_IDLE_SERVER_BYTES = 1 << 29
 
 
 def measure(
@@ -66,7 +61,7 @@ def measure(
 
 
 class _Measurement:
-    """The machine at work: environments in, results out, stored one by one."""
+    """Environments in, results out, stored one by one."""
 
     def __init__(
         self,
@@ -81,98 +76,48 @@ class _Measurement:
         self._hardware = hardware
         self._settings = settings
         self._executor = executor
+        self._cluster = executor.cluster(hardware)
         self._store = store
         self._watch = watch
-        self._workers: dict[tuple[str, str, str], Worker] = {}
         self._run = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
 
     def key(self, cell: Cell) -> str:
-        environment = self._environments[cell.stack.id]
+        environment = self._environment(cell)
         return key_in(environment, cell, probe_sha256=self._executor.probe_sha256(), hardware=self._hardware)
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        """Timed workloads first, one after another, each on all its stacks; then what is exact whatever else runs, one
-        stack beside another, on the same workers where these are open."""
+        """Timed workloads first, each on all its stacks; then what is exact, whatever else runs."""
         runnable: dict[str, list[Cell]] = {}
         for workload, members in workloads.items():
             for cell in members:
-                failure = self._environments[cell.stack.id].failure
+                failure = self._environment(cell).failure
                 if failure is None:
                     runnable.setdefault(workload, []).append(cell)
                 else:
                     self._watch.event(schedule.Started(cell))
-                    yield self._keep(
-                        schedule.Finished(cell, Ended(outcome=failure, started_at=_now())),
-                        self._run,
-                    )
+                    ended = Ended(outcome=failure, started_at=_now())
+                    yield self._keep(schedule.Finished(cell, ended), self._run)
         timed = {name: members for name, members in runnable.items() if self._settings.rounds and is_timed(members[0])}
         untimed = [cell for name, members in runnable.items() if name not in timed for cell in members]
-        if isinstance(self._executor, Cluster):
-            yield from self._run_on_cluster(self._executor, list(timed.values()), untimed)
-            return
-        yield from self._run_timed(timed)
-        self._close_workers(but={_worker_key(cell) for cell in untimed})
-        yield from self._run_untimed(untimed)
+        plan = RunPlan(warmup_rounds=self._settings.warmup_rounds, rounds=self._settings.rounds)
+        for event, number in timed_sessions(self._cluster, list(timed.values()), plan, self._environment):
+            yield from self._take(event, self._run if number == 1 else f"{self._run}.{number}")
+        self._cluster.keep_workers_for(untimed)
+        for event in run_parallel(self._cluster, untimed, self._environment):
+            yield from self._take(event, self._run)
 
     def close(self) -> None:
-        self._executor.close()
-        self._close_workers()
-
-    def _run_timed(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        for members in workloads.values():
-            for event, session in self._sessions(members, self._worker, self._hardware):
-                yield from self._take(event, session)
-
-    def _sessions(
-        self, members: Sequence[Cell], worker: Callable[[Cell], Worker], hardware: Hardware
-    ) -> Iterator[tuple[schedule.Event, str]]:
-        """A workload on a machine that nothing else uses: its events, each with the name of its session."""
-        plan = RunPlan(warmup_rounds=self._settings.warmup_rounds, rounds=self._settings.rounds)
-        at_most = max(2, hardware.memory_bytes // _OPEN_CELL_BYTES)
-        for number, group in enumerate(_groups(members, at_most), start=1):
-            workers = [worker(cell) for cell in group]
-            schedule.open_all(workers, max(1, hardware.cores))
-            session = self._run if number == 1 else f"{self._run}.{number}"
-            # Untimed parts go together as far as each rank has a core.
-            at_once = max(1, hardware.cores // max(map(_cores, group)))
-            for event in schedule.interleave(list(zip(group, workers, strict=True)), plan, at_once):
-                yield event, session
-
-    def _run_on_cluster(
-        self, cluster: Cluster, timed: Sequence[Sequence[Cell]], untimed: Sequence[Cell]
-    ) -> Iterator[Result]:
-        def on(machine: Machine, cell: Cell) -> Worker:
-            return machine.worker(self._environments[cell.stack.id], cell.device, cell.framework)
-
-        def anywhere(cell: Cell) -> Worker:
-            return self._executor.worker(self._environments[cell.stack.id], cell.device, cell.framework)
-
-        for event, session in lanes.timed(cluster, timed, self._sessions, on, _worker_key):
-            yield from self._take(event, session)
-        for event in lanes.untimed(cluster, untimed, anywhere, _worker_key):
-            yield from self._take(event, self._run)
-
-    def _run_untimed(self, cells: Sequence[Cell]) -> Iterator[Result]:
-        """A worker is closed when its cells are done, so that a sweep over many releases does not hold them all in
-        memory."""
-        by_worker: dict[tuple[str, str, str], list[Cell]] = {}
-        for cell in cells:
-            by_worker.setdefault(_worker_key(cell), []).append(cell)
-        room = self._hardware.memory_bytes - len(self._workers) * _IDLE_SERVER_BYTES
-        at_once = max(1, min(self._hardware.cores, room // SIM_BYTES))
-        jobs = [(self._worker(members[0]), members) for members in by_worker.values()]
-        for event in schedule.run_parallel(jobs, at_once, _cores):
-            yield from self._take(event, self._run)
+        self._cluster.close()
 
     def _take(self, event: schedule.Event, session: str) -> Iterator[Result]:
-        """Store what has ended, and only then say so."""
+        """Store what has ended, then report it."""
         if isinstance(event, schedule.Finished):
             yield self._keep(event, session)
         self._watch.event(event)
 
     def _keep(self, event: schedule.Finished, session: str) -> Result:
         cell, ended = event.cell, event.ended
-        environment = ended.environment or self._environments[cell.stack.id]
+        environment = ended.environment or self._environment(cell)
         result = Result(
             schema=SCHEMA,
             cell=cell,
@@ -192,38 +137,8 @@ class _Measurement:
         self._store.write(result, ended.detail, ended.benchmark)
         return result
 
-    def _worker(self, cell: Cell) -> Worker:
-        key = _worker_key(cell)
-        if key not in self._workers:
-            environment = self._environments[cell.stack.id]
-            self._workers[key] = self._executor.worker(environment, cell.device, cell.framework)
-        return self._workers[key]
-
-    def _close_workers(self, but: Collection[tuple[str, str, str]] = ()) -> None:
-        for key in [key for key in self._workers if key not in but]:
-            self._workers.pop(key).close()
-
-
-def _worker_key(cell: Cell) -> tuple[str, str, str]:
-    """Cells with the same key run on one worker: importing a framework takes seconds, and is the same for ``cpu`` and
-    ``sim``."""
-    return cell.stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
-
-
-def _cores(cell: Cell) -> int:
-    """One for each rank. With fewer, ranks wait for ranks that do not run: two cells of two ranks took 7 s together on two
-    cores, and 5.4 s one after the other. A simulation is one process."""
-    return int(cell.parameters.get("world_size", 1)) if is_timed(cell) else 1
-
-
-def _groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
-    """Members that can be held open at once; the first, the baseline, is measured again with each group."""
-    if len(members) <= at_most:
-        yield list(members)
-        return
-    first, rest = members[0], members[1:]
-    for start in range(0, len(rest), at_most - 1):
-        yield [first, *rest[start : start + at_most - 1]]
+    def _environment(self, cell: Cell) -> Environment:
+        return self._environments[cell.stack.id]
 
 
 def _now() -> str:

@@ -2,7 +2,7 @@
 
 An actor asks for what its cell needs, and Ray finds the place. A timed session holds whole nodes by a placement group of
 all their CPUs and GPUs, so that nothing else runs there; ranks that span nodes get a group with a bundle on each
-(STRICT_SPREAD). Whatever dies with a node is Lost here, and run again by `harness.launch.ray.lanes`.
+(STRICT_SPREAD). What dies with a node is Lost here, and `harness.launch.timed` and `untimed` run it again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 from harness.config.ray import Ray
 from harness.errors import EnvironmentUnavailable, HarnessError
 from harness.launch import staging
-from harness.launch.contract import Ended, Lost, RankShare, RunPlan, Waiting
+from harness.launch.contract import Ended, Lost, RankShare, RunPlan, Waiting, Worker
 from harness.launch.ray import cluster, spanning
 from harness.launch.ray.node import NodeSide, NodeWorker, Opened
 from harness.launch.ray.placing import Needs, Node, alike, needs, spelled, whole
+from harness.launch.workers import Workers
 from harness.model import Cell, Environment, Hardware, LockedStack, OutOfMemory
 
 #: How often we look whether what we wait for can still come.
@@ -96,6 +97,20 @@ class RayExecutor:
 
     def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
         return RayWorker(self, self._locked[environment.lock_sha256], device, framework)
+
+    shares_environments = True
+
+    def cluster(self, hardware: Hardware) -> RayExecutor:
+        return self
+
+    def slots(self, cell: Cell) -> int:
+        return 1  # Ray finds the place for its ranks
+
+    def worker_for(self, environment: Environment, cell: Cell) -> RayWorker:
+        return self.worker(environment, cell.device, cell.framework)
+
+    def keep_workers_for(self, cells: Sequence[Cell]) -> None:
+        """Workers of timed sessions were closed with their machines."""
 
     def workers_at_once(self) -> int:
         return int(sum(node.has.get("CPU", 0) for node in self.nodes()))
@@ -227,6 +242,7 @@ class HeldNodes:
         self._group = group
         self._kind = kind
         self._needed = needed
+        self._workers = Workers(self._worker)
         ask = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_in(group, 0))
         self._hardware: Hardware = _value(ask.remote(executor.side))
 
@@ -237,10 +253,14 @@ class HeldNodes:
     def fits(self, cell: Cell) -> bool:
         return self._executor.needs(cell) == self._needed
 
-    def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
+    def worker(self, environment: Environment, cell: Cell) -> Worker:
+        return self._workers.worker(environment, cell)
+
+    def _worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
         return self._executor.worker(environment, device, framework).inside(self._group, self._needed)
 
-    def close(self) -> None:
+    def release(self) -> None:
+        self._workers.close()
         if self._group is not None:
             self._executor.release(self._group, self._kind)
             self._group = None

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.config.ray import Ray
+from harness.launch.workers import SIM_BYTES
 from harness.model import Cell
-
-#: Memory that a simulation of the largest scenario stays below.
-SIM_BYTES = 2 << 30
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

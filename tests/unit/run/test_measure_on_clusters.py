@@ -12,7 +12,6 @@ from harness.config.settings import Settings
 from harness.launch import schedule
 from harness.launch.contract import Ended, Lost
 from harness.launch.fake import FakeCluster, passes
-from harness.launch.ray.lanes import TRIES
 from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Result, Stack
 from harness.run import matrix
 from harness.run.measure import measure
@@ -108,7 +107,9 @@ def test_a_cell_that_loses_every_machine_ends(tmp_path: Path) -> None:
     results = run(tmp_path, FakeCluster(behaviour), "llama/base/sim")
     found = {result.cell.stack.label: result.outcome for result in results}
     assert (found["1"], found["2"]) == (Passed(), Passed())
-    assert found["3"] == Failed(stage="harness", signature=f"lost its machine {TRIES} times", detail="the node died")
+    assert found["3"] == Failed(
+        stage="harness", signature=f"lost its machine {schedule.TRIES} times", detail="the node died"
+    )
 
 
 def test_a_timed_cell_that_loses_every_machine_ends_with_its_session(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_timed_cell_that_loses_every_machine_ends_with_its_session(tmp_path: P
     watch = Seen()
     results = run(tmp_path, FakeCluster(behaviour), TIMED[0], watch=watch)
     assert [type(result.outcome) for result in results] == [Failed] * 3
-    assert len(watch.again) == 3 * (TRIES - 1)
+    assert len(watch.again) == 3 * (schedule.TRIES - 1)
 
 
 def test_a_worker_stays_with_its_environment_and_one_without_cells_helps_where_most_are_left(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""An executor without machines of its own as a cluster of one: the machine that this process runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.launch.contract import Executor, Worker
+from harness.launch.workers import IDLE_SERVER_BYTES, SIM_BYTES, Workers, cores, worker_key
+from harness.model import Cell, Environment, Hardware
+
+
+class OneMachine:
+    """See `harness.launch.contract.Cluster`. Workers stay open from the timed sessions to the untimed cells."""
+
+    #: Importing a framework once more takes memory and longer than most cells.
+    shares_environments = False
+
+    def __init__(self, executor: Executor, hardware: Hardware) -> None:
+        self.hardware = hardware
+        self._executor = executor
+        self._workers = Workers(executor.worker)
+
+    def machines_at_once(self, cell: Cell) -> int:
+        return 1
+
+    def hold(self, cell: Cell) -> ThisMachine:
+        return ThisMachine(self)
+
+    def workers_at_once(self) -> int:
+        free_bytes = self.hardware.memory_bytes - len(self._workers) * IDLE_SERVER_BYTES
+        return max(1, min(self.hardware.cores, free_bytes // SIM_BYTES))
+
+    def slots(self, cell: Cell) -> int:
+        return cores(cell)
+
+    def worker_for(self, environment: Environment, cell: Cell) -> Worker:
+        return self._workers.worker(environment, cell)
+
+    def keep_workers_for(self, cells: Sequence[Cell]) -> None:
+        self._workers.close(keep={worker_key(cell) for cell in cells})
+
+    def close(self) -> None:
+        self._executor.close()  # first: a server that was killed need not be waited for
+        self._workers.close()
+
+
+class ThisMachine:
+    """See `harness.launch.contract.Machine`."""
+
+    def __init__(self, cluster: OneMachine) -> None:
+        self._cluster = cluster
+
+    @property
+    def hardware(self) -> Hardware:
+        return self._cluster.hardware
+
+    def fits(self, cell: Cell) -> bool:
+        return True
+
+    def worker(self, environment: Environment, cell: Cell) -> Worker:
+        return self._cluster.worker_for(environment, cell)
+
+    def release(self) -> None:
+        """Its workers may be needed for untimed cells."""

@@ -1,0 +1,132 @@
+"""Timed workloads: each in sessions on a machine that is held for it, as many at a time as there are machines.
+
+What a lost machine had not reported runs again on another. The end of a cell is reported once. A cell that has lost its
+machine `TRIES` times ends with that, as it may be the cell that brings machines down.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+from harness.launch import schedule
+from harness.launch.contract import Cluster, Lost, Machine, RunPlan
+from harness.launch.schedule import MOST_LANES, TRIES, Event, Finished, Rerun, given_up
+from harness.launch.workers import OPEN_CELL_BYTES, cores
+from harness.model import Cell, Environment, Hardware, Passed
+
+EnvironmentOf = Callable[[Cell], Environment]
+
+
+def timed_sessions(
+    cluster: Cluster, workloads: Sequence[Sequence[Cell]], plan: RunPlan, environment_of: EnvironmentOf
+) -> Iterator[tuple[Event, int]]:
+    """Events of all workloads, each with the number of its session in its workload, from 1. The first cell of a workload
+    is its baseline. Raises EnvironmentUnavailable where the cluster has no machine for a workload.
+
+    What passed is reported when its session has ended: until then, its times have no pair.
+    """
+    left = deque(workloads)
+    at_once = max((cluster.machines_at_once(members[0]) for members in workloads), default=0)
+
+    def lane() -> Generator[tuple[Event, int], None, None]:
+        held = _HeldMachine(cluster)
+        while left:
+            try:
+                members = left.popleft()
+            except IndexError:  # another lane was faster
+                break
+            yield from _sessions(members, held, plan, environment_of)
+        held.release()  # on an error the cluster is closed, which ends its workers at once
+
+    lanes = [lane() for _ in range(min(max(1, at_once), len(workloads), MOST_LANES))]
+    if len(lanes) == 1:  # in the caller's thread, so that nothing of ours runs during a timed round
+        return lanes[0]
+    return schedule.merged(lanes)
+
+
+class _HeldMachine:
+    """The machine that a lane holds."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._machine: Machine | None = None
+
+    def machine_for(self, cell: Cell) -> Machine:
+        """The one that is held, if the cell fits; else another one."""
+        if self._machine is not None and not self._machine.fits(cell):
+            self.release()
+        if self._machine is None:
+            self._machine = self._cluster.hold(cell)
+        return self._machine
+
+    def release(self) -> None:
+        if self._machine is not None:
+            self._machine.release()
+            self._machine = None
+
+
+def _sessions(
+    members: Sequence[Cell], held: _HeldMachine, plan: RunPlan, environment_of: EnvironmentOf
+) -> Iterator[tuple[Event, int]]:
+    """The sessions of a workload: one, unless its cells are more than the machine's memory holds open."""
+    numbers = itertools.count(1)
+    for group in _groups(members, _open_at_most(held.machine_for(members[0]).hardware)):
+        yield from _until_reported(group, held, plan, environment_of, numbers)
+
+
+def _until_reported(
+    group: Sequence[Cell],
+    held: _HeldMachine,
+    plan: RunPlan,
+    environment_of: EnvironmentOf,
+    numbers: Iterator[int],
+) -> Iterator[tuple[Event, int]]:
+    """One session; if its machine is lost, another one with the cells that have not ended."""
+    left = list(group)
+    for attempt in range(1, TRIES + 1):
+        passed: list[tuple[Event, int]] = []
+        number = 0
+        try:
+            machine = held.machine_for(left[0])
+            for members in _groups(left, _open_at_most(machine.hardware)):  # another machine may hold fewer
+                number = next(numbers)
+                for event in _session(members, machine, plan, environment_of):
+                    if isinstance(event, Finished) and isinstance(event.ended.outcome, Passed):
+                        passed.append((event, number))
+                        continue
+                    if isinstance(event, Finished) and event.cell in left:
+                        left = [cell for cell in left if cell != event.cell]
+                    yield event, number
+            yield from passed
+            return
+        except Lost as lost:
+            held.release()
+            for cell in left:
+                yield (Rerun(cell, str(lost)) if attempt < TRIES else Finished(cell, given_up(lost))), number
+
+
+def _session(
+    members: Sequence[Cell], machine: Machine, plan: RunPlan, environment_of: EnvironmentOf
+) -> Iterator[Event]:
+    """Cells that take turns. Their untimed parts run in parallel as far as each rank has a core."""
+    workers = [machine.worker(environment_of(cell), cell) for cell in members]
+    schedule.open_all(workers, max(1, machine.hardware.cores))
+    at_once = max(1, machine.hardware.cores // max(map(cores, members)))
+    return schedule.interleave(list(zip(members, workers, strict=True)), plan, at_once)
+
+
+def _open_at_most(hardware: Hardware) -> int:
+    """How many cells the memory holds open at once."""
+    return max(2, hardware.memory_bytes // OPEN_CELL_BYTES)
+
+
+def _groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
+    """Members that can be held open at once; the first, the baseline, is measured again with each group."""
+    if len(members) <= at_most:
+        yield list(members)
+        return
+    first, rest = members[0], members[1:]
+    for start in range(0, len(rest), at_most - 1):
+        yield [first, *rest[start : start + at_most - 1]]

@@ -1,0 +1,54 @@
+"""The workers of one machine, and what they take of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+
+from harness.launch.contract import Worker
+from harness.model import Cell, Environment
+
+#: Memory of one server with its ranks while a cell is open, of a server that has only imported its framework, and of the
+#: simulation of the largest scenario, at most.
+OPEN_CELL_BYTES = 1 << 30
+IDLE_SERVER_BYTES = 1 << 29
+SIM_BYTES = 2 << 30
+
+#: Cells with the same key run on one worker.
+WorkerKey = tuple[str, str, str]
+
+
+def worker_key(cell: Cell) -> WorkerKey:
+    """Importing a framework takes seconds, and is the same for ``cpu`` and ``sim``."""
+    return cell.stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
+
+
+def cores(cell: Cell) -> int:
+    """One for each rank. With fewer, ranks wait for ranks that do not run: two cells of two ranks took 7 s together on two
+    cores, and 5.4 s one after the other. A simulation is one process."""
+    return 1 if cell.device == "sim" else int(cell.parameters.get("world_size", 1))
+
+
+class Workers:
+    """One worker for each key, made when it is first needed. For many threads."""
+
+    def __init__(self, make: Callable[[Environment, str, str], Worker]) -> None:
+        """``make`` is `harness.launch.contract.Executor.worker` of the machine."""
+        self._make = make
+        self._workers: dict[WorkerKey, Worker] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def worker(self, environment: Environment, cell: Cell) -> Worker:
+        key = worker_key(cell)
+        with self._lock:
+            if key not in self._workers:
+                self._workers[key] = self._make(environment, cell.device, cell.framework)
+            return self._workers[key]
+
+    def close(self, keep: Collection[WorkerKey] = ()) -> None:
+        """Close all but those with these keys."""
+        for key in [key for key in self._workers if key not in keep]:
+            self._workers.pop(key).close()
