@@ -168,9 +168,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""  #: id of the container image that it ran in; empty where it ran in none
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One judged difference, or one oracle that does not hold. Without the names of its fields, as a hundred thousand of
-    them travel between processes."""
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One judged difference, or one oracle that does not hold."""
 
     stack: str
     scenario: str

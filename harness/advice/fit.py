@@ -13,7 +13,7 @@ import msgspec
 
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
-from harness.compare import Measured
+from harness.compare import ResultSummary
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, RESERVED_PEAK, SMALLEST_CARD, Metric
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
@@ -287,7 +287,7 @@ def verdict(
     return FitVerdict(peak_bytes=peak, headroom_bytes=available - peak, fails_in=fails_in)
 
 
-def compared_verdict(cell: Measured, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:
+def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:
     """`verdict` of a simulated cell of a comparison."""
     worst = cell.worst()
 

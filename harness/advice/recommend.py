@@ -14,7 +14,7 @@ import msgspec
 
 from harness.advice import fit
 from harness.advice.gpus import Card
-from harness.compare import FAIL_ON, Comparison, Measured
+from harness.compare import FAIL_ON, Comparison, ResultSummary
 from harness.compare.exits import fails
 from harness.model import Cell, Finding, Passed, Stack, differing_parameters
 from harness.probe.scenario import BASE_VARIANT, Scenario
@@ -128,7 +128,7 @@ class _Evidence:
         self._reasons = {
             (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == "everything"
         }
-        self._cells: dict[str, dict[str, Measured]] = defaultdict(dict)  #: stack -> workload -> its cell
+        self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
         for cell in comparison.cells:
             at = cell.result.cell
             if at.scenario == question.scenario and at.scenario_version == scenario.version:
@@ -185,12 +185,12 @@ class _Evidence:
             "" if isinstance(outcome, Passed) or self._findings[stack, workload] else outcome_text(outcome)
         )
 
-    def _room(self, cell: Measured) -> fit.FitVerdict | None:
+    def _room(self, cell: ResultSummary) -> fit.FitVerdict | None:
         card = self._question.card
         if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
             return None
         return fit.compared_verdict(cell, card, self._question.overhead_bytes)
 
 
-def _devices(cells: Iterable[Measured]) -> tuple[str, ...]:
+def _devices(cells: Iterable[ResultSummary]) -> tuple[str, ...]:
     return tuple(sorted({cell.result.cell.device for cell in cells}))

@@ -18,7 +18,7 @@ import msgspec
 from harness.compare.comparison import Comparison
 from harness.compare.metrics import BY_NAME, CONFIGURATION, METRICS, OUTCOME, STEP_TIME, WARNINGS, Direction, Metric
 from harness.compare.outcomes import signature, stage
-from harness.compare.summary import measured
+from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
 from harness.model import Failed, Finding, OutOfMemory, Passed, Result, Skipped, Verdict
@@ -130,7 +130,7 @@ def observe(question: Question, result: Result, detail_of: DetailOf) -> Observat
         there = question.key in detail.configuration
         text = json.dumps(detail.configuration[question.key], sort_keys=True, default=str) if there else ABSENT
         return Observation(value=text, text=shortened(text, 60))
-    value = measured(result).flat().get(question.name)
+    value = summarize(result).flat().get(question.name)
     if value is None:
         return Observation(value=None, text=f"{question.name} was not measured")
     return Observation(value=float(value), text=quantity(value, BY_NAME[question.metric].unit))

@@ -20,7 +20,6 @@ from harness.report.comparison import markdown, terminal
 from harness.report.comparison.exports import FORMATS
 from harness.store import explained_in, write_atomically
 from harness.store.bulk import in_order
-from harness.system.collecting import collector_paused
 
 _T = TypeVar("_T")
 
@@ -42,23 +41,22 @@ def write_reports(
 
     ``folders`` hold the results, unless they are in the configured one.
     """
-    with collector_paused():
-        code = compare.exit_code(comparison, settings.fail_on)
-        written = (files.json, files.markdown, *(file for _, file in files.exports))
-        if files.json == "-":
-            for chunk in json_report.chunks(comparison, code):
-                click.echo(chunk, nl=False)
-        elif files.json:
-            json_report.write(comparison, Path(files.json), code)
-        if files.markdown:
-            write_file(files.markdown, markdown.as_markdown(comparison).encode())
-        for name, file in files.exports:
-            write_file(file, FORMATS[name](comparison).encode())
-        if files.html_folder:
-            _write_site(comparison, settings, files.html_folder, code, folders or (settings.results,))
-        if "-" not in written:  # whatever reads stdout wants that file alone
-            terminal.show(comparison, Console(highlight=False))
-        return code
+    code = compare.exit_code(comparison, settings.fail_on)
+    written = (files.json, files.markdown, *(file for _, file in files.exports))
+    if files.json == "-":
+        for chunk in json_report.chunks(comparison, code):
+            click.echo(chunk, nl=False)
+    elif files.json:
+        json_report.write(comparison, Path(files.json), code)
+    if files.markdown:
+        write_file(files.markdown, markdown.as_markdown(comparison).encode())
+    for name, file in files.exports:
+        write_file(file, FORMATS[name](comparison).encode())
+    if files.html_folder:
+        _write_site(comparison, settings, files.html_folder, code, folders or (settings.results,))
+    if "-" not in written:  # whatever reads stdout wants that file alone
+        terminal.show(comparison, Console(highlight=False))
+    return code
 
 
 def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int, stored: Sequence[str]) -> None:

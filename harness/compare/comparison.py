@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
-import functools
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from harness.compare.summary import Measured
+from harness.compare.summary import ResultSummary
+from harness.errors import ResultsError
 from harness.model import Finding, Outcome, Result, Stack
 from harness.probe.border.wire import Detail
 
@@ -39,9 +36,8 @@ class NotCompared(msgspec.Struct, frozen=True):
     reason: str
 
 
-class StepTime(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The step time of one cell against the baseline's, or of the baseline against itself. As many as
-    `harness.model.Finding`."""
+class StepTime(msgspec.Struct, frozen=True, kw_only=True):
+    """The step time of one cell against the baseline's, or of the baseline against itself."""
 
     stack: str
     workload: str
@@ -51,8 +47,8 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     pairs: int
     value_s: float
     baseline_s: float
-    p_value: float  #: corrected for the number of comparisons in the report
-    verdict: str  #: slower, faster, same, unknown; control
+    p_value: float  #: once judged, corrected for the number of comparisons in the report
+    verdict: str = ""  #: slower, faster, same, unknown; control; empty before it is judged
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,62 +65,59 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class Cells(Sequence[Measured]):
-    """Cells of many workloads, those of one workload next to each other. One that is asked for may be decoded only then."""
+#: Reads the cells of a workload, by stack: all of them, or that of one stack.
+ReadCells = Callable[[str, str | None], Mapping[str, ResultSummary]]
 
-    def __init__(self, parts: Iterable[tuple[Sequence[Measured], Mapping[str, Sequence[str]]]]) -> None:
-        """From parts, each of whole workloads: cells, and workload -> the stacks of its cells in their order."""
-        self._parts: list[Sequence[Measured]] = []
-        self._starts: list[int] = []
-        self._places: dict[str, tuple[int, Sequence[str]]] = {}
-        self._length = 0
-        for cells, places in parts:
-            self._parts.append(cells)
-            self._starts.append(self._length)
-            for workload, stacks in places.items():
-                self._places[workload] = (self._length, stacks)
-                self._length += len(stacks)
+
+class Cells:
+    """The newest result of each cell, workload by workload. Which cells there are is known; what was measured on them is
+    read when it is needed, so that 100,000 need not fit in memory.
+
+    Reading raises ResultsError where results have gone since they were compared.
+    """
+
+    def __init__(self, stacks_by_workload: Mapping[str, Sequence[str]], read: ReadCells) -> None:
+        self._stacks = stacks_by_workload
+        self._read = read
+        self._latest: tuple[str, dict[str, ResultSummary]] = ("", {})  # a workload's cells are needed several times
 
     @property
     def workloads(self) -> Collection[str]:
-        return self._places.keys()
+        return self._stacks.keys()
 
     def stacks_of(self, workload: str) -> Sequence[str]:
-        """The stacks that a workload has a cell of. Decodes none."""
-        return self._places[workload][1]
+        """The stacks that a workload has a cell of. Reads none."""
+        return self._stacks[workload]
 
-    @functools.cached_property
-    def names(self) -> list[tuple[str, str]]:
-        """Stack id and workload of each cell, in their order. Decodes none."""
-        return [(stack, workload) for workload, (_, stacks) in self._places.items() for stack in stacks]
-
-    def of_workload(self, workload: str) -> dict[str, Measured]:
+    def of_workload(self, workload: str) -> dict[str, ResultSummary]:
         """Stack id -> its cell."""
-        first, stacks = self._places[workload]
-        return {stack: self[first + at] for at, stack in enumerate(stacks)}
+        if workload != self._latest[0]:
+            self._latest = (workload, _complete(self._read(workload, None), self._stacks[workload], workload))
+        return self._latest[1]
 
-    def of(self, stack: str, workload: str) -> Measured | None:
-        first, stacks = self._places[workload]
-        return self[first + stacks.index(stack)] if stack in stacks else None
+    def of(self, stack: str, workload: str) -> ResultSummary | None:
+        """The cell of one stack; None where there is none. Reads no other."""
+        if stack not in self._stacks[workload]:
+            return None
+        if workload == self._latest[0]:
+            return self._latest[1][stack]
+        return _complete(self._read(workload, stack), [stack], workload)[stack]
 
     def __len__(self) -> int:
-        return self._length
+        return sum(map(len, self._stacks.values()))
 
-    def __iter__(self) -> Iterator[Measured]:
-        return itertools.chain.from_iterable(self._parts)
+    def __iter__(self) -> Iterator[ResultSummary]:
+        for workload in self._stacks:
+            yield from self.of_workload(workload).values()
 
-    @overload
-    def __getitem__(self, at: int) -> Measured: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Measured]: ...
-    def __getitem__(self, at: int | slice) -> Measured | Sequence[Measured]:
-        if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(self._length))]
-        if not -self._length <= at < self._length:
-            raise IndexError(at)
-        at %= self._length
-        part = bisect.bisect_right(self._starts, at) - 1
-        return self._parts[part][at - self._starts[part]]
+
+def _complete(found: Mapping[str, ResultSummary], stacks: Sequence[str], workload: str) -> dict[str, ResultSummary]:
+    try:
+        return {stack: found[stack] for stack in stacks}
+    except KeyError:
+        raise ResultsError(
+            "gone since it was compared", where=f"a result of {workload}", hint="run this again"
+        ) from None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +137,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     passed: int
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack id -> how its cell ended, of those that did not pass
+    longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int
 

@@ -12,7 +12,6 @@ import msgspec
 from harness.compare.comparison import Cells, DetailOf
 from harness.compare.metrics import CONFIGURATION, WARNINGS
 from harness.compare.pairs import Pair, finding
-from harness.compare.summary import Measured
 from harness.model import Finding
 from harness.probe.border.wire import Detail
 from harness.wording.quantities import listing, plural, shortened
@@ -36,19 +35,13 @@ class ConfigurationChange(msgspec.Struct, frozen=True):
     stack: str
     sha256: str
     baseline_sha256: str
-    places: list[int]  #: of the cells, among all that are judged together
-    baseline_place: int  #: of the baseline's cell for the workload of the first of them
+    workloads: list[str]
 
 
-def changes(pairs: Iterable[tuple[int, Pair]]) -> list[ConfigurationChange]:
-    """The details that differ from the baseline's, by their hashes: none is read. Pairs come with their places."""
+def changes(pairs: Iterable[Pair]) -> list[ConfigurationChange]:
+    """The details that differ from the baseline's, by their hashes: none is read."""
     found: dict[tuple[str, str, str, str], ConfigurationChange] = {}
-    baseline: dict[str, int] = {}
-    pairs = list(pairs)
-    for place, pair in pairs:
-        if pair.is_baseline:
-            baseline[pair.workload] = place
-    for place, pair in pairs:
+    for pair in pairs:
         if pair.baseline is None or pair.is_baseline:
             continue
         own, base = pair.result.detail_sha256, pair.baseline.detail_sha256
@@ -61,44 +54,41 @@ def changes(pairs: Iterable[tuple[int, Pair]]) -> list[ConfigurationChange]:
             key = (part, pair.stack, mine, theirs)
             change = found.get(key)
             if change is None:
-                change = found[key] = ConfigurationChange(*key, [], baseline[pair.workload])
-            change.places.append(place)
+                change = found[key] = ConfigurationChange(*key, [])
+            change.workloads.append(pair.workload)
     return list(found.values())
 
 
 def judge_changes(
-    changes: Iterable[ConfigurationChange], cells: Cells, detail_of: DetailOf
+    changes: Iterable[ConfigurationChange], cells: Cells, baseline: str, detail_of: DetailOf
 ) -> tuple[list[Finding], list[str]]:
     """One finding per stack and changed key (or new warning), with the workloads that have it; and notes."""
-    diffs = _DetailDiffs(cells, detail_of)
-    names = cells.names
-    keys: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
-    warnings: dict[tuple[str, str], list[int]] = defaultdict(list)
+    diffs = _DetailDiffs(cells, baseline, detail_of)
+    order = {workload: at for at, workload in enumerate(cells.workloads)}
+    keys: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    warnings: dict[tuple[str, str], list[str]] = defaultdict(list)
     moved: dict[str, dict[str, dict[str, None]]] = {}
     first: dict[str, str] = {}
     for change in changes:
         different = diffs.of(change)
         if change.part == WARNINGS.name:
             for signature in different.added:
-                warnings[change.stack, signature] += change.places
+                warnings[change.stack, signature] += change.workloads
         elif different.changed or different.added or different.removed:
             for key in different.changed:
-                keys[(change.stack, *key)] += change.places
+                keys[(change.stack, *key)] += change.workloads
             settings = moved.setdefault(change.stack, {"added": {}, "removed": {}})
             settings["added"].update(dict.fromkeys(different.added))
             settings["removed"].update(dict.fromkeys(different.removed))
-            first.setdefault(change.stack, names[change.places[0]][1])
+            first.setdefault(change.stack, change.workloads[0])
 
-    def workloads(places: list[int]) -> list[str]:
-        return [names[place][1] for place in sorted(places)]
-
-    findings = [_changed(workloads(places), *key) for key, places in keys.items()]
+    findings = [_changed(sorted(having, key=order.__getitem__), *key) for key, having in keys.items()]
     findings += [
         _moved(stack, first[stack], settings["added"], settings["removed"])
         for stack, settings in moved.items()
         if any(settings.values())
     ]
-    findings += [_warning(workloads(places), *key) for key, places in warnings.items()]
+    findings += [_warning(sorted(having, key=order.__getitem__), *key) for key, having in warnings.items()]
     notes = []
     if diffs.unread:
         notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not compared")
@@ -113,25 +103,27 @@ def judge_changes(
 class _DetailDiffs:
     """Differences of details; each pair of contents is compared once."""
 
-    def __init__(self, cells: Sequence[Measured], detail_of: DetailOf) -> None:
+    def __init__(self, cells: Cells, baseline: str, detail_of: DetailOf) -> None:
         self.unread = 0
         self.missing = 0
-        self._cells, self._detail_of = cells, detail_of
+        self._cells, self._baseline, self._detail_of = cells, baseline, detail_of
         self._known: dict[tuple[str, str, str], _DetailDiff] = {}
 
     def of(self, change: ConfigurationChange) -> _DetailDiff:
         key = (change.part, change.sha256, change.baseline_sha256)
         if key not in self._known:
             if len(self._known) >= MOST_READ:
-                self.unread += len(change.places)
+                self.unread += len(change.workloads)
                 return _DetailDiff()
-            detail, other = (
-                self._detail_of(self._cells[place].result) for place in (change.places[0], change.baseline_place)
-            )
+            detail, other = (self._detail(stack, change.workloads[0]) for stack in (change.stack, self._baseline))
             self.missing += detail is None or other is None
             diff = _configuration_diff if change.part == CONFIGURATION.name else _warnings_diff
             self._known[key] = diff(detail, other) if detail and other else _DetailDiff()
         return self._known[key]
+
+    def _detail(self, stack: str, workload: str) -> Detail | None:
+        cell = self._cells.of(stack, workload)
+        return self._detail_of(cell.result) if cell is not None else None
 
 
 def _configuration_diff(mine: Detail, theirs: Detail) -> _DetailDiff:

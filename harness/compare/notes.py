@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from harness.compare.pairs import Pair
-from harness.compare.summary import Measured
+from harness.compare.summary import ResultSummary
 from harness.model import Stack
 from harness.wording.quantities import listing, plural, quantity
 
@@ -91,7 +91,7 @@ def _also_different(stack: Stack, baseline: str, installed: Mapping[str, Mapping
     ]
 
 
-def _slow_start(workload: str, mine: Measured, base: Measured) -> list[str]:
+def _slow_start(workload: str, mine: ResultSummary, base: ResultSummary) -> list[str]:
     lines = []
     for word, own, other in (("init", mine.init_s, base.init_s), ("import", mine.import_s, base.import_s)):
         if own is not None and other is not None and own > HUGE_RATIO * other and own - other > HUGE_S:

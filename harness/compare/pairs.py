@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from harness.compare.comparison import NotCompared
-from harness.compare.summary import Measured, Taken
+from harness.compare.summary import ResultSummary, summarize
 from harness.model import Failed, Finding, Passed, Result, Skipped, Stack, differing_parameters
 
 
@@ -17,11 +18,11 @@ class Pair(msgspec.Struct, frozen=True):
 
     stack: str
     workload: str
-    own: Measured
-    base: Measured | None
-    base_again: Measured | None = None  #: a second run of the baseline in the same session, where there is one
+    own: ResultSummary
+    base: ResultSummary | None
+    base_again: ResultSummary | None = None  #: a second run of the baseline in the same session, where there is one
     #: The baseline's run that took turns with this one; a later session, of other stacks, has left it behind as `base`.
-    base_beside: Measured | None = None
+    base_beside: ResultSummary | None = None
 
     @property
     def result(self) -> Result:
@@ -48,40 +49,39 @@ def finding(stack: str, workload: str, **fields: Any) -> Finding:
     return Finding(stack=stack, scenario=scenario, variant=variant, device=device, **fields)
 
 
-class Index:
-    """Results by workload and stack: the newest of each cell counts."""
+class ResultIndex:
+    """Results by workload and stack. The newest result of each cell counts."""
 
-    def __init__(self, results: Iterable[Taken], baseline: str) -> None:
+    def __init__(self, results: Iterable[Result], baseline: str) -> None:
         self.baseline = baseline
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
-        self._baseline_runs: dict[str, list[Measured]] = {}
-        self._newest: dict[str, dict[str, Measured]] = {}
-        for taken, installed in results:
-            result = taken.result
-            cell = result.cell
-            stack = cell.stack.id
-            if stack not in self.stacks:
-                self.stacks[stack] = cell.stack
-            if installed and stack not in self.installed:
-                self.installed[stack] = installed
-            workload = cell.workload
-            by_stack = self._newest.get(workload)
-            if by_stack is None:
-                by_stack = self._newest[workload] = {}
+        self.newest: dict[str, dict[str, ResultSummary]] = {}  #: workload -> stack -> its newest result
+        self._baseline_runs: dict[str, list[ResultSummary]] = defaultdict(list)
+        for result in results:
+            stack, workload = result.cell.stack.id, result.cell.workload
+            self.stacks.setdefault(stack, result.cell.stack)
+            if result.installed:
+                self.installed.setdefault(stack, result.installed)
+            summary = summarize(result)
+            by_stack = self.newest.setdefault(workload, {})
             known = by_stack.get(stack)
             if known is not None:
                 self.superseded += 1
             if known is None or result.started_at > known.result.started_at:
-                by_stack[stack] = taken
+                by_stack[stack] = summary
             if stack == baseline:
-                self._baseline_runs.setdefault(workload, []).append(taken)
+                self._baseline_runs[workload].append(summary)
+
+    def read(self, workload: str, stack: str | None = None) -> dict[str, ResultSummary]:
+        """The cells of a workload by stack; ``stack`` may name the only one that is needed."""
+        return self.newest.get(workload, {})
 
     def pairs(self) -> list[Pair]:
         """Every newest result with the baseline's, workloads in the order they came."""
         pairs = []
-        for workload, by_stack in self._newest.items():
+        for workload, by_stack in self.newest.items():
             base = by_stack.get(self.baseline)
             again = self._again(workload, base)
             beside = {run.result.session: run for run in reversed(self._baseline_runs.get(workload, ()))}
@@ -91,11 +91,7 @@ class Index:
             ]
         return pairs
 
-    def orders(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Each workload with the stacks that have a result for it, in the order of `pairs`."""
-        return ((workload, tuple(by_stack)) for workload, by_stack in self._newest.items())
-
-    def _again(self, workload: str, base: Measured | None) -> Measured | None:
+    def _again(self, workload: str, base: ResultSummary | None) -> ResultSummary | None:
         if base is None:
             return None
         runs = self._baseline_runs[workload]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from harness.compare.brief import Brief
 from harness.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, PHASE_METRICS, Metric
 from harness.probe.border.wire import PHASES, PhaseReading, RunRecord
 
@@ -22,7 +21,7 @@ _COLUMN = {metric.name: at for at, metric in enumerate(PHASE_METRICS)}
 _TERMS_KEPT_FROM = 0.005
 
 
-class RankPhase(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RankPhase(msgspec.Struct, frozen=True):
     """All exact values of one rank in one phase."""
 
     rank: int
@@ -31,7 +30,7 @@ class RankPhase(msgspec.Struct, frozen=True, array_like=True, gc=False):
     collectives: tuple[tuple[str, int, int], ...]  #: kind, count, bytes; sorted by kind
 
 
-Exact = list[RankPhase]
+Exact = tuple[RankPhase, ...]
 
 
 class WorstRank(msgspec.Struct, frozen=True):
@@ -43,9 +42,9 @@ class WorstRank(msgspec.Struct, frozen=True):
     by_rank: tuple[tuple[int, float], ...]
 
 
-def exact_values(record: Brief | RunRecord) -> Exact:
+def exact_values(record: RunRecord) -> Exact:
     """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
-    return [
+    return tuple(
         RankPhase(
             rank.rank,
             phase,
@@ -54,7 +53,7 @@ def exact_values(record: Brief | RunRecord) -> Exact:
         )
         for rank in record.ranks
         for phase, reading in rank.phases.items()
-    ]
+    )
 
 
 def differing(mine: Exact, base: Exact) -> list[tuple[str, Metric]]:
@@ -116,7 +115,7 @@ class Excess(msgspec.Struct, frozen=True):
         return self.held - self.ideal
 
 
-def excesses(record: Brief | RunRecord) -> tuple[Excess, ...]:
+def excesses(record: RunRecord) -> tuple[Excess, ...]:
     """By phase, the worst rank's. Empty where the probe computed no ideal."""
     found: dict[str, Excess] = {}
     for rank in record.ranks:

@@ -1,8 +1,4 @@
-"""What a comparison keeps of each result: little, so that 100,000 of them fit in memory while they stream by.
-
-The exact values of a run are packed into bytes: most releases measure the same on most workloads, and whether two runs
-do is then one comparison of bytes.
-"""
+"""What a comparison keeps of each result: its exact values, its rounds, and what the oracles say of it."""
 
 from __future__ import annotations
 
@@ -12,22 +8,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.compare.brief import Brief, brief
 from harness.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, IMPORT_TIME, INIT_TIME, STEP_TIME
 from harness.compare.readings import Exact, Excess, exact_values, excesses, worst_values
 from harness.model import Result
-from harness.probe.border.wire import NO_NUMBER, Numerics
-
-_NOTHING: dict[str, str] = {}
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Exact).decode
+from harness.probe.border.wire import NO_NUMBER, Numerics, RunRecord
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One result without its bulk."""
 
     result: Result  #: without its record, and the list of what was installed
-    packed: bytes = b""  #: the exact values; empty where nothing was recorded
+    exact: Exact = ()  #: empty where nothing was recorded
     recorded: bool = False
     world_size: int = 0
     round_s: tuple[float, ...] = ()
@@ -35,24 +26,20 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     import_s: float = 0.0
     digest: str = ""  #: of the trained parameters
     errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
-    suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is no number
+    suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is not a number
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
-
-    def exact(self) -> Exact:
-        """The exact values, unpacked."""
-        return _decode(self.packed) if self.packed else []
 
     def flat(self) -> dict[str, float]:
         """Every metric under its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
         return {**self.worst(), **self.noisy()}
 
     def worst(self) -> dict[str, float]:
-        """The exact ones of them, of the worst rank: the same where ``packed`` is the same."""
-        return worst_values(self.exact())
+        """The exact metrics, of the worst rank. Equal where ``exact`` is equal."""
+        return worst_values(self.exact)
 
     def noisy(self) -> dict[str, float]:
-        """The others."""
+        """The other metrics."""
         if not self.recorded:
             return {}
         values = {STEP_TIME.name: statistics.median(self.round_s)} if self.round_s else {}
@@ -62,20 +49,11 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         return {**values, IMPORT_TIME.name: self.import_s, **dict(self.errors)}
 
 
-#: What is kept of a result, and what was installed, which is kept once for each stack.
-Taken = tuple[Measured, dict[str, str]]
-
-
-def measured(result: Result) -> Measured:
+def summarize(result: Result) -> ResultSummary:
     """What a comparison keeps of a result."""
-    slim = msgspec.structs.replace(result, record=None, installed=_NOTHING)
-    return measured_by(slim, brief(result.record) if result.record is not None else None)
-
-
-def measured_by(result: Result, record: Brief | None) -> Measured:
-    """What a comparison keeps of a result that comes without its record, and of that."""
+    record = result.record
     if record is None:
-        return Measured(result=result)
+        return ResultSummary(result=msgspec.structs.replace(result, installed={}))
     errors: dict[str, float] = {}
     suspects, digest = [], ""
     for rank in record.ranks:
@@ -89,9 +67,9 @@ def measured_by(result: Result, record: Brief | None) -> Measured:
             errors[name] = max(size, errors.get(name, 0.0))
         if suspicious(numbers, measured):
             suspects.append((rank.rank, numbers))
-    return Measured(
-        result=result,
-        packed=_encode(exact_values(record)),
+    return ResultSummary(
+        result=msgspec.structs.replace(result, record=None, installed={}),
+        exact=exact_values(record),
         recorded=True,
         world_size=record.world_size,
         round_s=tuple(record.round_s),
@@ -105,7 +83,7 @@ def measured_by(result: Result, record: Brief | None) -> Measured:
     )
 
 
-def state_bytes(record: Brief) -> int:
+def state_bytes(record: RunRecord) -> int:
     """What the optimizer keeps on the device of the first rank, by the ideal: a step reads and writes it once."""
     ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if record.ranks else {}
     return ideal.get("master", 0) + ideal.get("optimizer", 0)

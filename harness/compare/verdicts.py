@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from harness.compare import configuration, exact, notes, timing
-from harness.compare.comparison import Cells, Comparison, DetailOf, Group
-from harness.compare.configuration import ConfigurationChange
+from harness.compare.comparison import Cells, Comparison, DetailOf, Group, ReadCells
 from harness.compare.groups import severity
 from harness.compare.judged import MOST_SMALL, Judged, judge
 from harness.compare.metrics import BY_NAME, HOST_CALLS
+from harness.compare.pairs import ResultIndex
 from harness.compare.spans import in_version_order, spans
 from harness.config.thresholds import Thresholds
 from harness.model import Finding, Result, Stack
-from harness.system.collecting import collector_paused
 from harness.wording.names import stack_names
 
 #: The functions that grew are looked up for this many findings, worst first.
@@ -29,41 +27,39 @@ def compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, de
     Of several results of one cell the newest counts. Raises nothing for missing or failed results: they are in the
     comparison, with the reason.
     """
-    with collector_paused():
-        return combine([judge(results, baseline, thresholds)], baseline, thresholds, detail_of)
+    index = ResultIndex(results, baseline)
+    return combine([judge(index, thresholds)], index.read, baseline, thresholds, detail_of)
 
 
-def combine(parts: Iterable[Judged], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
-    """One comparison of parts that were judged apart; no workload may be in two of them.
+def combine(
+    parts: Iterable[Judged], read: ReadCells, baseline: str, thresholds: Thresholds, detail_of: DetailOf
+) -> Comparison:
+    """One comparison of parts that were judged apart; no workload may be in two of them. ``read`` reads their cells.
 
     The same as `compare` of all their results.
     """
-    with collector_paused():
-        return _combine(list(parts), baseline, thresholds, detail_of)
-
-
-def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
-    cells = Cells((part.cells, part.stacks_by_workload()) for part in parts)
+    parts = list(parts)
+    cells = Cells({w: stacks for part in parts for w, stacks in part.stacks_by_workload.items()}, read)
     comparable = _comparable(parts)
     known: dict[str, Stack] = {}
     installed: dict[str, dict[str, str]] = {}
     for part in reversed(parts):  # the first one that knows a stack has its say
         known.update(part.stacks)
         installed.update(part.installed)
-    firsts = list(itertools.accumulate((len(part.cells) for part in parts), initial=0))[:-1]
-    raw = timing.Ratios.together(zip(firsts, (part.timed.times for part in parts), strict=True))
-    control = timing.Ratios.together(zip(firsts, (part.timed.control for part in parts), strict=True))
-    timed, step_times, controls, unknown = timing.judge(raw, control, cells.names, thresholds)
-    told, lost = configuration.judge_changes(_changes(parts, firsts), cells, detail_of)
+    control = [time for part in parts for time in part.control]
+    raw = [time for part in parts for time in part.step_times]
+    timed, step_times, unknown = timing.judge(raw, control, thresholds)
+    changes = [change for part in parts for change in part.changes]
+    changed, lost = configuration.judge_changes(changes, cells, baseline, detail_of)
     groups = [group for part in parts for group in part.groups]
-    groups = sorted([*groups, *map(Group, (*timed, *told))], key=lambda group: severity(group.headline))
+    groups = sorted([*groups, *map(Group, (*timed, *changed))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)
     # Of workloads with a finding on step time: the stacks whose step time has a verdict.
-    apart = {found.workload: {baseline} for found in timed}
+    time_verdicts = {found.workload: {baseline} for found in timed}
     for time in step_times:
-        if time.workload in apart and time.verdict != "unknown":
-            apart[time.workload].add(time.stack)
-    told_apart = {workload: frozenset(stacks) for workload, stacks in apart.items()}
+        if time.workload in time_verdicts and time.verdict != "unknown":
+            time_verdicts[time.workload].add(time.stack)
+    timed_stacks = {workload: frozenset(stacks) for workload, stacks in time_verdicts.items()}
     stacks = in_version_order(list(known.values()))
     names = stack_names(stacks)
     superseded = sum(part.superseded for part in parts)
@@ -77,16 +73,17 @@ def _combine(parts: Sequence[Judged], baseline: str, thresholds: Thresholds, det
         small=tuple(_small(parts)),
         small_differences=sum(part.small_differences for part in parts),
         not_compared=(
-            *(one for part in parts for one in part.not_compared),
-            *(one for part in parts for one in part.timed.untimed),
+            *(missing for part in parts for missing in part.not_compared),
+            *(missing for part in parts for missing in part.untimed),
             *unknown,
         ),
         step_times=tuple(step_times),
-        control=tuple(controls),
-        spans=tuple(spans(groups, stacks, names, baseline, comparable, told_apart)),
+        control=tuple(control),
+        spans=tuple(spans(groups, stacks, names, baseline, comparable, timed_stacks)),
         notes=(*notes.notes(remarks, baseline, known, names, installed, superseded), *lost),
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},
+        longest_s={workload: seconds for part in parts for workload, seconds in part.longest_s.items()},
         compared=sum(len(stacks) - (baseline in stacks) for stacks in comparable.values()),
         ran=len(cells),
     )
@@ -100,26 +97,13 @@ def _small(parts: Sequence[Judged]) -> list[Finding]:
     return found
 
 
-def _changes(parts: Sequence[Judged], firsts: Sequence[int]) -> list[ConfigurationChange]:
-    """Of all parts, with places among all cells; ``firsts`` are the places of the parts' first cells."""
-    return [
-        msgspec.structs.replace(
-            change, places=[first + place for place in change.places], baseline_place=first + change.baseline_place
-        )
-        for first, part in zip(firsts, parts, strict=True)
-        for change in part.changes
-    ]
-
-
 def _comparable(parts: Sequence[Judged]) -> dict[str, frozenset[str]]:
     """Workload -> the stacks of its cells that have a verdict."""
-    found = {}
-    for part in parts:
-        orders = list(map(frozenset, part.orders))
-        found.update({workload: orders[place] for workload, place in part.places.items()})
-        for workload, stacks in part.without_verdict.items():
-            found[workload] = found[workload].difference(stacks)
-    return found
+    return {
+        workload: frozenset(stacks).difference(part.without_verdict.get(workload, ()))
+        for part in parts
+        for workload, stacks in part.stacks_by_workload.items()
+    }
 
 
 def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: DetailOf) -> list[Group]:

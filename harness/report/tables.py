@@ -11,7 +11,7 @@ from harness.advice.gpus import step_time
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
 from harness.compare.readings import collectives_by_kind, worst_rank
-from harness.compare.summary import Measured
+from harness.compare.summary import ResultSummary
 from harness.compare.timing import ratio_text
 from harness.model import Failed, Passed
 from harness.probe.border.wire import PHASES, PhaseReading
@@ -84,7 +84,7 @@ def _table(comparison: Comparison, workload: str, times: Mapping[tuple[str, str]
         if not cell.recorded:
             rows.append((name, *("-" for _ in headings[2:]), _ended(cell)))
             continue
-        exact = cell.exact()
+        exact = cell.exact
         readings = [(worst_rank(exact, metric, phase), metric.unit) for metric, phase, _ in columns]
         values = [short_quantity(reading.value, unit) if reading else "-" for reading, unit in readings]
         time = times.get((stack.id, workload))
@@ -98,9 +98,9 @@ def _table(comparison: Comparison, workload: str, times: Mapping[tuple[str, str]
     return Table(title=workload, columns=headings, rows=tuple(rows))
 
 
-def _least_step(cell: Measured, card: str) -> str:
+def _least_step(cell: ResultSummary, card: str) -> str:
     """A model of the least time of a step of the simulated rank: no release can be faster on this card."""
-    exact = cell.exact()
+    exact = cell.exact
     parameters = cell.result.cell.parameters
     phases = {}
     for phase in PHASES:
@@ -119,13 +119,13 @@ def _least_step(cell: Measured, card: str) -> str:
     return f">= {quantity(sum(bound.least_s for bound in bounds.values()), 's')}" if bounds else "-"
 
 
-def fits(cell: Measured, card: str) -> str:
+def fits(cell: ResultSummary, card: str) -> str:
     """Whether the simulated rank fits a card, in words. Raises UsageError for an unknown card."""
     found = fit.compared_verdict(cell, gpus.card(card))
     return "fits" if found.fits else f"OUT OF MEMORY in {found.fails_in}"
 
 
-def _ended(cell: Measured) -> str:
+def _ended(cell: ResultSummary) -> str:
     """How a cell ended, short: the findings have its signature."""
     outcome = cell.result.outcome
     return f"failed in {outcome.stage}" if isinstance(outcome, Failed) else shortened(outcome_text(outcome), 60)

@@ -198,13 +198,8 @@ def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
 
 
 def _dear(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
-    """Those of the workloads that take long to simulate. Cells of other devices are not even decoded."""
-    return {
-        workload
-        for workload in workloads
-        if workload.endswith("/sim")
-        and any(cell.result.duration_s > UNASKED_S for cell in comparison.cells.of_workload(workload).values())
-    }
+    """Those of the workloads that take long to simulate."""
+    return {w for w in workloads if w.endswith("/sim") and comparison.longest_s[w] > UNASKED_S}
 
 
 def _run(cell: Cell, context: ExplainContext) -> Explained:

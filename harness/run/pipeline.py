@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from harness.run import explain, matrix
 from harness.run.session import session
 from harness.run.targets import planned_hardware
 from harness.run.watch import Watch
-from harness.store import Explanations, Parts, Store, explained_in, map_workloads
+from harness.store import Explanations, Store, StoredWorkloads, explained_in
 from harness.versions import stacks
 
 
@@ -127,11 +127,16 @@ def compare_stored(
 ) -> compare.Comparison:
     """Judge all stored results (of these stacks, of one scenario) against the stack with the id ``baseline``.
 
-    ``problem`` is told what cannot be read. Workloads are judged where they are read, by several processes.
+    ``problem`` gets a line for each file that cannot be read. Workloads are judged where they are read, by several
+    processes; a cell's summary is read again when a report shows it.
     """
-    work = functools.partial(_judge_packed, baseline=baseline, thresholds=settings.thresholds)
-    parts = map(compare.unpack, map_workloads(stores, work, problem, stacks, scenario, record=compare.Brief))
-    comparison = compare.combine(parts, baseline, settings.thresholds, details_of(stores))
+    stored = StoredWorkloads(stores, stacks, scenario)
+
+    def read(workload: str, stack: str | None) -> Mapping[str, compare.ResultSummary]:
+        return compare.ResultIndex(stored.read(workload, stack), baseline).read(workload)
+
+    parts = stored.map(functools.partial(_judge, baseline=baseline, thresholds=settings.thresholds), problem)
+    comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores))
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
     return explain.attach_stored(comparison, explained_in(explained))
 
@@ -146,9 +151,8 @@ def details_of(stores: Sequence[Store]) -> compare.DetailOf:
     return lambda result: read(tuple(result.detail_sha256.items()))
 
 
-def _judge_packed(stored: Iterable[Parts[compare.Brief]], *, baseline: str, thresholds: compare.Thresholds) -> bytes:
-    taken = ((compare.measured_by(parts.result, parts.record), parts.installed) for parts in stored)
-    return compare.pack(compare.judge_taken(taken, baseline, thresholds))
+def _judge(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> compare.Judged:
+    return compare.judge(compare.ResultIndex(results, baseline), thresholds)
 
 
 def new_installer(settings: Settings) -> Installer:

@@ -1,23 +1,23 @@
 """Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
 
 from harness.store.explanations import Explanations, explained_in
-from harness.store.folder import Loaded, Store, map_workloads, newest
-from harness.store.schema import SCHEMA, Parts, content_key, detail_hashes, encode, key_in, key_of
+from harness.store.folder import Loaded, Store, newest
+from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_in, key_of
+from harness.store.workloads import StoredWorkloads
 from harness.system.files import write_atomically
 
 __all__ = [
     "SCHEMA",
     "Explanations",
     "Loaded",
-    "Parts",
     "Store",
+    "StoredWorkloads",
     "content_key",
     "detail_hashes",
     "encode",
     "explained_in",
     "key_in",
     "key_of",
-    "map_workloads",
     "newest",
     "write_atomically",
 ]

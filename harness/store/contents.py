@@ -14,9 +14,6 @@ import os
 from harness.store import bundle
 from harness.store.bundle import Bundle
 
-#: More than most results take.
-_MOST_FILES_BYTES = 1 << 15
-
 
 def names(folder: str) -> list[str]:
     """The names of the files in a folder, sorted, without hidden ones; none where there is no folder. Raises OSError."""
@@ -51,22 +48,15 @@ def read(file: str) -> bytes:
     if found is not None:
         opened, inner = found
         return opened.read(inner)
-    handle = os.open(file, os.O_RDONLY)
-    try:  # with as few calls of the system as can be: there may be 100,000 files
-        data = os.read(handle, _MOST_FILES_BYTES)
-        while len(data) % _MOST_FILES_BYTES == 0 and (more := os.read(handle, _MOST_FILES_BYTES)):
-            data += more
-        return data
-    finally:
-        os.close(handle)
+    with open(file, "rb") as stream:
+        return stream.read()
 
 
 def read_compressed(file: str) -> bytes:
     """What a file compressed by gzip holds. Raises OSError, EOFError and zlib.error where it is damaged."""
     if _in_bundle(file) is not None:
         return read(file)  # a bundle is compressed as a whole
-    with open(file, "rb") as stream:
-        return gzip.decompress(stream.read())
+    return gzip.decompress(read(file))
 
 
 def is_bundle(path: str) -> bool:

@@ -7,7 +7,7 @@
 
 Workloads have no folders of their own: to list one takes longer than to read its file. ``key`` is the start of the
 content key (see `harness.store.schema.content_key`). What cannot be read is reported, one line each, and left as it is:
-it is somebody's measurement.
+it is a measurement.
 """
 
 from __future__ import annotations
@@ -15,37 +15,27 @@ from __future__ import annotations
 import bisect
 import contextlib
 import errno
-import functools
 import itertools
 import json
 import os
 import re
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from harness.errors import ResultsError, UsageError
 from harness.model import Cell, Result
 from harness.probe.border.wire import Detail
-from harness.store import bulk, bundle, contents, details, schema
+from harness.store import bundle, contents, details, schema
 from harness.store.details import Details
-from harness.store.schema import Parts
-from harness.system.collecting import collector_paused
 from harness.system.files import write_atomically
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
 
-#: The start of a content key, between a workload's name and what may follow.
-_KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
-
 _BENCHMARK = ".benchmark.json"
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,19 +148,18 @@ class Store:
         return [name for name in names if name != details.FOLDER and _SAFE.fullmatch(name)]
 
     def _read(self, files: Iterable[str]) -> Loaded:
-        problems: _Problems = []
-        with collector_paused():
-            results = tuple(_readable(lambda file: schema.decode(contents.read(file)), files, problems))
-        return Loaded(results=results, problems=tuple(f"{self.shown(file)}: {why}" for file, why in problems))
+        problems: list[str] = []
+        results = tuple(result for _, result in readable(files, lambda *why: problems.append(self.problem(*why))))
+        return Loaded(results=results, problems=tuple(problems))
 
     def detail(self, hashes: Mapping[str, str]) -> Detail | None:
         """What explains a result's figures, by its ``detail_sha256``; None where it has none, or its files are gone or
         damaged."""
         return self._details.read(hashes)
 
-    def shown(self, file: str) -> str:
-        """The path of a file of this store, for a person."""
-        return os.path.relpath(file, os.path.dirname(self.folder))
+    def problem(self, file: str, why: str) -> str:
+        """One line for the user about a file that could not be read."""
+        return f"{os.path.relpath(file, os.path.dirname(self.folder))}: {why}"
 
     def _stem(self, cell: Cell, key: str) -> str:
         parts = [_checked(cell.stack.id, "stack"), _checked(cell.scenario, "scenario")]
@@ -185,38 +174,6 @@ class Store:
             raise _cannot(error, file) from None
 
 
-def map_workloads(
-    stores: Iterable[Store],
-    function: Callable[[Iterator[Parts[_R]]], bytes],
-    problem: Callable[[str], None],
-    stacks: Sequence[str] | None = None,
-    scenario: str | None = None,
-    *,
-    record: type[_R],
-) -> Iterator[msgspec.Raw]:
-    """``function`` of the results of some workloads (of one scenario) at a time, all those of one workload together.
-
-    Workloads come in the order in which the stores hold them, and so do the results of each. Where there are many,
-    several processes read and apply the function, so it must be picklable; it returns MessagePack.
-    Records are read as ``record`` (see `harness.store.schema.taker`).
-    """
-    stores = list(stores)
-    together: dict[str, list[str]] = defaultdict(list)
-    for store in stores:
-        for why in store.damage():
-            problem(why)
-        for file in store.files(stacks, scenario):
-            together[_named_workload(file)].append(file)
-    work = functools.partial(_read_workloads, function, record)
-    for done in bulk.in_order(work, together.values()):
-        problems, value = _done(done)
-        for name, why in problems:
-            file = os.fsdecode(name)
-            owner = next(store for store in stores if file.startswith(store.folder + os.sep))
-            problem(f"{owner.shown(file)}: {why}")
-        yield value
-
-
 def newest(results: Iterable[Result]) -> dict[str, Result]:
     """Cell id -> its newest result."""
     found: dict[str, Result] = {}
@@ -227,53 +184,17 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
     return found
 
 
-#: Files that could not be read, and why.
-_Problems = list[tuple[str, str]]
-
-_encode = msgspec.msgpack.Encoder().encode
-_done = msgspec.msgpack.Decoder(tuple[list[tuple[bytes, str]], msgspec.Raw]).decode
-
-
-def _read_workloads(function: Callable[[Iterator[Parts[_R]]], bytes], record: type[_R], files: Iterable[str]) -> bytes:
-    """For `_done`: what could not be read, to which a file with a result of another workload than its name says belongs, and
-    ``function`` of the results in the other files, in order."""
-    problems: _Problems = []
-    take = schema.taker(record)
-
-    def taken(file: str) -> Parts[_R]:
-        parts = take(contents.read(file))
-        if not _is_named(file, parts.result.cell):
-            raise schema.NotAResult(f"named wrongly, it holds {parts.result.cell.workload}")
-        return parts
-
-    value = function(_readable(taken, files, problems))
-    # A file's name may be no text.
-    return _encode(([(os.fsencode(file), why) for file, why in problems], msgspec.Raw(value)))
-
-
-def _readable(read: Callable[[str], _T], files: Iterable[str], problems: _Problems) -> Iterator[_T]:
-    """What can be read, in order. What cannot becomes a problem, never an error."""
+def readable(files: Iterable[str], problem: Callable[[str, str], None]) -> Iterator[tuple[str, Result]]:
+    """Files with the results in them, in order. ``problem`` gets each file that cannot be read, and why."""
     for file in files:
         try:
-            one = read(file)
+            result = schema.decode(contents.read(file))
         except schema.NotAResult as error:
-            problems.append((file, str(error)))
+            problem(file, str(error))
         except OSError as error:
-            problems.append((file, error.strerror or "cannot be read"))
+            problem(file, error.strerror or "cannot be read")
         else:
-            yield one
-
-
-def _named_workload(file: str) -> str:
-    """What a file's name says about its workload: scenario, variant and device, or the start of them."""
-    return _KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]
-
-
-def _is_named(file: str, cell: Cell) -> bool:
-    """Whether the file's name says what it holds."""
-    stem = f"/{cell.scenario}/{cell.variant}-{cell.device}"
-    at = file.rfind("/", 0, file.rfind("/"))
-    return file.startswith(stem, at) and _KEY.match(file, at + len(stem)) is not None
+            yield file, result
 
 
 def _result_files(folder: str) -> list[str]:

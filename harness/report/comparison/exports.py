@@ -20,7 +20,7 @@ import msgspec
 
 from harness.compare import Comparison, Group
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, HOST_CALLS, STEP_TIME
-from harness.compare.summary import Measured
+from harness.compare.summary import ResultSummary
 from harness.model import Failed, OutOfMemory, Passed, Skipped, TimedOut
 from harness.report.comparison import summary
 from harness.report.plain import plain
@@ -64,7 +64,7 @@ def junit(comparison: Comparison) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _ending(case: ElementTree.Element, cell: Measured, worse: list[Group]) -> None:
+def _ending(case: ElementTree.Element, cell: ResultSummary, worse: list[Group]) -> None:
     outcome = cell.result.outcome
     told = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
     if isinstance(outcome, Skipped):

@@ -16,8 +16,8 @@ import msgspec
 from harness.compare import Comparison, StepTime
 from harness.compare.groups import severity
 from harness.compare.outcomes import signature, stage
-from harness.compare.readings import collectives_by_kind
-from harness.compare.summary import Measured
+from harness.compare.readings import Exact, collectives_by_kind
+from harness.compare.summary import ResultSummary
 from harness.errors import ResultsError
 from harness.model import OutOfMemory, Skipped
 from harness.report.plain import plain
@@ -42,7 +42,7 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
         ],
     }
     yield _encode(head)[:-1] + b',\n"cells": [\n'
-    worst: dict[bytes, dict[str, Any]] = {}
+    worst: dict[Exact, dict[str, Any]] = {}
     yield from _listed(_cell(cell, worst) for cell in comparison.cells)
     yield b'],\n"findings": [\n'
     headlines = {group.headline.key for group in comparison.groups}
@@ -98,12 +98,12 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _cell(cell: Measured, known: dict[bytes, dict[str, Any]]) -> dict[str, Any]:
+def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
     """``known`` holds what follows from exact values alone, which cells share."""
     result = cell.result
-    shared = known.get(cell.packed)
+    shared = known.get(cell.exact)
     if shared is None:
-        shared = known[cell.packed] = {"metrics": cell.worst(), "collectives": _collectives(cell)}
+        shared = known[cell.exact] = {"metrics": cell.worst(), "collectives": _collectives(cell)}
     outcome = result.outcome
     return {
         "id": result.cell.id,
@@ -126,9 +126,9 @@ def _cell(cell: Measured, known: dict[bytes, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _collectives(cell: Measured) -> dict[str, dict[str, dict[str, int]]]:
+def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
     """phase -> kind -> count and bytes, of the first rank."""
-    exact = cell.exact()
+    exact = cell.exact
     first = exact[0].rank if exact else 0
     found = {row.phase: collectives_by_kind(exact, row.phase, first) for row in exact if row.rank == first}
     return {

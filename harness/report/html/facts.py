@@ -11,7 +11,8 @@ import msgspec
 from harness.advice import gpus
 from harness.compare import Comparison, Group, Thresholds
 from harness.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, STEP_TIME, Metric
-from harness.compare.summary import Measured
+from harness.compare.readings import Exact
+from harness.compare.summary import ResultSummary
 from harness.model import Failed, Passed, Skipped
 from harness.probe.border.wire import PHASES
 from harness.report.html.changes import change_points
@@ -115,11 +116,11 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
     first = next(iter(cells.values())).result.cell
     flat: dict[str, dict[str, float]] = {}
     told: dict[str, tuple[int, bytes]] = {}
-    worst: dict[bytes, tuple[int, dict[str, float]]] = {}  #: exact values -> their place among those, and read
+    worst: dict[Exact, tuple[int, dict[str, float]]] = {}  #: exact values -> their place among those, and read
     for stack, cell in cells.items():
-        if cell.packed not in worst:
-            worst[cell.packed] = len(worst), cell.worst()
-        (place, exact), noisy = worst[cell.packed], cell.noisy()
+        if cell.exact not in worst:
+            worst[cell.exact] = len(worst), cell.worst()
+        (place, exact), noisy = worst[cell.exact], cell.noisy()
         flat[stack] = {**exact, **noisy}
         own = {"noisy": _judged(noisy), "outcome": outcome_text(cell.result.outcome)}
         told[stack] = place, msgspec.json.encode(own)
@@ -142,7 +143,7 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
     )
 
 
-def spot(cell: Measured | None, groups: Sequence[Group], page: str, *, baseline: bool, judged: bool) -> Spot:
+def spot(cell: ResultSummary | None, groups: Sequence[Group], page: str, *, baseline: bool, judged: bool) -> Spot:
     """How one cell stands: its worst finding, or why there is none."""
     if cell is None:
         return Spot(kind="none", text="", title="not measured")
@@ -251,11 +252,11 @@ def _judged(values: dict[str, float]) -> dict[str, float | str]:
     }
 
 
-def _cards(order: Sequence[str], cells: dict[str, Measured]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _cards(order: Sequence[str], cells: dict[str, ResultSummary]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((card, tuple(_on(cells.get(stack), card) for stack in order)) for card in gpus.catalogue())
 
 
-def _on(cell: Measured | None, card: str) -> str:
+def _on(cell: ResultSummary | None, card: str) -> str:
     if cell is None or not cell.recorded or not isinstance(cell.result.outcome, Passed):
         return "-"
     return fits(cell, card)

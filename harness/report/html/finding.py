@@ -127,7 +127,7 @@ def _live(comparison: Comparison, found: Finding) -> dict[str, Any] | None:
         cell = comparison.cells.of(stack, workload)
         if cell is None or not cell.recorded:
             continue
-        exact = cell.exact()
+        exact = cell.exact
         values: list[float | None] = []
         for phase in PHASES:
             for metric in _MARKS:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from harness.compare import Comparison, Thresholds, combine, compare, exit_code, judge, pack, unpack
+from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import Detail, RunRecord
 from tests.builders import synthetic
@@ -388,7 +389,7 @@ def test_many_results_are_compared_in_one_pass() -> None:
 
 
 def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
-    """Detail hashes differ by stack, workloads repeat, and the parts travel as bytes, as between processes."""
+    """Detail hashes differ by stack, workloads repeat, and the parts are pickled, as between processes."""
     results = [
         msgspec.structs.replace(one, detail_sha256={"configuration": one.cell.stack.id[-1], "warnings": "w"})
         for one in synthetic.results(6, 20)
@@ -402,9 +403,9 @@ def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
     workloads = list(dict.fromkeys(one.cell.workload for one in results))
     parts = []
     for some in (workloads[:7], workloads[7:8], workloads[8:]):
-        part = judge([one for one in results if one.cell.workload in some], baseline, Thresholds())
-        parts.append(unpack(pack(part)))
-    apart = combine(parts, baseline, Thresholds(), detail_of)
+        index = ResultIndex([one for one in results if one.cell.workload in some], baseline)
+        parts.append(pickle.loads(pickle.dumps(judge(index, Thresholds()))))
+    apart = combine(parts, ResultIndex(results, baseline).read, baseline, Thresholds(), detail_of)
     whole = compare(results, baseline, Thresholds(), detail_of)
     assert whole.groups
     assert whole.step_times

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from tests.paths import ROOT
 
 #: In a process of its own: beside threads, such as other tests may leave, the work is done without processes.
@@ -43,44 +41,35 @@ def test_a_reading_process_that_is_killed_is_one_line() -> None:
     assert done.stdout == "results: a process that read results was killed; free some memory and try again\n"
 
 
-#: Holds one part for longer than the rest, and stops early once.
-SHARING = """
-import os, sys
+#: Goes through all of it once, and stops early once.
+ORDERED = """
+import os
 from harness.store import bulk
 
-if "old" in sys.argv:
-    del os.memfd_create
 os.sched_getaffinity = lambda _: {0, 1}
 
 def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
-def text(items):
-    return " ".join(map(str, items)).encode()
+def items(batch):
+    return os.getpid(), batch
 
 families = [[n, -n] for n in range(5_000)]
 before = descriptors()
-parts = list(bulk.in_order(text, families))
-assert len(parts) > 1
-assert b" ".join(map(bytes, parts)) == text([n for family in families for n in family])
-last = parts.pop()
-parts.clear()
-assert descriptors() == before + 1
-assert bytes(last).endswith(b"4999 -4999")
-del last
-for part in bulk.in_order(text, families):
-    assert bytes(part).startswith(b"0 0 1 -1")
+parts = list(bulk.in_order(items, families))
+assert len({process for process, _ in parts} - {os.getpid()}) == 2
+assert [n for _, batch in parts for n in batch] == [n for family in families for n in family]
+for _, batch in bulk.in_order(items, families):
+    assert batch[:4] == [0, 0, 1, -1]
     break
-del part
 assert descriptors() == before
 print("well")
 """
 
 
-@pytest.mark.parametrize("python", ["new", "old"])
-def test_what_processes_leave_comes_in_order_and_goes_with_its_last_reader(python: str) -> None:
+def test_what_processes_return_comes_in_order_and_nothing_of_them_stays() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SHARING, python],
+        [sys.executable, "-c", ORDERED],
         cwd=ROOT,
         capture_output=True,
         text=True,

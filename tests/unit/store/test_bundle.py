@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from harness.errors import NothingMeasured, ResultsError, UsageError
-from harness.probe.border.wire import Detail, Explanation, RunRecord
-from harness.store import Explanations, Store, bundle, key_of, map_workloads
+from harness.model import Result
+from harness.probe.border.wire import Detail, Explanation
+from harness.store import Explanations, Store, StoredWorkloads, bundle, key_of
 from harness.store.publishing import publish
 from tests.builders.synthetic import stored_result as result
 
@@ -69,17 +69,16 @@ def test_explanations_are_found_in_it(bundled: Path) -> None:
     assert explanations.read(key_of(result())) is None
 
 
-def _ids(stored: object) -> bytes:
-    return msgspec.msgpack.encode([parts.result.code_sha256 for parts in stored])  # type: ignore[attr-defined]
+def _ids(results: Iterable[Result]) -> list[str]:
+    return [found.code_sha256 for found in results]
 
 
 def test_its_workloads_are_judged_as_those_of_a_folder(folder: Path, bundled: Path) -> None:
-    def codes(path: Path) -> list[object]:
-        found = map_workloads([Store(str(path))], _ids, pytest.fail, record=RunRecord)
-        return [msgspec.msgpack.decode(raw) for raw in found]
+    def codes(path: Path) -> list[list[str]]:
+        return list(StoredWorkloads([Store(str(path))]).map(_ids, pytest.fail))
 
     assert codes(bundled) == codes(folder)
-    assert sorted(codes(bundled)[0]) == ["c", "other"]  # type: ignore[call-overload]
+    assert sorted(codes(bundled)[0]) == ["c", "other"]
 
 
 def test_it_is_json_lines_with_a_header_that_says_what_it_is(bundled: Path) -> None:

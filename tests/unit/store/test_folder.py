@@ -14,9 +14,9 @@ import pytest
 
 from harness.benchmarks import made_up
 from harness.errors import ResultsError, UsageError
-from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, Stack, TimedOut
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.store import Parts, Store, encode, key_of, map_workloads, newest
+from harness.store import Store, StoredWorkloads, encode, key_of, newest
 from harness.store.reuse import reusable
 from tests.builders.synthetic import stored_result as result
 
@@ -86,11 +86,7 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
         file.write_bytes(encode(one))
     (file.parent / "layers=0003-cpu-bad.json").write_text("{")
     problems: list[str] = []
-    found = [
-        variant
-        for variants in map_workloads([store], variants_of, problems.append, record=RunRecord)
-        for variant in msgspec.msgpack.decode(variants)
-    ]
+    found = [variant for variants in StoredWorkloads([store]).map(variants_of, problems.append) for variant in variants]
     assert found == [one.cell.variant for one in written]
     assert len(problems) == 1
     assert "layers=0003-cpu-bad.json: not a result, or damaged" in problems[0]
@@ -115,8 +111,8 @@ def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_j
     file = Path(store.write(result()))
     file.rename(file.with_name(file.name.replace("base-", "other-")))
     problems: list[str] = []
-    (found,) = map_workloads([store], variants_of, problems.append, record=RunRecord)
-    assert msgspec.msgpack.decode(found) == []
+    (found,) = StoredWorkloads([store]).map(variants_of, problems.append)
+    assert found == []
     assert len(problems) == 1
     assert problems[0].endswith("named wrongly, it holds llama/base/cpu")
 
@@ -126,16 +122,27 @@ def test_a_file_whose_name_is_no_text_is_told_as_others_are(tmp_path: Path) -> N
     folder = Path(store.write(result())).parent
     (folder / os.fsdecode(b"caf\xe9-cpu-0123456789ab.json")).write_text("{}")
     problems: list[str] = []
-    found = [
-        msgspec.msgpack.decode(one) for one in map_workloads([store], variants_of, problems.append, record=RunRecord)
-    ]
-    assert found == [["base"]]
+    assert list(StoredWorkloads([store]).map(variants_of, problems.append)) == [["base"]]
     assert len(problems) == 1
     assert "caf\udce9" in problems[0]
 
 
-def variants_of(stored: Iterable[Parts[RunRecord]]) -> bytes:
-    return msgspec.msgpack.encode([parts.result.cell.variant for parts in stored])
+def test_a_workload_is_read_again_whole_or_for_one_stack(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    stack = Stack(python="3.11", versions={"deepspeed": "0.15.0"})
+    one, other = result(), msgspec.structs.replace(result(), cell=msgspec.structs.replace(result().cell, stack=stack))
+    store.write(one)
+    stored = StoredWorkloads([store])
+    assert list(stored.read(one.cell.workload)) == [one]
+    store.write(other)
+    assert list(stored.read(one.cell.workload)) == [one]  # what is written later is not among them
+    stored = StoredWorkloads([store])
+    assert list(stored.read(one.cell.workload)) == [other, one]
+    assert list(stored.read(one.cell.workload, stack.id)) == [other]
+
+
+def variants_of(stored: Iterable[Result]) -> list[str]:
+    return [one.cell.variant for one in stored]
 
 
 def test_a_run_takes_less_than_ten_kilobytes(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.compare.brief import Brief
-from harness.compare.summary import measured, measured_by
-from harness.store.schema import decode, encode, taker
+from harness.compare.summary import summarize
+from harness.store.schema import decode, encode
 from tests.builders.synthetic import record, result
 
 IDEAL = {"step.device_retained_bytes": {"parameters": 500, "optimizer": 1_000}}
@@ -27,8 +26,7 @@ def ideals(*each: dict[str, dict[str, int]]) -> Any:
 def test_what_every_rank_must_hold_comes_back_for_each_rank(each: tuple[dict[str, dict[str, int]], ...]) -> None:
     one = ideals(*each)
     assert decode(encode(one)) == one
-    parts = taker(Brief)(encode(one))
-    assert measured_by(parts.result, parts.record).excesses == measured(one).excesses
+    assert summarize(decode(encode(one))).excesses == summarize(one).excesses
 
 
 def test_what_is_the_same_for_all_ranks_is_written_once() -> None:

@@ -1,0 +1,87 @@
+"""Stored results by workload, as a comparison takes them: all of one workload together."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from harness.model import Cell, Result
+from harness.store.bulk import in_order
+from harness.store.folder import Store, readable
+
+_T = TypeVar("_T")
+
+#: The start of a content key, between a workload's name and what may follow.
+_KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
+
+_Problems = list[tuple[str, str]]  #: files that could not be read, and why
+
+
+class StoredWorkloads:
+    """The results of some stores (of these stacks, of one scenario), by workload.
+
+    Which files there are is found out once: results that are written later are not among them.
+    """
+
+    def __init__(
+        self, stores: Iterable[Store], stacks: Sequence[str] | None = None, scenario: str | None = None
+    ) -> None:
+        self._stores = list(stores)
+        self._files: dict[str, list[str]] = defaultdict(list)  #: by what their names say of the workload
+        self._damage: list[str] = []  #: parts of bundles that cannot be read, a line each
+        for store in self._stores:
+            self._damage += store.damage()
+            for file in store.files(stacks, scenario):
+                self._files[_named_workload(file)].append(file)
+
+    def map(self, function: Callable[[Iterable[Result]], _T], problem: Callable[[str], None]) -> Iterator[_T]:
+        """``function`` of the results of some workloads at a time, in order.
+
+        Where there are many, several processes read and apply the function: it, and what it returns, must be picklable.
+        ``problem`` gets a line for each file or part of a bundle that could not be read, and for each file that holds
+        another workload than its name says.
+        """
+        for why in self._damage:
+            problem(why)
+        for value, problems in in_order(functools.partial(_apply, function), self._files.values()):
+            for file, why in problems:
+                owner = next(store for store in self._stores if file.startswith(store.folder + os.sep))
+                problem(owner.problem(file, why))
+            yield value
+
+    def read(self, workload: str, stack: str | None = None) -> Iterator[Result]:
+        """The results of one workload (of one stack) once more, in the same order. What cannot be read is left out."""
+        scenario, variant, device = workload.split("/")
+        files = self._files.get(f"/{scenario}/{variant}-{device}", [])
+        if stack is not None:
+            files = [file for file in files if file.split(os.sep)[-3] == stack]
+        return _results(files, [])
+
+
+def _apply(function: Callable[[Iterable[Result]], _T], files: list[str]) -> tuple[_T, _Problems]:
+    problems: _Problems = []
+    return function(_results(files, problems)), problems
+
+
+def _results(files: Iterable[str], problems: _Problems) -> Iterator[Result]:
+    for file, result in readable(files, lambda *problem: problems.append(problem)):
+        if _is_named(file, result.cell):
+            yield result
+        else:
+            problems.append((file, f"named wrongly, it holds {result.cell.workload}"))
+
+
+def _named_workload(file: str) -> str:
+    """What a file's name says about its workload: scenario, variant and device, or the start of them."""
+    return _KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]
+
+
+def _is_named(file: str, cell: Cell) -> bool:
+    """Whether the file's name says what it holds."""
+    stem = f"/{cell.scenario}/{cell.variant}-{cell.device}"
+    at = file.rfind("/", 0, file.rfind("/"))
+    return file.startswith(stem, at) and _KEY.match(file, at + len(stem)) is not None
