@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.containers import engine
-from tests.containers.engine import LIMIT_S, Engine, configure
+from tests.containers.projects import LIMIT_S, Engine, configure
 from tests.offline.conftest import shared as shared
 from tests.offline.project import GOOD, VERSION, Project
 

@@ -18,11 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tests.offline.project import Project
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -31,9 +28,6 @@ _DEBIAN = {"3.11": "bookworm", "3.13": "trixie"}
 
 _TAG = f"dsregress-test-base:{PYTHON}"
 _START_S = 60.0
-
-#: Longer than the images of a test take on a busy machine.
-LIMIT_S = 600.0
 
 
 class NoEngine(Exception):
@@ -153,23 +147,3 @@ if __name__ == "__main__":
             sys.stdout.write(f"{start(Path(where))}\n")
         except NoEngine as error:
             sys.exit(str(error))
-
-
-@dataclass(frozen=True)
-class Engine:
-    """An engine, and a base image in it."""
-
-    address: str
-    base: str
-    client: Any
-
-    def containers(self, owner: Path) -> list[Any]:
-        """Every container, running or not, that was started for the environments in that folder."""
-        found: list[Any] = self.client.containers.list(all=True, filters={"label": f"dsregress.owner={owner}"})
-        return found
-
-
-def configure(project: Project, engine: Engine, *versions: str, limits: str = "", **values: object) -> None:
-    """As `Project.configure`, with the base image."""
-    text = f'[tool.dsregress.docker]\nbase = "{engine.base}"\n{limits}'
-    project.configure(*versions, text=text, **{"executor": "docker", **values})  # type: ignore[arg-type]

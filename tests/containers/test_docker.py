@@ -16,7 +16,7 @@ from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.docker import DockerExecutor
 from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Stack, TimedOut
 from harness.system import docker
-from tests.containers.engine import LIMIT_S, Engine, configure
+from tests.containers.projects import LIMIT_S, Engine, configure
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, stack, stored
 
 MIB = 1 << 20

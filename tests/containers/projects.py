@@ -1,0 +1,32 @@
+"""An engine that tests use, and projects whose cells run in its containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.offline.project import Project
+
+#: Longer than the images of a test take on a busy machine.
+LIMIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine, and a base image in it."""
+
+    address: str
+    base: str
+    client: Any
+
+    def containers(self, owner: Path) -> list[Any]:
+        """Every container, running or not, that was started for the environments in that folder."""
+        found: list[Any] = self.client.containers.list(all=True, filters={"label": f"dsregress.owner={owner}"})
+        return found
+
+
+def configure(project: Project, engine: Engine, *versions: str, limits: str = "", **values: object) -> None:
+    """As `Project.configure`, with the base image."""
+    text = f'[tool.dsregress.docker]\nbase = "{engine.base}"\n{limits}'
+    project.configure(*versions, text=text, **{"executor": "docker", **values})  # type: ignore[arg-type]
