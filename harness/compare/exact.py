@@ -1,4 +1,4 @@
-"""Memory, host work, communication and compute: exact, so any difference is real, and only its size is judged."""
+"""Memory, host work, communication and compute: exact, so every difference is real and only its size is judged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harness.wording.quantities import quantity, share
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One metric in which two measurements differ, judged and worded. Belongs to the measurements, not to a cell: most
-    cells of a release share theirs with others."""
+    """One metric in which two measurements differ, judged and worded. It belongs to the measurements, not to a cell: many
+    cells of a release measure the same."""
 
     metric: str
     phase: str
@@ -29,7 +29,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Difference]:
-    """All in which the worst ranks differ."""
+    """Every metric and phase in which the worst ranks differ."""
     found = []
     for phase, metric in differing(own, base):
         mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, phase)
@@ -73,15 +73,15 @@ def _message(metric: Metric, phase: str, mine: WorstRank, baseline: float) -> st
 
 
 def headline_order(found: Finding) -> tuple[int, int, float]:
-    """How much a finding on memory explains of the others on its cell, most first: what stays behind explains what peaks
-    later, and the earliest phase is the cause."""
+    """Sorts findings on memory so that the one that explains the others on its cell comes first: what stays behind
+    explains what peaks later, and the earliest phase is the cause."""
     metric = BY_NAME[found.metric]
     order = metric.phases.index(found.phase) if found.phase in metric.phases else len(metric.phases)
     return (metric.headline_order, order, -abs(found.value - found.baseline_value))
 
 
 def grown_functions(found: Finding, detail: Detail | None, baseline: Detail | None, most: int = 5) -> tuple[str, ...]:
-    """Which functions a phase calls more (or less) often than the baseline's, by how many calls, largest first."""
+    """The functions that a phase calls more (or less) often than in the baseline, largest change first."""
     if detail is None or baseline is None:
         return ()
     mine, theirs = detail.host_functions.get(found.phase, {}), baseline.host_functions.get(found.phase, {})

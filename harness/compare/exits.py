@@ -14,8 +14,8 @@ FAIL_ON = ("memory", "time", "numerics", "crash")
 
 
 def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
-    """1 where a finding that matters answers to ``fail_on``; 4 where nothing was measured, or nothing that was measured
-    could be compared; else 0. Changed defaults and warnings never fail."""
+    """1 where a relevant finding answers to ``fail_on``; 4 where nothing was measured or nothing could be compared; else 0.
+    Changed defaults and warnings never fail."""
     if any(fails(found, fail_on) for found in comparison.findings):
         return EXIT_REGRESSION
     others = any(stack.id != comparison.baseline for stack in comparison.stacks)
@@ -25,7 +25,7 @@ def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
 
 
 def fails(found: Finding, fail_on: Collection[str]) -> bool:
-    """Whether a finding answers to one of the words. Running out of memory is a crash, and a matter of memory."""
+    """Whether a finding answers to one of the words. Running out of memory answers to "crash" and to "memory"."""
     if not (found.relevant and found.significant) or found.kind not in ("regression", "wrong", "failed"):
         return False
     words = {BY_NAME[found.metric].fails}

@@ -22,7 +22,7 @@ def severity(found: Finding) -> tuple[bool, int, bool, float]:
 
 
 def _size(found: Finding) -> float:
-    """How much, relative to the baseline; floors keep what grew from next to nothing from outranking all else."""
+    """The size relative to the baseline. The floor keeps what grew from next to nothing from outranking all else."""
     if found.kind in ("failed", "wrong"):
         return 0.0 if isinstance(found.value, float) else float("inf")
     metric = BY_NAME.get(found.metric)
@@ -36,11 +36,11 @@ _DEFAULTS = Thresholds()
 
 
 def together(findings: Sequence[Finding]) -> list[Group]:
-    """Findings of one cell, family and direction under their most telling one, in the order in which they came."""
+    """Groups the findings of one cell, family and kind under a headline, in the order in which they came."""
     members_of: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
     for found in findings:
         family = BY_NAME[found.metric].family
-        own = str(len(members_of)) if found.kind == "changed" else ""  # each changed setting speaks for itself
+        own = str(len(members_of)) if found.kind == "changed" else ""  # each changed setting is a group
         members_of[found.cell, family, found.kind, own].append(found)
     groups = []
     for members in members_of.values():
@@ -55,6 +55,6 @@ def together(findings: Sequence[Finding]) -> list[Group]:
 def _headline(members: Sequence[Finding]) -> Finding:
     if BY_NAME[members[0].metric].family == _MEMORY:
         largest = max(abs(m.value - m.baseline_value) for m in members)
-        telling = [m for m in members if abs(m.value - m.baseline_value) >= largest / 2]
-        return min(telling, key=exact.headline_order)
+        large = [m for m in members if abs(m.value - m.baseline_value) >= largest / 2]
+        return min(large, key=exact.headline_order)
     return min(members, key=severity)

@@ -1,4 +1,4 @@
-"""Since which release, and until which: one sentence for a finding that several stacks share."""
+"""The releases that have a finding and those that do not: one sentence for a finding that several stacks share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.wording.quantities import share
 
 
 def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
-    """Oldest first, by each axis in turn; what is no version sorts before those that are."""
+    """Oldest first, by each axis in turn; what is not a version sorts before what is."""
 
     def key(stack: Stack) -> list[tuple[int, Version | str]]:
         axes = ["python", *AXES, *sorted(set(stack.versions) - set(AXES))]
@@ -35,9 +35,8 @@ def spans(
 ) -> list[Span]:
     """The regressions over the stacks, worst first as ``groups`` are.
 
-    ``stacks`` are in version order; ``judged`` says for each workload which stacks have a verdict there, and
-    ``timed`` which have one on step time. Workloads in
-    which the same stacks show the same finding share a span.
+    ``stacks`` are in version order; ``judged`` has the stacks with a verdict for each workload, ``timed`` those with a
+    verdict on step time. Workloads in which the same stacks have the same finding share a span.
     """
     having: dict[tuple[str, str, str], dict[str, dict[str, Finding]]] = defaultdict(lambda: defaultdict(dict))
     headlines: set[tuple[str, str, str]] = set()  # metric, phase, workload
@@ -51,8 +50,8 @@ def spans(
     merged: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
     order = [stack.id for stack in stacks]
 
-    @cache  # most workloads fare like many others
-    def apart(found: tuple[str, ...], verdicts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    @cache  # many workloads have the same finding in the same stacks
+    def split(found: tuple[str, ...], verdicts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         present = tuple(stack for stack in order if stack in found)
         return present, tuple(stack for stack in order if stack in verdicts and stack not in found)
 
@@ -61,7 +60,7 @@ def spans(
             if (key[0], key[1], workload) not in headlines:
                 continue
             verdicts = (timed if key[0] == STEP_TIME.name else judged).get(workload, frozenset())
-            merged[(*key, *apart(tuple(by_stack), verdicts))].append(workload)
+            merged[(*key, *split(tuple(by_stack), verdicts))].append(workload)
     position = {found.key: at for at, group in enumerate(groups) for found in group.findings}
     result = []
     for (metric, phase, kind, present, free), workloads_with in merged.items():
@@ -94,9 +93,9 @@ def _sentence(
 ) -> str:
     axes = varied_axes(stacks)
     prefix = f"{axes[0]} " if len(axes) == 1 else ""
-    who = ranges(present, stacks, names)
-    text = f"{prefix}{who} {_what(found, many=len(present) > 1)} {names.get(baseline, baseline)}"
-    text += f". Not in {ranges(free, stacks, names)}" if free else ". No measured stack is free of it"
+    releases = ranges(present, stacks, names)
+    text = f"{prefix}{releases} {_what(found, many=len(present) > 1)} {names.get(baseline, baseline)}"
+    text += f". Not in {ranges(free, stacks, names)}" if free else ". No measured release is free of it"
     if unknown:
         text += f"; no verdict for {ranges(unknown, stacks, names)}"
     return text + "."
@@ -121,7 +120,7 @@ def _what(found: Sequence[Finding], *, many: bool) -> str:
 
 
 def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
-    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: measured neighbours are joined where one axis alone varies."""
+    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined where one axis varies."""
     if len(varied_axes(stacks)) > 1:
         return ", ".join(names[stack] for stack in ids)
     order = {stack.id: at for at, stack in enumerate(stacks)}

@@ -4,11 +4,11 @@ Round *i* of every stack ran within seconds of round *i* of every other, so roun
 (temperature, neighbours) hits both sides of a pair and cancels in their ratio. Everything is done on logarithms, where
 "twice as slow" and "twice as fast" are the same distance from no difference.
 
-- *How large*: the median of the paired ratios. One round that a neighbour disturbed cannot move it far, while a ratio
-  of medians would give the pairing, and with it the protection from drift, away.
+- *How large*: the median of the paired ratios. One round that a neighbour disturbed cannot move it far. A ratio of
+  medians would lose the pairing, and with it the protection from drift.
 - *How sure of the size*: the 95 % bootstrap percentile interval of that median. The bootstrap distribution of a median
-  is known in closed form (Efron 1979, "Bootstrap methods", section 3), so it is computed instead of sampled: no
-  seed, and 100,000 comparisons cost one sort.
+  is known in closed form (Efron 1979, "Bootstrap methods", section 3), so it is computed, not sampled: no seed,
+  and 100,000 comparisons cost one sort.
 - *Could it be chance*: Yuen's t test on the 20 % trimmed mean (Yuen 1974), which keeps its level under heavy tails and,
   unlike a rank test, can reach small p-values with nine rounds.
 - *Many comparisons*: Holm's correction (Holm 1979) over all comparisons of a report.

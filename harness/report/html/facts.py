@@ -22,7 +22,7 @@ from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, share
 
 #: Over the baseline's, of the same session: seconds of different sessions are not comparable.
-_STEP_TIME = "step time, over the baseline's"
+_STEP_TIME = f"{STEP_TIME.title}, over the baseline's"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
