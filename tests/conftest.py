@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Shared by all tests: the golden files, the order, the environment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def golden(pytestconfig: pytest.Config) -> Golden:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``: all tests that run real releases, too, run one after another, as those of a file do."""
+    """With ``--dist loadfile``, tests of real releases run in one worker, as if they were in one file."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -69,14 +69,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True, scope="session")
 def _ctrl_c_is_heard() -> None:
-    """A shell starts what it runs in the background deaf to SIGINT, and so would be the commands that tests interrupt."""
+    """A shell starts background processes with SIGINT ignored, which the commands that tests interrupt would inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _without_the_callers_settings() -> None:
-    """How the person who runs the tests has configured their own runs is not the tests' business, but for where
-    environments are kept: those of real releases are worth reusing."""
+    """Settings from the caller's environment do not affect them, except the folder of environments: those of real releases
+    are worth reusing."""
     for name in [name for name in os.environ if name.startswith("DSREGRESS_") and name != "DSREGRESS_ENVIRONMENTS"]:
         del os.environ[name]

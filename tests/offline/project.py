@@ -1,4 +1,4 @@
-"""A project of somebody who uses the harness, with a folder as its only package index."""
+"""A user's project, with a folder as its only package index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.paths import ROOT
 SCENARIOS = ROOT / "tests" / "packages" / "scenarios"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-#: Longer than any command here takes on a busy machine; one that hangs ends a test instead of a job.
+#: Longer than any command of these tests takes on a busy machine; a command that hangs fails one test, not the whole job.
 LIMIT_S = 120.0
 
 #: Behaviour of a release -> its version; the good one is the oldest.
@@ -41,8 +41,8 @@ def cell(version: str, variant: str = "base") -> str:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command answered."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -51,9 +51,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``regress --json`` wrote, and what it said besides."""
+    """The JSON of ``regress --json``, and the command's result."""
 
-    said: Said
+    said: CommandResult
     json: dict[str, Any]
 
     @property
@@ -65,7 +65,7 @@ class Report:
         return dict(found)
 
     def findings(self, version: str, **fields: str) -> list[dict[str, Any]]:
-        """Findings on a stack whose fields have these values."""
+        """Findings of a stack whose fields have these values."""
         return [
             found
             for found in self.json["findings"]
@@ -79,11 +79,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a pyproject.toml, and the variables that its user has set."""
+    """A folder with a pyproject.toml, and its user's environment variables."""
 
     folder: Path
     variables: dict[str, str]
-    work: Path  #: environments, shared by the tests so that each is built once
+    work: Path  #: environments, shared by the tests so that each one is built once
     limit_s: float = LIMIT_S  #: for one command
 
     @property
@@ -115,7 +115,7 @@ class Project:
         (self.folder / "pyproject.toml").write_text("\n".join(lines))
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-        """Start the command, in a session of its own as a terminal's jobs are."""
+        """Start the command in a new process session, as a terminal does."""
         return subprocess.Popen(
             [sys.executable, "-m", "harness", *arguments],
             cwd=self.folder,
@@ -127,14 +127,14 @@ class Project:
             start_new_session=True,
         )
 
-    def run(self, *arguments: str, **variables: str) -> Said:
-        """Run the command to its end."""
+    def run(self, *arguments: str, **variables: str) -> CommandResult:
+        """Run the command and wait until it ends."""
         process = self.start(*arguments, **variables)
         out, err = process.communicate(timeout=self.limit_s)
-        return Said(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
     def regress(self, *arguments: str, **variables: str) -> Report:
-        """Run ``regress`` to its end and read its JSON."""
+        """Run ``regress`` and read its JSON."""
         file = self.folder / "report.json"
         file.unlink(missing_ok=True)
         said = self.run("regress", *arguments, "--json", str(file), **variables)
@@ -142,8 +142,8 @@ class Project:
         return Report(said, json.loads(file.read_bytes()))
 
     def running(self) -> list[tuple[int, str]]:
-        """Number and command line of every process, whoever started it, that runs in one of this user's environments
-        or in this project: what must be none once a command has ended."""
+        """Pid and command line of every process that runs in one of this user's environments or in this project: none may
+        be left once a command has ended."""
         found = []
         places = (str(self.work), str(self.folder))
         for process in Path("/proc").glob("[0-9]*"):
@@ -158,12 +158,12 @@ class Project:
         return found
 
     def processes(self) -> list[str]:
-        """Command lines of those."""
+        """Their command lines."""
         return [command for _, command in self.running()]
 
 
 def without_times(report: dict[str, Any]) -> Any:
-    """Cells of a report as they must be again in a second run: everything but what a clock or the run itself says."""
+    """The cells of a report without what differs from run to run: times and session."""
     timed = re.compile(r"(^|\.)(step_time_s|init_s|import_s|seconds)$|_time_")
     return [
         {

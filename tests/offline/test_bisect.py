@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, Said
+from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, CommandResult
 from tests.packages import history
 
 HUNGRY, WRONG, CRASHING = (VERSION[behaviour] for behaviour in ("hungry", "wrong", "crashing"))
@@ -39,7 +39,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     return Repository(folder, history.make(folder))
 
 
-def bisect(project: Project, *arguments: str) -> tuple[Said, dict[str, Any]]:
+def bisect(project: Project, *arguments: str) -> tuple[CommandResult, dict[str, Any]]:
     """Run ``bisect`` to its end and read its JSON."""
     file = project.folder / "bisect.json"
     said = project.run("bisect", "--scenario", "fit", *arguments, "--json", str(file))

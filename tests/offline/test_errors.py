@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, Said, cell, stack, stored
+from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, CommandResult, cell, stack, stored
 
 
-def said_once(said: Said, code: int, line: str) -> None:
+def said_once(said: CommandResult, code: int, line: str) -> None:
     """Exit code, nothing on stdout, and this line alone on stderr."""
     assert (said.code, said.out, said.err) == (code, "", f"dsregress: error: {line}\n")
 
@@ -153,7 +153,7 @@ def test_environments_in_a_place_that_is_no_folder(project: Project, tmp_path: P
 # --- the results folder -----------------------------------------------------------------------------------------------
 
 
-def mounted(project: Project, options: str, *arguments: str) -> Said:
+def mounted(project: Project, options: str, *arguments: str) -> CommandResult:
     """Run a command with a file system of its own over the results folder; what that holds in the end is copied to
     ``kept``. Skips where this user may not mount."""
     if shutil.which("unshare") is None:
@@ -173,7 +173,7 @@ def mounted(project: Project, options: str, *arguments: str) -> Said:
     )
     if done.returncode == 99 or "unshare failed" in done.stderr:
         pytest.skip(f"this user may not mount a file system: {done.stderr.strip()}")
-    return Said(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def test_a_read_only_results_folder_is_found_before_anything_is_measured(project: Project) -> None:

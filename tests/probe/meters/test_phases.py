@@ -8,7 +8,7 @@ from harness.probe.border.wire import Clocks, PhaseReading
 from harness.probe.meters.phases import HostStopwatch, Metered, Timed, walk
 
 
-class Job:
+class PretendedJob:
     """Two micro-batches that do nothing."""
 
     micro_batches = 2
@@ -59,9 +59,9 @@ class Ticks:
 
 def test_the_card_that_a_phase_needs_is_that_of_its_neediest_step() -> None:
     metered = Metered(Cards([9, 30, 40, 10, 31, 41, 11, 20, 42, 12, 20, 35]))  # type: ignore[arg-type]
-    walk(Job(), metered)  # type: ignore[arg-type]
+    walk(PretendedJob(), metered)  # type: ignore[arg-type]
     metered.readings = {}  # the warm-up step's are dropped
-    walk(Job(), metered)  # type: ignore[arg-type]
+    walk(PretendedJob(), metered)  # type: ignore[arg-type]
     needed = {name: reading.smallest_card_bytes for name, reading in metered.readings.items()}
     assert needed == {"forward": 12, "backward": 31, "step": 42}
     assert metered.readings["backward"].reserved_peak_bytes == 20
@@ -69,19 +69,19 @@ def test_the_card_that_a_phase_needs_is_that_of_its_neediest_step() -> None:
 
 def test_where_no_allocator_is_modelled_no_card_is_named() -> None:
     metered = Metered(Cards([None] * 6))  # type: ignore[arg-type]
-    walk(Job(), metered)  # type: ignore[arg-type]
+    walk(PretendedJob(), metered)  # type: ignore[arg-type]
     assert {reading.smallest_card_bytes for reading in metered.readings.values()} == {None}
 
 
 def test_a_round_adds_up_the_micro_batches_by_the_device_s_own_clock() -> None:
     ticks = Ticks()
-    seconds = Timed(ticks).round(Job())  # type: ignore[arg-type]
+    seconds = Timed(ticks).round(PretendedJob())  # type: ignore[arg-type]
     assert seconds == {"forward": 2.0, "backward": 2.0, "step": 2.0}
     assert ticks.told == ["start", "stop"]
 
 
 def test_the_host_s_clock_needs_nothing_of_a_device() -> None:
-    seconds = Timed(HostStopwatch()).round(Job())  # type: ignore[arg-type]
+    seconds = Timed(HostStopwatch()).round(PretendedJob())  # type: ignore[arg-type]
     assert list(seconds) == ["forward", "backward", "step"]
     assert min(seconds.values()) >= 0
 

@@ -58,7 +58,7 @@ def simulated(cell: Cell) -> Ended:
     return Ended(outcome=Passed(), record=record, detail=Detail(), started_at="2026-01-01T00:00:00Z", duration_s=1)
 
 
-class Lab:
+class SimulatedRuns:
     """Runs cells with the pipeline's own scheduler and store, on an executor that pretends."""
 
     def __init__(self, folder: Path, behaviour: Callable[[Cell], Ended] = simulated) -> None:
@@ -85,8 +85,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path / "results")
+def lab(tmp_path: Path) -> SimulatedRuns:
+    return SimulatedRuns(tmp_path / "results")
 
 
 def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-80G",), **more: object) -> fit.FitQuery:
@@ -101,7 +101,7 @@ def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-
     )
 
 
-def test_the_table_a_person_reads(lab: Lab) -> None:
+def test_the_table_a_person_reads(lab: SimulatedRuns) -> None:
     found = fit.answer(question(), SCENARIO, STACKS, lab.run)
     assert (
         fit_report.as_text(found)
@@ -127,7 +127,7 @@ network per GPU).
     )
 
 
-def test_the_same_as_markdown_and_json(lab: Lab) -> None:
+def test_the_same_as_markdown_and_json(lab: SimulatedRuns) -> None:
     found = fit.answer(question(ranks=[32], cards=["A800-80G", "H200"]), SCENARIO, STACKS, lab.run)
     text = fit_report.as_markdown(found)
     assert "| 0.16.4 | 32 | 165.00 GiB | backward |" in text
@@ -141,14 +141,14 @@ def test_the_same_as_markdown_and_json(lab: Lab) -> None:
     assert content["gpus"][0]["sources"]
 
 
-def test_each_scale_is_simulated_once_for_all_cards_and_never_again(lab: Lab) -> None:
+def test_each_scale_is_simulated_once_for_all_cards_and_never_again(lab: SimulatedRuns) -> None:
     fit.answer(question(cards=["A800-80G", "H200", "B200"]), SCENARIO, STACKS, lab.run)
     assert len(lab.simulated) == 6
     fit.answer(question(), SCENARIO, STACKS, lab.run)
     assert len(lab.simulated) == 6
 
 
-def test_the_verdict_goes_by_what_the_allocator_reserves_where_that_is_known(lab: Lab) -> None:
+def test_the_verdict_goes_by_what_the_allocator_reserves_where_that_is_known(lab: SimulatedRuns) -> None:
     def reserving(cell: Cell) -> Ended:
         ended = simulated(cell)
         assert ended.record is not None
@@ -163,7 +163,7 @@ def test_the_verdict_goes_by_what_the_allocator_reserves_where_that_is_known(lab
     assert "what PyTorch's caching allocator needs" in fit_report.as_text(found)
 
 
-def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it_reserves(lab: Lab) -> None:
+def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it_reserves(lab: SimulatedRuns) -> None:
     def scarce(cell: Cell) -> Ended:
         ended = simulated(cell)
         assert ended.record is not None
@@ -177,13 +177,13 @@ def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it
     assert (line.fits, line.peak_bytes, line.peak_phase, line.counted) == (True, 50 * GIB, "backward", "reserved")
 
 
-def test_a_cell_that_fails_is_a_line_with_its_reason_and_fits_nowhere(lab: Lab) -> None:
+def test_a_cell_that_fails_is_a_line_with_its_reason_and_fits_nowhere(lab: SimulatedRuns) -> None:
     found = fit.answer(question(ranks=[32], variant="checkpointing=reentrant"), SCENARIO, STACKS[:1], lab.run)
     assert found.smallest["A800-80G"][STACKS[0].id] is None
     assert "failed in init: ValueError: no" in fit_report.as_text(found)
 
 
-def test_layers_grow_until_they_break(lab: Lab) -> None:
+def test_layers_grow_until_they_break(lab: SimulatedRuns) -> None:
     sweep = fit.Sweep("layers", tuple(range(1, 101)))
     found = fit.answer(question(ranks=[1024], sweep=sweep), SCENARIO, STACKS, lab.run)
     good, bad = found.break_points
@@ -195,7 +195,7 @@ def test_layers_grow_until_they_break(lab: Lab) -> None:
     assert "0.16.4 on A800-80G, 1,024 ranks: not even layers 1 fits (out of memory in backward)" in text
 
 
-def test_a_sweep_that_never_breaks_says_so(lab: Lab) -> None:
+def test_a_sweep_that_never_breaks_says_so(lab: SimulatedRuns) -> None:
     sweep = fit.Sweep("sequence_length", (2048, 4096))
     found = fit.answer(question(ranks=[64], sweep=sweep), SCENARIO, STACKS[:1], lab.run)
     assert "64 ranks: sequence 4,096, the largest asked for, fits" in fit_report.as_text(found)

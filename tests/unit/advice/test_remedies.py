@@ -68,7 +68,7 @@ def behave(cell: Cell) -> tuple[Outcome, RunRecord | None]:
     return Passed(), RunRecord(outcome="passed", world_size=1, ranks=ranks, round_s=rounds)
 
 
-class Lab:
+class RecordedRuns:
     """Remembers what was run."""
 
     def __init__(self, behaviour: Callable[[Cell], tuple[Outcome, RunRecord | None]] = behave) -> None:
@@ -100,8 +100,8 @@ def asked(**changes: object) -> remedies.RemediesQuery:
     return remedies.RemediesQuery(**fields)  # type: ignore[arg-type]
 
 
-def ask(lab: Lab | None = None, scenario: Scenario = SCENARIO, **changes: object) -> remedies.RemediesAnswer:
-    return remedies.answer(asked(**changes), scenario, STACK, (lab or Lab()).run)
+def ask(lab: RecordedRuns | None = None, scenario: Scenario = SCENARIO, **changes: object) -> remedies.RemediesAnswer:
+    return remedies.answer(asked(**changes), scenario, STACK, (lab or RecordedRuns()).run)
 
 
 def test_the_table_a_person_reads(golden: Golden) -> None:
@@ -109,7 +109,7 @@ def test_the_table_a_person_reads(golden: Golden) -> None:
 
 
 def test_a_combination_is_a_run_of_its_own_on_top_of_the_best_so_far() -> None:
-    lab = Lab()
+    lab = RecordedRuns()
     found = ask(lab)
     assert lab.ran == [
         "0.16.4 base",
@@ -133,7 +133,7 @@ def test_a_step_of_the_search_that_makes_it_worse_is_taken_back() -> None:
             return Failed(stage="backward", signature="RuntimeError: no"), None
         return behave(cell)
 
-    found = ask(Lab(clashing))
+    found = ask(RecordedRuns(clashing))
     assert [case.remedies for case in found.tried] == [("reentrant", "offload"), ("reentrant", "short")]
     assert found.best is not None
     assert found.best.remedies == ("reentrant", "short")
@@ -142,7 +142,7 @@ def test_a_step_of_the_search_that_makes_it_worse_is_taken_back() -> None:
 def test_remedies_that_set_the_same_parameter_are_never_combined() -> None:
     declared = {"short": {"sequence_length": 1024}, "shorter": {"sequence_length": 512}}
     scenario = Scenario(1, "", "f", PARAMETERS, {"sim": {}}, remedies=declared)
-    lab = Lab()
+    lab = RecordedRuns()
     found = ask(lab, scenario, variant="checkpointing=reentrant")
     assert len(lab.ran) == 3
     assert found.best is None
@@ -150,7 +150,7 @@ def test_remedies_that_set_the_same_parameter_are_never_combined() -> None:
 
 
 def test_what_says_nothing_here_is_not_run_and_says_why() -> None:
-    lab = Lab()
+    lab = RecordedRuns()
     found = ask(lab, device="cpu", card=None)
     assert [(one.name, one.reason) for one in found.not_tried] == [
         ("short", "on cpu the scenario has a size of its own: sequence_length"),
@@ -168,7 +168,7 @@ def test_a_case_that_runs_where_the_unmodified_one_does_not_helps() -> None:
     def needy(cell: Cell) -> tuple[Outcome, RunRecord | None]:
         return behave(cell) if cell.parameters["offload"] else (Failed(stage="init", signature="no memory"), None)
 
-    found = ask(Lab(needy))
+    found = ask(RecordedRuns(needy))
     helping = [case.name for case in found.alone if "runs, where" in remedies_report.does(found.base, case)]
     assert helping == ["offload"]
     text = remedies_report.as_text([found])
@@ -178,7 +178,7 @@ def test_a_case_that_runs_where_the_unmodified_one_does_not_helps() -> None:
 
 
 def test_ranks_change_every_case() -> None:
-    lab = Lab()
+    lab = RecordedRuns()
     found = ask(lab, ranks=16)
     assert all("world_size=16" in ran for ran in lab.ran)
     assert ("half the ranks", "so it is already") in [(one.name, one.reason) for one in found.not_tried]

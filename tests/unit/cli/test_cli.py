@@ -45,22 +45,22 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-class Said:
+class CommandResult:
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
 
 
-Say = Callable[..., Said]
+RunCommand = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    def call(*arguments: str) -> Said:
+def say(capsys: pytest.CaptureFixture[str]) -> RunCommand:
+    def call(*arguments: str) -> CommandResult:
         with pytest.raises(SystemExit) as caught:
             cli.main(arguments)
         captured = capsys.readouterr()
         assert isinstance(caught.value.code, int)
-        return Said(caught.value.code, captured.out, captured.err)
+        return CommandResult(caught.value.code, captured.out, captured.err)
 
     return call
 
@@ -76,7 +76,7 @@ def of(version: str, **fields: object) -> Result:
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in cli.COMMANDS)])
-def test_every_command_explains_itself(say: Say, command: list[str]) -> None:
+def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> None:
     told = say(*command, "--help")
     assert (told.code, told.err) == (0, "")
     assert "Usage: dsregress" in told.out
@@ -96,7 +96,7 @@ def test_every_command_explains_itself(say: Say, command: list[str]) -> None:
         (["regress", "--executor", "docker", "--dry-run"], ""),
     ],
 )
-def test_a_wrong_call_is_exit_code_2_and_one_line(say: Say, arguments: list[str], line: str) -> None:
+def test_a_wrong_call_is_exit_code_2_and_one_line(say: RunCommand, arguments: list[str], line: str) -> None:
     told = say(*arguments)
     if line:
         assert told.code == 2
@@ -104,13 +104,15 @@ def test_a_wrong_call_is_exit_code_2_and_one_line(say: Say, arguments: list[str]
         assert "Traceback" not in told.err
 
 
-def test_nothing_stored_is_exit_code_4(say: Say) -> None:
+def test_nothing_stored_is_exit_code_4(say: RunCommand) -> None:
     told = say("report")
     assert told.code == 4
     assert "no results; `python -m harness regress` measures some" in told.err
 
 
-def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(
+    say: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(**overrides: object) -> None:
         raise ZeroDivisionError("division by zero")
 
@@ -123,7 +125,9 @@ def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(say: Say, monkeyp
     assert "Traceback" in say("--debug", "scenarios").err
 
 
-def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(
+    say: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(**overrides: object) -> None:
         raise KeyboardInterrupt
 
@@ -133,11 +137,11 @@ def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(say: Say, monkey
     assert "the same command goes on from there" in told.err
 
 
-def test_scenarios_are_listed_with_their_variants(say: Say) -> None:
+def test_scenarios_are_listed_with_their_variants(say: RunCommand) -> None:
     assert say("scenarios").out == "tiny (version 1, on cpu)\n    A tiny one.\n    base\n    zero_stage=2\n"
 
 
-def test_a_dry_run_prints_the_cells_and_starts_nothing(say: Say, project: Path) -> None:
+def test_a_dry_run_prints_the_cells_and_starts_nothing(say: RunCommand, project: Path) -> None:
     told = say("regress", "--dry-run")
     assert told.code == 0
     assert [line.rpartition("deepspeed")[2] for line in told.out.splitlines()[:2]] == [
@@ -149,12 +153,12 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(say: Say, project: Path) 
     assert sorted(path.name for path in project.iterdir()) == ["pyproject.toml", "scenarios"]
 
 
-def test_a_matrix_is_json_for_ci(say: Say) -> None:
+def test_a_matrix_is_json_for_ci(say: RunCommand) -> None:
     include = json.loads(say("matrix").out)["include"]
     assert [(job["deepspeed"], job["baseline"]) for job in include] == [("0.15.0", True), ("0.16.4", False)]
 
 
-def test_stored_results_are_compared_and_written_as_json(say: Say, project: Path) -> None:
+def test_stored_results_are_compared_and_written_as_json(say: RunCommand, project: Path) -> None:
     store = Store(str(project / "results"))
     store.write(of("0.15.0"))
     store.write(of("0.16.4", outcome=Failed(stage="backward", signature="RuntimeError: no")))
@@ -165,7 +169,7 @@ def test_stored_results_are_compared_and_written_as_json(say: Say, project: Path
     assert say("compare", "0.15.0", "0.16.4", "--fail-on", "memory").code != 1
 
 
-def test_the_results_of_several_jobs_become_one_report(say: Say, project: Path) -> None:
+def test_the_results_of_several_jobs_become_one_report(say: RunCommand, project: Path) -> None:
     Store(str(project / "one")).write(of("0.15.0"))
     Store(str(project / "two")).write(of("0.16.4", outcome=Failed(stage="init", signature="x")))
     told = say("report", "one", "two", "--json", "-")
@@ -173,7 +177,7 @@ def test_the_results_of_several_jobs_become_one_report(say: Say, project: Path) 
     assert len(json.loads(told.out)["cells"]) == 2
 
 
-def test_a_damaged_result_is_told_and_the_rest_reported(say: Say, project: Path) -> None:
+def test_a_damaged_result_is_told_and_the_rest_reported(say: RunCommand, project: Path) -> None:
     store = Store(str(project / "results"))
     store.write(of("0.15.0"))
     file = Path(store.write(of("0.16.4")))
@@ -184,7 +188,7 @@ def test_a_damaged_result_is_told_and_the_rest_reported(say: Say, project: Path)
     assert "deepspeed0.15.0" in told.out
 
 
-def test_a_report_that_cannot_be_written_is_one_line(say: Say, project: Path) -> None:
+def test_a_report_that_cannot_be_written_is_one_line(say: RunCommand, project: Path) -> None:
     Store(str(project / "results")).write(of("0.15.0"))
     told = say("report", "--markdown", "absent/report.md")
     assert told.code == 3
