@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, CommandResult
+from tests.offline.project import GOOD, LIMIT_S, VERSION, CommandResult, Project
 from tests.packages import history
 
 HUNGRY, WRONG, CRASHING = (VERSION[behaviour] for behaviour in ("hungry", "wrong", "crashing"))

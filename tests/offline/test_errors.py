@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, CommandResult, cell, stack, stored
+from tests.offline.project import GOOD, LIMIT_S, VERSION, CommandResult, Project, cell, stack, stored
 
 
 def said_once(said: CommandResult, code: int, line: str) -> None:
