@@ -13,6 +13,7 @@ import msgspec
 
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
+from harness.advice.provenance import MeasuredBy, Recorded, measured_by
 from harness.compare import ResultSummary
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, RESERVED_PEAK, SMALLEST_CARD, Metric
 from harness.errors import UsageError
@@ -114,6 +115,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[FitLine, ...]
     smallest: dict[str, dict[str, int | None]]  #: card -> stack -> fewest ranks that fit, of the first variant
     break_points: tuple[BreakPoint, ...]
+    measured_by: tuple[MeasuredBy, ...] = ()
 
 
 def check(question: FitQuery, scenario: Scenario) -> None:
@@ -151,6 +153,7 @@ def check(question: FitQuery, scenario: Scenario) -> None:
 def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> FitAnswer:
     """Simulates what is needed and judges it. Raises UsageError, and whatever ``run`` raises."""
     check(question, scenario)
+    run = recorded = Recorded(run)
     lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
     order = {name: at for at, name in enumerate([c.name for c in question.cards] + [s.id for s in stacks])}
     at = {variant: number for number, variant in enumerate(question.variants)}
@@ -163,7 +166,18 @@ def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run:
         lines=tuple(lines),
         smallest={} if question.sweep else {card.name: _smallest(card, stacks, lines) for card in question.cards},
         break_points=tuple(_break_points(question, lines)) if question.sweep else (),
+        measured_by=measured_by(recorded.results),
     )
+
+
+def first_cells(question: FitQuery, scenario: Scenario, stack: Stack) -> list[Cell]:
+    """The cells of a stack that an answer begins with: all of them, but for a sweep."""
+    value = min(question.sweep.values) if question.sweep else None
+    return [
+        cell(question, scenario, stack, ranks, value, variant)
+        for variant in question.variants
+        for ranks in question.ranks
+    ]
 
 
 def cell(

@@ -16,6 +16,7 @@ import msgspec
 
 from harness.advice import fit
 from harness.advice.gpus import Card, step_time
+from harness.advice.provenance import MeasuredBy, Recorded, measured_by
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack, stack_label
 from harness.probe.border.wire import PHASES, PhaseReading
@@ -123,6 +124,7 @@ class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tried: tuple[Case, ...]  #: combinations, in the order of the search
     best: Case | None  #: the combination with the lowest peak; None where no two remedies help more than one
     not_tried: tuple[NotTried, ...]
+    measured_by: tuple[MeasuredBy, ...] = ()
 
     @property
     def fitting(self) -> tuple[Case, ...]:
@@ -160,12 +162,11 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
 def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Run) -> RemediesAnswer:
     """Runs what is needed and judges it. Raises UsageError, and whatever ``run`` raises."""
     check(question, scenario)
+    run = recorded = Recorded(run)
     applicable, not_tried = _applicable(question, scenario)
     pins = pinned_stacks(stack, scenario)
     not_tried += [NotTried(name, "this release it is already") for name in scenario.pins if name not in pins]
-    cells: dict[tuple[str, ...], Cell] = {(): _cell(question, scenario, stack, {})}
-    cells |= {(name,): _cell(question, scenario, stack, changes) for name, changes in applicable.items()}
-    cells |= {(name,): _cell(question, scenario, pinned, {}) for name, pinned in pins.items()}
+    cells = first_cells(question, scenario, stack)
     newest = {result.cell.id: result for result in run(list(cells.values()))}
     cases = {
         names: judge(question, newest[cell.id], names, applicable.get(names[0], {}) if names else {})
@@ -191,7 +192,18 @@ def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Run) 
         tried=tuple(search.tried),
         best=search.best if len(search.best.remedies) > 1 else None,
         not_tried=tuple(not_tried),
+        measured_by=measured_by(recorded.results),
     )
+
+
+def first_cells(question: RemediesQuery, scenario: Scenario, stack: Stack) -> dict[tuple[str, ...], Cell]:
+    """The cells that an answer begins with, by the names of their remedies: the unmodified one, and each remedy alone."""
+    applicable, _ = _applicable(question, scenario)
+    pins = pinned_stacks(stack, scenario)
+    cells: dict[tuple[str, ...], Cell] = {(): _cell(question, scenario, stack, {})}
+    cells |= {(name,): _cell(question, scenario, stack, changes) for name, changes in applicable.items()}
+    cells |= {(name,): _cell(question, scenario, pinned, {}) for name, pinned in pins.items()}
+    return cells
 
 
 class Greedy:

@@ -11,13 +11,14 @@ from harness.advice.gpus import Card, step_time
 from harness.cli import options
 from harness.cli.output import write_file, write_files
 from harness.cli.progress import Progress
+from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import LAYERS, Scenario
 from harness.report.answers import fit as fit_report
 from harness.report.answers import fit_curve
 from harness.run import pipeline, targets
-from harness.run.session import session
+from harness.run.published import answering
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
@@ -132,7 +133,8 @@ def command(
 ) -> int:
     """Simulate SCENARIO at several scales and say on which cards it fits.
 
-    Runs the real code of each release as one rank of the job, without a GPU. Results are stored and reused.
+    Runs the real code of each release as one rank of the job, without a GPU. Results are stored and reused. Those in a
+    folder or bundle that --results names answer whichever version of the probe measured them, and the answer names it.
 
     \b
     Examples:
@@ -157,10 +159,13 @@ def command(
     fit.check(question, declared)
     installer = pipeline.new_installer(settings)
     choice = stacks.measured_choice(targets.varied_package(settings), installer.published)
-    planned = pipeline.plan_stacks(settings, choice, installer)
-    with Progress() as progress, session(settings, planned.stacks, progress, installer) as opened:
-        run = functools.partial(opened.newest, fresh=fresh)
-        found = fit.answer(question, declared, planned.stacks, run)
+    compared = pipeline.plan_stacks(settings, choice, installer).stacks
+    published, settings = published_results(results, settings, scenario, fresh=fresh)
+    if not stacks.names_releases:
+        cells_of = functools.partial(fit.first_cells, question, declared)
+        compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
+    with Progress() as progress, answering(settings, compared, progress, installer, published, fresh=fresh) as run:
+        found = fit.answer(question, declared, compared, run)
     if svg_file is not None:
         write_file(svg_file, fit_curve.as_svg(found).encode())
     write_files(

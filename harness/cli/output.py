@@ -75,6 +75,11 @@ def _write_site(comparison: Comparison, settings: Settings, folder: str, code: i
     click.echo(f"dsregress: site: {Path(folder) / 'index.html'} ({done})", err=True)
 
 
+def note(line: str) -> None:
+    """A line for the user, beside the output."""
+    click.echo(f"dsregress: {line}", err=True)
+
+
 def note_problems(problems: Iterable[str]) -> None:
     """Files that could not be read, one line each."""
     lines = list(problems)

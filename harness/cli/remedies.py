@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import click
 from packaging.version import Version
 
@@ -12,13 +10,14 @@ from harness.advice.gpus import Card
 from harness.cli import options
 from harness.cli.output import write_files
 from harness.cli.progress import Progress
+from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
 from harness.envs import hardware
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
 from harness.report.answers import remedies as remedies_report
 from harness.run import pipeline, targets
-from harness.run.session import session
+from harness.run.published import answering
 
 
 @click.command("remedies")
@@ -53,8 +52,9 @@ def command(
     """Measure every remedy of SCENARIO alone, and the best combination, against the unmodified case.
 
     A scenario names the advice that people give for it (`scenarios` lists it). Each piece is run for real, in sim as one
-    rank at full scale; advice that does nothing or makes it worse is called so. Results are stored and reused. Where no
-    release is named, it is the newest of the configured ones.
+    rank at full scale; advice that does nothing or makes it worse is called so. Results are stored and reused. Those in a
+    folder or bundle that --results names answer whichever version of the probe measured them, and the answer names it.
+    Where no release is named, it is the newest of the configured ones.
 
     \b
     Examples:
@@ -74,12 +74,15 @@ def command(
     installer = pipeline.new_installer(settings)
     package = targets.varied_package(settings)
     compared = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer).stacks
+    published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
+        compared = stored_stacks(
+            published, compared, lambda stack: remedies.first_cells(question, declared, stack).values(), package
+        )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
     pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, declared).values()]
     every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
-    with Progress() as progress, session(settings, every, progress, installer) as opened:
-        run = functools.partial(opened.newest, fresh=fresh)
+    with Progress() as progress, answering(settings, every, progress, installer, published, fresh=fresh) as run:
         answers = [remedies.answer(question, declared, stack, run) for stack in compared]
     write_files(
         answers,

@@ -4,10 +4,52 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
+from harness.cli import options
+from harness.cli.output import note, note_problems
+from harness.config.settings import Settings
 from harness.errors import UsageError
+from harness.model import Cell, Stack
+from harness.run.published import Published
+from harness.store import Store
 from harness.wording import commands
+
+
+def published_results(
+    results: str | None, settings: Settings, scenario: str, *, fresh: bool
+) -> tuple[Published | None, Settings]:
+    """What ``--results`` names, as results that answer whatever probe measured them; and the settings for measuring what
+    they lack, which is stored in the same folder, or in the configured one where they are a bundle.
+
+    None where the option was not given, or everything is measured afresh. Raises UsageError, ResultsError.
+    """
+    if results is None:
+        return None, settings
+    store = Store(settings.results)
+    measuring = settings
+    if store.is_bundle:
+        measuring = msgspec.structs.replace(settings, results=options.load_settings().results)
+    if fresh:
+        return None, measuring
+    published = Published(store, scenario, settings.rounds)
+    note_problems(published.problems)
+    return published, measuring
+
+
+def stored_stacks(
+    published: Published | None, stacks: Sequence[Stack], cells_of: Callable[[Stack], Iterable[Cell]], package: str
+) -> tuple[Stack, ...]:
+    """Where a bundle answers and no release was named: those of the configured stacks that it has."""
+    if published is None or not published.is_bundle:
+        return tuple(stacks)
+    found = published.answerable(stacks, cells_of)
+    if len(found) < len(stacks):
+        names = ", ".join(stack.versions.get(package, stack.id) for stack in found)
+        note(f"the bundle has {package} {names}; name other releases to measure them")
+    return found
 
 
 def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:

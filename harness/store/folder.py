@@ -49,8 +49,10 @@ class Store:
     """The results under one folder, which appears with the first result; or those of a bundle, which are only read."""
 
     def __init__(self, folder: str) -> None:
-        """Raises UsageError for a file that is no bundle by its name."""
+        """Raises UsageError for a file that is no bundle by its name, and for a bundle that does not exist."""
         self.folder = os.path.abspath(folder)
+        if self.is_bundle and not os.path.exists(self.folder):
+            raise UsageError("no such bundle", where=folder, hint="`bundle FOLDER` makes one")
         if os.path.isfile(self.folder) and not self.is_bundle:
             raise UsageError(
                 "neither a folder of results nor a bundle", where=folder, hint=f"bundles end with {bundle.SUFFIX}"
@@ -116,9 +118,9 @@ class Store:
         """The newest run of this stack, scenario, variant and device, whatever else has changed since."""
         return newest(self._read(self._starting_with(self._stem(cell, ""))).results).get(cell.id)
 
-    def load(self, stacks: Iterable[str] | None = None) -> Loaded:
-        """Every result there is (of the stacks with these ids), without details. No folder: no results."""
-        loaded = self._read(self.files(stacks))
+    def load(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Loaded:
+        """Every result there is (of the stacks with these ids, of one scenario), without details. No folder: no results."""
+        loaded = self._read(self.files(stacks, scenario))
         return msgspec.structs.replace(loaded, problems=(*self.damage(), *loaded.problems))
 
     def damage(self) -> tuple[str, ...]:

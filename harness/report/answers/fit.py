@@ -8,6 +8,7 @@ import msgspec
 
 from harness.advice.fit import BreakPoint, FitAnswer, FitLine, reason
 from harness.model import Passed
+from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, plain
 from harness.wording.names import outcome_text, stack_names
 from harness.wording.quantities import quantity
@@ -64,6 +65,7 @@ def as_json(answer: FitAnswer) -> bytes:
         ],
         "smallest_ranks": answer.smallest,
         "break_points": msgspec.to_builtins(answer.break_points),
+        "measured_by": msgspec.to_builtins(answer.measured_by),
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
@@ -162,7 +164,7 @@ def _notes(answer: FitAnswer) -> list[str]:
         "Step time is a model, not a measurement: no release can be faster on this hardware "
         f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."
     )
-    return notes
+    return [*notes, *provenance.sources(answer.measured_by)]
 
 
 def _size(size: int) -> str:

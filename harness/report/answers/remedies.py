@@ -17,6 +17,7 @@ from harness.advice.remedies import (
 )
 from harness.model import Failed, Passed
 from harness.probe.border.wire import PHASES
+from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, plain
 from harness.wording.names import outcome_text
 from harness.wording.quantities import plural, quantity, share
@@ -104,6 +105,7 @@ def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
         "best_combination": None if answer.best is None else list(answer.best.remedies),
         "fits_with": [list(case.remedies) for case in answer.fitting],
         "not_run": msgspec.to_builtins(answer.not_tried),
+        "measured_by": msgspec.to_builtins(answer.measured_by),
     }
 
 
@@ -287,7 +289,7 @@ def _notes(answer: RemediesAnswer) -> list[str]:
         notes.append(
             "Step time is the median of the timed rounds. Cases ran one after another: a small difference says nothing."
         )
-    return notes
+    return [*notes, *provenance.sources(answer.measured_by)]
 
 
 def _bytes(size: int) -> str:

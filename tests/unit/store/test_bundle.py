@@ -207,6 +207,7 @@ def test_a_file_that_stands_twice_counts_once(bundled: Path) -> None:
         (gzip.compress(b'{"schema": 1}\n'), "not a bundle of results"),
         (gzip.compress(b'{"schema": 9, "kind": "bundle", "about": "", "lines": {}}\n'), "update dsregress"),
     ],
+    ids=["empty", "not gzip", "another header", "a newer schema"],
 )
 def test_another_file_by_that_name_is_an_error(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "x.jsonl.gz").write_bytes(data)

@@ -1,0 +1,60 @@
+"""Which version of the probe measured the cells of an answer, and when: figures of several need not be comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from harness.model import Cell, Result
+
+Run = Callable[[Sequence[Cell]], Iterable[Result]]
+
+
+class MeasuredBy(msgspec.Struct, frozen=True, kw_only=True):
+    """Cells that one version of the probe measured; those that took real time, on one kind of processor."""
+
+    probe_sha256: str
+    hardware: str  #: the processor; empty in ``sim``, which says the same on every machine
+    first_day: str  #: of the runs, in UTC: ``2026-11-21``
+    last_day: str
+    cells: tuple[str, ...]  #: ids
+
+
+def source(result: Result) -> tuple[str, str]:
+    """The probe and the hardware that a figure depends on."""
+    return result.probe_sha256, "" if result.cell.device == "sim" else result.hardware.cpu
+
+
+def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
+    """The sources of an answer's results, that of the most cells first."""
+    grouped: dict[tuple[str, str], list[Result]] = {}
+    for result in {result.cell.id: result for result in results}.values():
+        grouped.setdefault(source(result), []).append(result)
+    found = []
+    for (probe, hardware), members in grouped.items():
+        days = sorted(result.started_at[:10] for result in members)
+        found.append(
+            MeasuredBy(
+                probe_sha256=probe,
+                hardware=hardware,
+                first_day=days[0],
+                last_day=days[-1],
+                cells=tuple(result.cell.id for result in members),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-len(one.cells), one.probe_sha256, one.hardware)))
+
+
+class Recorded:
+    """A ``run`` that keeps the results it returned."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.results: list[Result] = []
+
+    def __call__(self, cells: Sequence[Cell]) -> list[Result]:
+        """As the ``run`` it stands for."""
+        found = list(self._run(cells))
+        self.results += found
+        return found

@@ -1,0 +1,122 @@
+"""Results that were measured before answer for the probe that measured them, without an environment.
+
+A run of `regress` measures again whatever another version of the probe measured. A question about published results is
+another matter: they say what they say, and which probe measured them is part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+
+from harness.advice.provenance import source
+from harness.config.settings import Settings
+from harness.envs.installer import Installer
+from harness.model import Cell, Result, Stack, differing_parameters
+from harness.run.decide import is_timed
+from harness.run.session import Session, session
+from harness.run.watch import Watch
+from harness.store import Store, newest
+from harness.store.reuse import reusable
+
+Run = Callable[[Sequence[Cell]], Iterable[Result]]
+
+#: What stored and wanted cells must share, besides their parameters.
+_Key = tuple[str, str, int, str, str]
+
+
+class Published:
+    """The results of a folder or a bundle, found by what was run: whatever measured it, and by whatever variant's name."""
+
+    def __init__(self, store: Store, scenario: str, rounds: int) -> None:
+        """Reads the results of one scenario; timed ones count with at least ``rounds`` rounds. Raises ResultsError."""
+        loaded = store.load(scenario=scenario)
+        self.problems = loaded.problems
+        self.is_bundle = store.is_bundle
+        self._rounds = rounds
+        self._results: dict[_Key, list[Result]] = {}
+        for result in sorted(loaded.results, key=lambda result: (result.started_at, result.session)):
+            self._results.setdefault(_key(result.cell), []).append(result)
+        self._preferred: list[tuple[str, str]] = []  #: sources that answered already, in that order
+
+    def find(self, cells: Sequence[Cell]) -> dict[str, Result]:
+        """Cell id -> its result, for the cells that are stored.
+
+        As many as can be are of one source: that which answered before, else that which has most of them, the newest of
+        several.
+        """
+        stored = {cell.id: self._by_source(cell) for cell in cells}
+        counts = Counter(name for found in stored.values() for name in found)
+        last: dict[tuple[str, str], str] = {}
+        for found in stored.values():
+            for name, result in found.items():
+                last[name] = max(last.get(name, ""), result.started_at)
+        ranking = sorted(counts, key=lambda name: (counts[name], last[name]), reverse=True)
+        order = [*self._preferred, *(name for name in ranking if name not in self._preferred)]
+        answers = {}
+        for cell in cells:
+            by_source = stored[cell.id]
+            if by_source:
+                chosen = next(name for name in order if name in by_source)
+                answers[cell.id] = msgspec.structs.replace(by_source[chosen], cell=cell)
+                if chosen not in self._preferred:
+                    self._preferred.append(chosen)
+        return answers
+
+    def answerable(self, stacks: Sequence[Stack], cells_of: Callable[[Stack], Iterable[Cell]]) -> tuple[Stack, ...]:
+        """The stacks that have the most of their cells stored; all of them where none has any."""
+        counts = [sum(bool(self._by_source(cell)) for cell in cells_of(stack)) for stack in stacks]
+        return tuple(stack for stack, count in zip(stacks, counts, strict=True) if count == max(counts))
+
+    def _by_source(self, cell: Cell) -> dict[tuple[str, str], Result]:
+        """Source -> the result of the cell that counts."""
+        grouped: dict[tuple[str, str], list[Result]] = {}
+        for result in self._results.get(_key(cell), ()):
+            if not differing_parameters(result.cell.parameters, cell.parameters):
+                grouped.setdefault(source(result), []).append(result)
+        rounds = self._rounds if is_timed(cell) else 0
+        found = {name: reusable(results, rounds) for name, results in grouped.items()}
+        return {name: result for name, result in found.items() if result is not None}
+
+
+def _key(cell: Cell) -> _Key:
+    return cell.stack.id, cell.scenario, cell.scenario_version, cell.device, cell.framework
+
+
+@contextmanager
+def answering(
+    settings: Settings,
+    stacks: Sequence[Stack],
+    watch: Watch,
+    installer: Installer,
+    published: Published | None,
+    *,
+    fresh: bool,
+) -> Iterator[Run]:
+    """Yields what gives the newest result of each cell: as published, else from the store, else from a run made now.
+
+    With ``published``, nothing is opened or built before a cell is missing. Raises as `harness.run.session.session`.
+    """
+    if published is None or fresh:
+        with session(settings, stacks, watch, installer) as opened:
+            yield lambda cells: opened.newest(cells, fresh=fresh)
+        return
+    with ExitStack() as until_the_end:
+        sessions: list[Session] = []
+
+        def run(cells: Sequence[Cell]) -> Iterable[Result]:
+            answers = published.find(cells)
+            missing = [cell for cell in cells if cell.id not in answers]
+            if missing:
+                watch.note(f"{len(missing)} of {len(cells)} cells are not among the published results")
+                if not sessions:
+                    sessions.append(until_the_end.enter_context(session(settings, (), watch, installer)))
+                (opened,) = sessions
+                opened.build(list({cell.stack.id: cell.stack for cell in missing}.values()))
+                answers |= newest(opened.measure(missing, baseline=stacks[0]))
+            return [answers[cell.id] for cell in cells]
+
+        yield run
