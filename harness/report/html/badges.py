@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME
+from harness.report import urls
+from harness.report.html.page import Page
 from harness.report.plain import plain
 from harness.report.rows import is_worse
 from harness.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
+
+
+class BadgePicture(Page, frozen=True, kw_only=True):
+    """A badge as SVG. Widths are in pixels."""
+
+    template: ClassVar[str] = "badge.svg"
+    label: str
+    message: str
+    fill: str
+    left: int
+    right: int
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +37,6 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     message: str
     colour: str  #: a name that shields.io knows
-
-    @property
-    def fill(self) -> str:
-        return _COLOURS[self.colour]
 
 
 def standings(comparison: Comparison) -> Iterator[Standing]:
@@ -65,3 +75,20 @@ def endpoint(standing: Standing) -> bytes:
     """As https://shields.io/badges/endpoint-badge reads it."""
     content = {"schemaVersion": 1, "label": standing.label, "message": standing.message, "color": standing.colour}
     return msgspec.json.encode(content) + b"\n"
+
+
+def picture(standing: Standing) -> BadgePicture:
+    """As wide as its text, at 6.6 pixels a letter."""
+    return BadgePicture(
+        title=f"{standing.label}: {standing.message}",
+        label=standing.label,
+        message=standing.message,
+        fill=_COLOURS[standing.colour],
+        left=round(len(standing.label) * 6.6 + 12),
+        right=round(len(standing.message) * 6.6 + 12),
+    )
+
+
+def path(standing: Standing) -> str:
+    """Of its files, without their endings."""
+    return urls.badge(standing.scenario, standing.stack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -13,10 +13,13 @@ from harness.compare.readings import worst_rank
 from harness.model import Finding
 from harness.probe.border.wire import PHASES
 from harness.report import urls
-from harness.report.html import explain, next_steps, words
-from harness.report.html.explain import Explained
-from harness.report.html.facts import Facts
-from harness.report.rows import Row
+from harness.report.html.configuration import configuration
+from harness.report.html.history import History, history
+from harness.report.html.holders import ExplanationOf, Holders, holders_of
+from harness.report.html.next_steps import next_steps
+from harness.report.html.page import Page
+from harness.report.html.workload_facts import WorkloadFacts
+from harness.report.rows import IMPROVED, WORSE, Row
 from harness.wording.quantities import quantity
 
 #: What a page lists of one kind of thing.
@@ -27,60 +30,107 @@ _SHORT = {"forward": "fwd", "backward": "bwd"}
 
 #: What is charted of each phase.
 _MARKS = (DEVICE_PEAK, DEVICE_RETAINED)
+
 _KIND = {"wrong": "it fails a check that needs no baseline", "failed": "it does not complete"}
-_SECTION = {"Worse": "worse than the baseline", "Improved": "better than the baseline"}
+_SECTION = {WORSE: "worse than the baseline", IMPROVED: "better than the baseline"}
 
 
-def finding_context(
+class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The finding in one release, in words."""
+
+    stack: str
+    page: str
+    value: str
+    baseline: str
+    ratio: str
+    interval: str  #: empty where the metric is exact
+    rank: str
+
+
+class MemoryLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Device memory of one stack at each mark, in bytes; None where it was not measured."""
+
+    name: str
+    points: tuple[float | None, ...]
+
+
+class MemoryMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """Device memory through a step: the peak of each phase, and what is held when it ends."""
+
+    marks: tuple[str, ...]
+    lines: tuple[MemoryLine, ...]
+
+
+class FindingPage(Page, frozen=True, kw_only=True):
+    """One row of the findings."""
+
+    template: ClassVar[str] = "finding.html"
+    kind: str
+    message: str
+    stacks: str
+    section: str
+    relevant: bool
+    history: History
+    metric: str
+    phase: str
+    figures: tuple[FigureRow, ...]
+    memory: MemoryMarks | None
+    holders: Holders | None
+    configuration: str
+    parameters: tuple[tuple[str, str], ...]
+    workloads: tuple[tuple[str, str], ...]  #: name and page
+    more_workloads: int
+    evidence: tuple[str, ...]
+    related: tuple[str, ...]
+    detail: str  #: the end of the log of what failed
+    versions: tuple[tuple[str, str, str], ...]  #: package, the baseline's version, this one's: where they differ
+    defaults: tuple[str, ...]
+    reproduce: str
+    next_steps: tuple[tuple[str, str], ...]  #: what it is for, and the command
+
+
+def finding_page(
     comparison: Comparison,
     row: Row,
-    seen: Facts,
+    facts: WorkloadFacts,
     beside: Sequence[Row],
     times: Mapping[str, StepTime],
-    explained: Explained,
-) -> dict[str, Any]:
-    """``beside`` are the rows of the same workload."""
-    groups = row.groups
-    found = groups[0].headline
-    with_it = {group.headline.stack for group in groups}
+    explained: ExplanationOf,
+) -> FindingPage:
+    """``beside`` are the rows of the same workload, ``times`` its step times by stack."""
+    found = row.headline
+    with_it = {group.headline.stack for group in row.groups}
     having = [stack for stack in comparison.names if stack in with_it]
-    measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, seen, times)]
-    told = words.story(found, having, measured, comparison.names)
-    holders = explain.holders(comparison, groups, explained)
-    said, rest = words.configuration(seen.parameters, seen.device)
-    workloads = list(dict.fromkeys(g.headline.workload for g in groups))
-    return {
-        "title": f"{row.stack}: {found.message}",
-        "kind": found.kind,
-        "metric": BY_NAME[found.metric].title,
-        "phase": found.phase,
-        "section": _KIND.get(found.kind) or _SECTION.get(row.section, row.section.lower()),
-        "message": found.message,
-        "stacks": row.stack,
-        "relevant": found.relevant,
-        "significant": found.significant,
-        "story": told,
-        "configuration": said,
-        "parameters": rest,
-        "workloads": [(workload, urls.workload_page(workload)) for workload in workloads[:_MOST]],
-        "more_workloads": max(0, len(workloads) - _MOST),
-        "figures": [_figure(comparison, group.headline) for group in _in_order(comparison, groups)[:_MOST]],
-        "evidence": [line for line in row.evidence if holders is None or line not in holders.lines],
-        "related": row.related[:_MOST],
-        "reproduce": row.reproduce,
-        "live": _live(comparison, found),
-        "versions": _versions(comparison, found),
-        "defaults": [
-            other.message
-            for other in beside
-            if found.kind != "changed"
-            and other.kind == "changed"
-            and found.stack in {group.headline.stack for group in other.groups}
-        ][:_MOST],
-        "detail": _detail(comparison, found),
-        "holders": holders,
-        "next_steps": next_steps.next_steps(comparison, groups, told, seen.parameters),
-    }
+    measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, facts, times)]
+    over_releases = history(found, having, measured, comparison.names)
+    holders = holders_of(comparison, row.groups, explained)
+    words, rest = configuration(facts.parameters, facts.device)
+    workloads = list(dict.fromkeys(group.headline.workload for group in row.groups))
+    return FindingPage(
+        title=f"{row.stack}: {found.message}",
+        kind=found.kind,
+        message=found.message,
+        stacks=row.stack,
+        section=_KIND.get(found.kind) or _SECTION.get(row.section, row.section.lower()),
+        relevant=found.relevant,
+        history=over_releases,
+        metric=BY_NAME[found.metric].title,
+        phase=found.phase,
+        figures=tuple(_figure(comparison, group.headline) for group in _in_order(comparison, row.groups)[:_MOST]),
+        memory=_memory(comparison, found),
+        holders=holders,
+        configuration=words,
+        parameters=tuple(rest),
+        workloads=tuple((workload, urls.workload_page(workload)) for workload in workloads[:_MOST]),
+        more_workloads=max(0, len(workloads) - _MOST),
+        evidence=tuple(line for line in row.evidence if holders is None or line not in holders.lines),
+        related=row.related[:_MOST],
+        detail=_detail(comparison, found),
+        versions=tuple(_versions(comparison, found)),
+        defaults=tuple(_defaults(found, beside)[:_MOST]),
+        reproduce=row.reproduce,
+        next_steps=tuple(next_steps(comparison, row.groups, over_releases, facts.parameters)),
+    )
 
 
 def _in_order(comparison: Comparison, groups: Sequence[Group]) -> list[Group]:
@@ -88,24 +138,24 @@ def _in_order(comparison: Comparison, groups: Sequence[Group]) -> list[Group]:
     return sorted(groups, key=lambda group: order[group.headline.stack])
 
 
-def _has_verdict(stack: str, found: Finding, seen: Facts, times: Mapping[str, StepTime]) -> bool:
-    if seen.outcomes.get(stack) != "passed":
+def _has_verdict(stack: str, found: Finding, facts: WorkloadFacts, times: Mapping[str, StepTime]) -> bool:
+    if facts.outcomes.get(stack) != "passed":
         return False
     if found.metric != STEP_TIME.name:
         return True
     return stack not in times or times[stack].verdict != "unknown"
 
 
-def _figure(comparison: Comparison, found: Finding) -> dict[str, str]:
-    return {
-        "stack": comparison.names[found.stack],
-        "page": urls.release_page(found.stack),
-        "value": _text(found.value, found.unit),
-        "baseline": _text(found.baseline_value, found.unit),
-        "ratio": f"{found.ratio:.3g}" if found.ratio is not None else "-",
-        "interval": f"{found.interval[0]:.2f} to {found.interval[1]:.2f}" if found.interval else "",
-        "rank": "-" if found.rank is None else str(found.rank),
-    }
+def _figure(comparison: Comparison, found: Finding) -> FigureRow:
+    return FigureRow(
+        stack=comparison.names[found.stack],
+        page=urls.release_page(found.stack),
+        value=_text(found.value, found.unit),
+        baseline=_text(found.baseline_value, found.unit),
+        ratio=f"{found.ratio:.3g}" if found.ratio is not None else "-",
+        interval=f"{found.interval[0]:.2f} to {found.interval[1]:.2f}" if found.interval else "",
+        rank="-" if found.rank is None else str(found.rank),
+    )
 
 
 def _text(value: Any, unit: str) -> str:
@@ -117,43 +167,50 @@ def _text(value: Any, unit: str) -> str:
     return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
-def _live(comparison: Comparison, found: Finding) -> dict[str, Any] | None:
-    """Device memory of both stacks at every mark that was measured: each phase's peak, and what is held at its end."""
+def _memory(comparison: Comparison, found: Finding) -> MemoryMarks | None:
+    """Of both stacks. None where the finding is not about memory, or nothing was recorded."""
     if BY_NAME[found.metric].fails != "memory":
         return None
-    workload = found.workload
     lines = []
     for stack in dict.fromkeys((comparison.baseline, found.stack)):
-        cell = comparison.cells.of(stack, workload)
+        cell = comparison.cells.of(stack, found.workload)
         if cell is None or not cell.recorded:
             continue
         exact = cell.exact
-        values: list[float | None] = []
+        points: list[float | None] = []
         for phase in PHASES:
             for metric in _MARKS:
                 reading = worst_rank(exact, metric, phase)
-                values.append(reading.value if reading else None)
-        lines.append({"name": comparison.names[stack], "values": values})
+                points.append(reading.value if reading else None)
+        lines.append(MemoryLine(name=comparison.names[stack], points=tuple(points)))
     marks = [f"{metric.heading} {_SHORT.get(phase, phase)}" for phase in PHASES for metric in _MARKS]
-    return {"marks": marks, "lines": lines} if lines else None
+    return MemoryMarks(marks=tuple(marks), lines=tuple(lines)) if lines else None
+
+
+def _defaults(found: Finding, beside: Sequence[Row]) -> list[str]:
+    """The changed defaults of the same stack on the same workload, which may be the cause."""
+    if found.kind == "changed":
+        return []
+    return [
+        row.message
+        for row in beside
+        if row.kind == "changed" and found.stack in {group.headline.stack for group in row.groups}
+    ]
 
 
 def _versions(comparison: Comparison, found: Finding) -> list[tuple[str, str, str]]:
-    """Package, the baseline's version, this one's: where they differ."""
     by_id = dict(zip(comparison.names, comparison.stacks, strict=True))
     base, own = by_id.get(comparison.baseline), by_id[found.stack]
     if base is None:
         return []
-    names = sorted({*base.versions, *own.versions})
     return [
         (name, base.versions.get(name, "-"), own.versions.get(name, "-"))
-        for name in names
+        for name in sorted({*base.versions, *own.versions})
         if base.versions.get(name) != own.versions.get(name)
     ]
 
 
 def _detail(comparison: Comparison, found: Finding) -> str:
-    """The end of the log of what failed."""
     if found.kind != "failed":
         return ""
     cell = comparison.cells.of(found.stack, found.workload)

@@ -11,14 +11,14 @@ from harness.compare import Comparison, Group
 from harness.compare.metrics import BY_NAME
 from harness.errors import UsageError
 from harness.model import Finding, Stack
-from harness.report.html.words import Story
+from harness.report.html.history import History
 from harness.report.rows import is_worse
 from harness.wording import commands
 from harness.wording.names import varied_axes
 
 
 def next_steps(
-    comparison: Comparison, groups: Sequence[Group], story: Story, parameters: Mapping[str, Any]
+    comparison: Comparison, groups: Sequence[Group], history: History, parameters: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     """``(what it is for, the command)``; none for a finding that calls for no action. ``parameters`` are the workload's."""
     found = groups[0].headline
@@ -33,8 +33,8 @@ def next_steps(
         command = commands.explain(f"{found.stack}/{found.workload}", baseline, svg="step.svg")
         steps.append(("Which places in the code hold it", command))
     for what, ends, fixed in (
-        ("Which release and commit brought it", (story.before, story.first), False),
-        ("Which release and commit ended it", (story.after, story.last), True),
+        ("Which release and commit brought it", (history.before, history.first), False),
+        ("Which release and commit ended it", (history.after, history.last), True),
     ):
         good, bad = (stacks.get(end) for end in ends)
         if good is not None and bad is not None and (command := _bisect(found, good, bad, fixed=fixed)):

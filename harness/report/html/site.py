@@ -1,11 +1,13 @@
-"""From a comparison to a folder of pages. What did not change since the last build is not drawn or written again."""
+"""From a comparison to a folder of pages. What did not change since the last build is not rendered or written again."""
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -13,18 +15,32 @@ from harness.compare import Comparison, Group, StepTime, Thresholds
 from harness.errors import ResultsError
 from harness.report import urls
 from harness.report.comparison import json
-from harness.report.html import overview
-from harness.report.html.explain import Explained, nothing_explained
-from harness.report.html.facts import Change, Facts, Spot, WorkloadSummary, facts, spot
-from harness.report.html.finding import finding_context
-from harness.report.html.frame import Frame
-from harness.report.html.pages import Pages
-from harness.report.html.workload import trend_context, workload_context
+from harness.report.html import badges, overview, releases
+from harness.report.html.finding import finding_page
+from harness.report.html.holders import ExplanationOf, nothing_explained
+from harness.report.html.page import Conclusions, PageFrame
+from harness.report.html.rendering import Renderer
+from harness.report.html.site_files import SiteFiles
+from harness.report.html.workload import trend_page, workload_page
+from harness.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
 from harness.report.rows import Row, all_rows, section_of
 from harness.report.view import view
 
-#: Work of some families of workloads (or pages) at a time, on as many processors as there are (see `harness.store.bulk`).
-Spread = Callable[[Callable[[list[str]], bytes], Iterable[Sequence[str]]], Iterable[msgspec.Raw]]
+_T = TypeVar("_T")
+
+
+class Spread(Protocol):
+    """Does ``work`` of some families of workloads (or files) at a time, perhaps on all processors, and gives what it
+    returned in their order: `harness.store.bulk.in_order`."""
+
+    def __call__(self, work: Callable[[list[str]], _T], families: Iterable[Sequence[str]]) -> Iterable[_T]: ...
+
+
+#: Up to this many cells, the site has the JSON report (2 kB each) beside its pages.
+_MOST_IN_JSON = 5_000
+
+#: Changes of one workload that travel to the pages about all workloads: the largest.
+_MOST_CHANGES = 40
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,13 +48,13 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int  #: files of the site
     written: int  #: of them, in this build
-    removed: int  #: pages of an earlier build that nothing leads to any more
+    removed: int  #: files of an earlier build that this one does not have
 
 
-def one_after_another(work: Callable[[list[str]], bytes], families: Iterable[Sequence[str]]) -> Iterator[msgspec.Raw]:
+def one_after_another(work: Callable[[list[str]], _T], families: Iterable[Sequence[str]]) -> Iterator[_T]:
     """The simplest `Spread`."""
     for family in families:
-        yield msgspec.Raw(work(list(family)))
+        yield work(list(family))
 
 
 def build(
@@ -48,20 +64,12 @@ def build(
     *,
     exit_code: int,
     spread: Spread = one_after_another,
-    explained: Explained = nothing_explained,
+    explained: ExplanationOf = nothing_explained,
 ) -> Built:
-    """Write the site into ``folder``. Files there that are no pages of ours stay. Raises ResultsError.
-
-    ``explained`` finds who holds the memory of a result, where somebody has asked.
-    """
-    global _builder
+    """Write the site into ``folder``. Other files there stay. Raises ResultsError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _builder = _Builder(comparison, folder, thresholds, explained)
-        try:
-            return _builder.run(exit_code, spread)
-        finally:
-            _builder = None
+        return _SiteBuilder(comparison, folder, thresholds, explained).run(exit_code, spread)
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}",
@@ -70,135 +78,148 @@ def build(
         ) from error
 
 
-#: Up to this many cells, the site has the JSON report (2 kB each) beside its pages.
-_MOST_IN_JSON = 5_000
+class _SiteBuilder:
+    """One build: first every workload's own pages, then the pages about all of them."""
 
-#: Inherited by the processes that `Spread` forks: a comparison is too large to be sent to them.
-_builder: _Builder | None = None
-
-
-def _work(workloads: list[str]) -> bytes:
-    assert _builder is not None
-    return msgspec.msgpack.encode([_builder.workload(workload) for workload in workloads])
-
-
-def _draw(paths: list[str]) -> bytes:
-    assert _builder is not None
-    pages = _builder.draw(paths)
-    return msgspec.msgpack.encode((pages.digests, pages.written))
-
-
-def _write_stack(pages: Pages, path: str, stack: str, done: Sequence[WorkloadSummary]) -> None:
-    pages.file(path, overview.stack_data(stack, done))
-
-
-class _Builder:
-    """One build."""
-
-    def __init__(self, comparison: Comparison, folder: Path, thresholds: Thresholds, explained: Explained) -> None:
-        self.comparison = comparison
-        self.explained = explained
-        self.thresholds = thresholds
-        self.seen = view(comparison)
-        self.frame = Frame.of(comparison, self.seen)
-        self.pages = Pages(folder, self.frame)
-        self.general: dict[str, Callable[[Pages], None]] = {}
-        self.rows = all_rows(comparison)
-        self.by_workload: dict[str, list[Row]] = defaultdict(list)
-        self.owned: dict[str, list[Row]] = defaultdict(list)
-        for row in self.rows:
+    def __init__(self, comparison: Comparison, folder: Path, thresholds: Thresholds, explained: ExplanationOf) -> None:
+        self._comparison = comparison
+        self._explained = explained
+        self._thresholds = thresholds
+        seen = view(comparison)
+        self._conclusions = Conclusions.of(seen)
+        self._frame = PageFrame.of(comparison, seen)
+        self._files = SiteFiles(folder, Renderer(self._frame))
+        self._general: dict[str, Callable[[SiteFiles], None]] = {}
+        self._rows = all_rows(comparison)
+        self._rows_of: dict[str, list[Row]] = defaultdict(list)  #: by workload
+        self._rows_headed: dict[str, list[Row]] = defaultdict(list)  #: by the workload of the worst finding
+        for row in self._rows:
             for workload in dict.fromkeys(group.headline.workload for group in row.groups):
-                self.by_workload[workload].append(row)
-            self.owned[row.headline.workload].append(row)
-        self.by_cell: dict[tuple[str, str], list[Group]] = defaultdict(list)
+                self._rows_of[workload].append(row)
+            self._rows_headed[row.headline.workload].append(row)
+        self._groups: dict[tuple[str, str], list[Group]] = defaultdict(list)  #: by stack and workload
         for group in comparison.groups:
-            self.by_cell[group.headline.stack, group.headline.workload].append(group)
-        self.times: dict[str, dict[str, StepTime]] = defaultdict(dict)
+            self._groups[group.headline.stack, group.headline.workload].append(group)
+        self._times: dict[str, dict[str, StepTime]] = defaultdict(dict)  #: by workload and stack
         for time in comparison.step_times:
-            self.times[time.workload][time.stack] = time
-        self.unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == "everything"}
+            self._times[time.workload][time.stack] = time
+        self._unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == "everything"}
 
     def run(self, exit_code: int, spread: Spread) -> Built:
-        order = self._order()
-        parts = spread(_work, [[workload] for workload in order])
-        done = [one for part in parts for one in msgspec.msgpack.decode(part, type=list[WorkloadSummary])]
-        for one in done:
-            self.pages.note(one.pages, one.written)
-        self.general = dict(self._general(done))
-        for part in spread(_draw, [[path] for path in self.general]):
-            self.pages.note(*msgspec.msgpack.decode(part, type=tuple[dict[str, str], int]))
-        if len(self.comparison.cells) <= _MOST_IN_JSON:
-            self.pages.file("report.json", json.chunks(self.comparison, exit_code))
-        self.pages.static()
-        return Built(pages=len(self.pages.digests), removed=self.pages.finish(), written=self.pages.written)
+        with _Inherited(self) as inherited:
+            parts = spread(partial(_workloads, inherited), [[workload] for workload in self._order()])
+            summaries = [summary for part in parts for summary in part]
+            for summary in summaries:
+                self._files.add(summary.pages, summary.written)
+            self._general = dict(self._general_files(summaries))
+            for part in spread(partial(_general_files, inherited), [[path] for path in self._general]):
+                self._files.add(*part)
+        if len(self._comparison.cells) <= _MOST_IN_JSON:
+            self._files.file("report.json", json.chunks(self._comparison, exit_code))
+        self._files.static()
+        removed = self._files.finish()
+        return Built(pages=len(self._files.digests), removed=removed, written=self._files.written)
 
-    def _general(self, done: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[Pages], None]]]:
-        """Every file that is about all workloads, with what makes it."""
-        for path, template, context in overview.contexts(self.comparison, self.frame, self.seen, self.rows, done):
-            yield path, partial(Pages.page, path=path, template=template, context=context)
-        for stack in self.comparison.stacks:
-            path = urls.stack_data(stack.id)
-            yield path, partial(_write_stack, path=path, stack=stack.id, done=done)
-        for path, badge_text, badge_svg in overview.badges(self.comparison, self.frame):
-            yield f"{path}.json", partial(Pages.file, path=f"{path}.json", content=badge_text)
-            yield f"{path}.svg", partial(Pages.page, path=f"{path}.svg", template="badge.svg", context=badge_svg)
-
-    def draw(self, paths: Sequence[str]) -> Pages:
-        """Some of those files."""
-        pages = self.pages.apart()
-        for path in paths:
-            self.general[path](pages)
-        return pages
-
-    def workload(self, workload: str) -> WorkloadSummary:
+    def write_workload(self, workload: str) -> WorkloadSummary:
         """Every page that is about one workload alone."""
-        pages = self.pages.apart()
-        times = self.times.get(workload, {})
+        files = self._files.part()
+        comparison, times, rows = self._comparison, self._times.get(workload, {}), self._rows_of.get(workload, [])
         ratios = {stack: time.ratio for stack, time in times.items()}
         if ratios:
-            ratios[self.comparison.baseline] = 1.0
-        seen = facts(self.comparison, workload, self.thresholds, ratios)
-        spots = self._spots(workload)
-        rows = self.by_workload.get(workload, [])
-        context = workload_context(self.comparison, seen, spots, rows, times)
-        pages.page(urls.workload_page(workload), "workload.html", context)
-        pages.page(urls.trend_page(workload), "trend.html", trend_context(self.comparison, seen))
-        for row in self.owned.get(workload, []):
-            context = finding_context(self.comparison, row, seen, rows, times, self.explained)
-            pages.page(urls.finding_page(row.headline), "finding.html", context)
+            ratios[comparison.baseline] = 1.0
+        facts = workload_facts(comparison, workload, self._thresholds, ratios)
+        cells = self._matrix_cells(workload)
+        files.page(urls.workload_page(workload), workload_page(comparison, facts, cells, rows, times))
+        files.page(urls.trend_page(workload), trend_page(comparison, facts))
+        for row in self._rows_headed.get(workload, []):
+            page = finding_page(comparison, row, facts, rows, times, self._explained)
+            files.page(urls.finding_page(row.headline), page)
         return WorkloadSummary(
             workload=workload,
-            spots=spots,
-            changes=_telling(seen),
-            figures=seen.figures,
-            pages=pages.digests,
-            written=pages.written,
+            cells=cells,
+            changes=tuple(sorted(facts.changes, key=lambda change: -change.size)[:_MOST_CHANGES]),
+            figures=facts.figures,
+            pages=files.digests,
+            written=files.written,
         )
 
-    def _spots(self, workload: str) -> dict[str, Spot]:
-        cells = self.comparison.cells.of_workload(workload)
+    def write_general(self, paths: Sequence[str]) -> SiteFiles:
+        """Some of the files that are about all workloads."""
+        files = self._files.part()
+        for path in paths:
+            self._general[path](files)
+        return files
+
+    def _general_files(self, summaries: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[SiteFiles], None]]]:
+        """``(path, what writes it)``."""
+        comparison, frame, conclusions, rows = self._comparison, self._frame, self._conclusions, self._rows
+        for path, page in (
+            *overview.matrix_pages(frame, conclusions, summaries, rows),
+            ("findings.html", overview.findings_page(conclusions, rows)),
+            *releases.release_pages(comparison, frame, rows, summaries),
+            ("trend.html", releases.trends_page(comparison, summaries)),
+            ("compare.html", overview.compare_page(frame)),
+            ("method.html", overview.method_page(conclusions)),
+        ):
+            yield path, partial(SiteFiles.page, path=path, page=page)
+        for stack in comparison.stacks:
+            yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
+        for standing in badges.standings(comparison):
+            svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
+            yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
+            yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
+
+    def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
+        """By stack."""
         found = {}
-        for stack, cell in cells.items():
-            groups = self.by_cell.get((stack, workload), [])
+        for stack, cell in self._comparison.cells.of_workload(workload).items():
+            groups = self._groups.get((stack, workload), [])
             has_page = bool(groups) and section_of(groups[0].headline) != ""
-            found[stack] = spot(
+            found[stack] = matrix_cell(
                 cell,
                 groups,
                 urls.finding_page(groups[0].headline) if has_page else urls.workload_page(workload),
-                baseline=stack == self.comparison.baseline,
-                judged=(stack, workload) not in self.unjudged,
+                baseline=stack == self._comparison.baseline,
+                judged=(stack, workload) not in self._unjudged,
             )
         return found
 
     def _order(self) -> list[str]:
         """Workloads with findings first, the worst first."""
-        telling = dict.fromkeys(group.headline.workload for group in self.comparison.groups if group.headline.relevant)
-        return [*telling, *(workload for workload in self.comparison.cells.workloads if workload not in telling)]
+        relevant = [group.headline for group in self._comparison.groups if group.headline.relevant]
+        return list(dict.fromkeys([*(found.workload for found in relevant), *self._comparison.cells.workloads]))
 
 
-#: Changes of one workload that travel to the pages about all workloads: the largest.
-_MOST_CHANGES = 40
+def _write_stack(files: SiteFiles, stack: str, summaries: Sequence[WorkloadSummary]) -> None:
+    files.file(urls.stack_data(stack), overview.stack_data(stack, summaries))
 
 
-def _telling(seen: Facts) -> tuple[Change, ...]:
-    return tuple(sorted(seen.changes, key=lambda change: -change.size)[:_MOST_CHANGES])
+class _Inherited:
+    """A builder that forked processes have in their memory: pickled as its number, since a comparison is too large to be
+    sent to them."""
+
+    _builders: ClassVar[dict[int, _SiteBuilder]] = {}
+    _numbers = itertools.count()
+
+    def __init__(self, builder: _SiteBuilder) -> None:
+        self._number = next(self._numbers)
+        self._builders[self._number] = builder
+
+    @property
+    def builder(self) -> _SiteBuilder:
+        return self._builders[self._number]
+
+    def __enter__(self) -> _Inherited:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        del self._builders[self._number]
+
+
+def _workloads(inherited: _Inherited, workloads: list[str]) -> list[WorkloadSummary]:
+    return [inherited.builder.write_workload(workload) for workload in workloads]
+
+
+def _general_files(inherited: _Inherited, paths: list[str]) -> tuple[dict[str, str], int]:
+    files = inherited.builder.write_general(paths)
+    return files.digests, files.written

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import msgspec
 
 from harness.compare import Comparison, StepTime
 from harness.compare.metrics import BY_NAME
 from harness.compare.timing import ratio_text
 from harness.report import urls
-from harness.report.html import words
-from harness.report.html.facts import Facts, Spot
-from harness.report.html.frame import FindingLine
+from harness.report.html.configuration import configuration
+from harness.report.html.page import FindingLine, Page
+from harness.report.html.workload_facts import MatrixCell, Series, WorkloadFacts
 from harness.report.rows import Row, is_worse
 from harness.wording.quantities import short_quantity
 
@@ -19,105 +21,163 @@ from harness.wording.quantities import short_quantity
 _MOST_CHARTS = 6
 
 
-def workload_context(
+class PinAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest release of some standing."""
+
+    what: str
+    name: str  #: empty where there is none
+    page: str
+
+
+class StackRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One release on the workload."""
+
+    at: int  #: its place among the releases of the frame
+    cell: MatrixCell
+    peaks: tuple[str, ...]  #: of device memory, by phase
+    time: str
+    time_verdict: str
+    outcome: str
+
+
+class WorkloadPage(Page, frozen=True, kw_only=True):
+    """One workload over all releases."""
+
+    template: ClassVar[str] = "workload.html"
+    workload: str
+    trend: str
+    configuration: str
+    parameters: tuple[tuple[str, str], ...]
+    pins: tuple[PinAdvice, ...]
+    labels: tuple[str, ...]  #: names of all releases
+    memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory by release
+    rows: tuple[StackRow, ...]
+    cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict by release
+    lines: tuple[FindingLine, ...]
+
+
+class SeriesChart(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric over the releases."""
+
+    title: str
+    unit: str
+    exact: bool
+    points: tuple[float | None, ...]
+    marks: tuple[int, ...]  #: where it changed
+    texts: tuple[str, ...]  #: the points in words
+    changes: tuple[tuple[str, str], ...]  #: release, and what changed with it
+
+
+class SteadySeries(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric that did not change, and its value."""
+
+    title: str
+    text: str
+
+
+class TrendPage(Page, frozen=True, kw_only=True):
+    """The metrics of one workload over all releases."""
+
+    template: ClassVar[str] = "trend.html"
+    workload: str
+    page: str
+    labels: tuple[str, ...]
+    charted: tuple[SeriesChart, ...]
+    more: tuple[str, ...]  #: titles of the series that changed too
+    steady: tuple[SteadySeries, ...]
+
+
+def workload_page(
     comparison: Comparison,
-    seen: Facts,
-    spots: Mapping[str, Spot],
-    rows: Sequence[Row],
+    facts: WorkloadFacts,
+    cells: Mapping[str, MatrixCell],
+    findings: Sequence[Row],
     times: Mapping[str, StepTime],
-) -> dict[str, Any]:
-    said, rest = words.configuration(seen.parameters, seen.device)
-    releases = []
-    for at, stack in enumerate(comparison.names):
-        if stack not in seen.outcomes:
-            continue
-        releases.append(
-            {
-                "at": at,
-                "spot": spots[stack],
-                "outcome": seen.outcomes[stack],
-                "peaks": [_bytes(values[at]) for _, values in seen.memory],
-                "time": ratio_text(times[stack]) if stack in times else "-",
-                "time_verdict": times[stack].verdict if stack in times else "",
-            }
+) -> WorkloadPage:
+    """``cells``, ``findings`` and ``times`` (by stack) are those of this workload."""
+    words, rest = configuration(facts.parameters, facts.device)
+    rows = [
+        StackRow(
+            at=at,
+            cell=cells[stack],
+            peaks=tuple(_bytes(values[at]) for _, values in facts.memory),
+            time=ratio_text(times[stack]) if stack in times else "-",
+            time_verdict=times[stack].verdict if stack in times else "",
+            outcome=facts.outcomes[stack],
         )
-    return {
-        "workload": seen.workload,
-        "title": seen.workload,
-        "trend": urls.trend_page(seen.workload),
-        "configuration": said,
-        "parameters": rest,
-        "device": seen.device,
-        "rows": releases,
-        "memory": seen.memory,
-        "labels": list(comparison.names.values()),
-        "cards": seen.cards,
-        "lines": [FindingLine.of(row) for row in rows],
-        "pins": _pins(comparison, seen, rows),
-    }
+        for at, stack in enumerate(comparison.names)
+        if stack in facts.outcomes
+    ]
+    return WorkloadPage(
+        title=facts.workload,
+        workload=facts.workload,
+        trend=urls.trend_page(facts.workload),
+        configuration=words,
+        parameters=tuple(rest),
+        pins=tuple(_pins(comparison, facts, findings)),
+        labels=tuple(comparison.names.values()),
+        memory=facts.memory,
+        rows=tuple(rows),
+        cards=facts.cards,
+        lines=tuple(FindingLine.of(row) for row in findings),
+    )
 
 
-def trend_context(comparison: Comparison, seen: Facts) -> dict[str, Any]:
-    names = list(comparison.names.values())
-    charted = []
-    for series in seen.moved[:_MOST_CHARTS]:
-        charted.append(
-            {
-                "title": series.title,
-                "unit": series.unit,
-                "exact": series.exact,
-                "values": series.values,
-                "marks": series.changes,
-                "texts": [series.text(at) for at in range(len(names))],
-                "changes": [change.text for change in seen.changes if change.series == series.title],
-                "where": [comparison.names[change.stack] for change in seen.changes if change.series == series.title],
-            }
-        )
-    return {
-        "workload": seen.workload,
-        "title": f"Trend of {seen.workload}",
-        "page": urls.workload_page(seen.workload),
-        "labels": names,
-        "charted": charted,
-        "more": [series.title for series in seen.moved[_MOST_CHARTS:]],
-        "still": [
-            {
-                "title": series.title,
-                "text": next((series.text(at) for at in range(len(names)) if series.values[at] is not None), "-"),
-            }
-            for series in seen.still
-        ],
-    }
+def trend_page(comparison: Comparison, facts: WorkloadFacts) -> TrendPage:
+    """The series that changed, charted up to a limit; then the others."""
+    return TrendPage(
+        title=f"Trend of {facts.workload}",
+        workload=facts.workload,
+        page=urls.workload_page(facts.workload),
+        labels=tuple(comparison.names.values()),
+        charted=tuple(_chart(comparison, facts, series) for series in facts.moved[:_MOST_CHARTS]),
+        more=tuple(series.title for series in facts.moved[_MOST_CHARTS:]),
+        steady=tuple(SteadySeries(title=series.title, text=_first(series)) for series in facts.still),
+    )
+
+
+def _chart(comparison: Comparison, facts: WorkloadFacts, series: Series) -> SeriesChart:
+    changes = [change for change in facts.changes if change.series == series.title]
+    return SeriesChart(
+        title=series.title,
+        unit=series.unit,
+        exact=series.exact,
+        points=series.values,
+        marks=series.changes,
+        texts=tuple(series.text(at) for at in range(len(series.values))),
+        changes=tuple((comparison.names[change.stack], change.text) for change in changes),
+    )
+
+
+def _first(series: Series) -> str:
+    """The value of the oldest release that was measured."""
+    return next((series.text(at) for at, value in enumerate(series.values) if value is not None), "-")
 
 
 def _bytes(value: float | None) -> str:
     return "-" if value is None else short_quantity(value, "bytes")
 
 
-def _pins(comparison: Comparison, seen: Facts, rows: Sequence[Row]) -> list[dict[str, str]]:
+def _pins(comparison: Comparison, facts: WorkloadFacts, findings: Sequence[Row]) -> Iterator[PinAdvice]:
     """The newest release without a finding that ends or spoils a job, and the newest without any."""
     grave: set[str] = set()
     any_worse: set[str] = set()
-    for row in rows:
+    for row in findings:
         for group in row.groups:
             found = group.headline
-            if found.workload != seen.workload or not is_worse(found):
+            if found.workload != facts.workload or not is_worse(found):
                 continue
             any_worse.add(found.stack)
             if BY_NAME[found.metric].fails != "time":
                 grave.add(found.stack)
-    passed = [stack for stack in comparison.names if seen.outcomes.get(stack) == "passed"]
-    pins = []
+    passed = [stack for stack in comparison.names if facts.outcomes.get(stack) == "passed"]
     for what, bad in (
         ("without a finding on memory, numerics or crashes", grave),
         ("without any finding", any_worse),
     ):
         newest = next((stack for stack in reversed(passed) if stack not in bad), "")
-        pins.append(
-            {
-                "what": what,
-                "name": comparison.names[newest] if newest else "",
-                "page": urls.release_page(newest) if newest else "",
-            }
+        yield PinAdvice(
+            what=what,
+            name=comparison.names[newest] if newest else "",
+            page=urls.release_page(newest) if newest else "",
         )
-    return pins

@@ -17,7 +17,7 @@ from harness.cli import cli
 from harness.compare import Group, Thresholds, compare
 from harness.model import Result
 from harness.probe.border.wire import Explanation, Held, Moment, Stretch
-from harness.report.html.explain import Explained
+from harness.report.html.holders import ExplanationOf
 from harness.report.html.site import build
 from harness.store import Explanations, explained_in, key_of
 from tests.builders.comparisons import comparison
@@ -28,7 +28,9 @@ HOSTILE = '</title><script>alert(1)</script>"\u202e'
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def page(folder: Path, start: str = "regression-device_retained_bytes", *, explained: Explained | None = None) -> str:
+def page(
+    folder: Path, start: str = "regression-device_retained_bytes", *, explained: ExplanationOf | None = None
+) -> str:
     more = {} if explained is None else {"explained": explained}
     build(comparison(), folder, Thresholds(), exit_code=1, **more)
     (file,) = (folder / "finding").glob(f"{start}*")

@@ -11,8 +11,8 @@ import pytest
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Result
-from harness.report.html.pages import MANIFEST
 from harness.report.html.site import Built, build
+from harness.report.html.site_files import MANIFEST
 from tests.builders import synthetic
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result

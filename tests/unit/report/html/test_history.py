@@ -1,9 +1,9 @@
-"""The story of a finding."""
+"""The history of a finding over the releases."""
 
 from __future__ import annotations
 
 from harness.model import Finding
-from harness.report.html import words
+from harness.report.html.history import history
 
 
 def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:
@@ -13,18 +13,13 @@ def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Find
     )  # fmt: skip
 
 
-def test_a_story_tells_since_when_until_when_and_which_release_to_pin() -> None:
+def test_it_says_since_when_until_when_and_which_release_to_pin() -> None:
     names = {key: f"0.{key}" for key in "abcde"}
-    told = words.story(finding(), ["b", "d"], ["a", "b", "c", "d", "e"], names)
+    told = history(finding(), ["b", "d"], ["a", "b", "c", "d", "e"], names)
     assert told.since == "0.b; 0.a, measured before it, is free of it"
     assert told.until == "0.d; 0.e is free of it; not in 0.c between them"
     assert told.advice.endswith("Pin 0.e or newer or 0.a or older.")
     assert told.free == ("0.a", "0.c", "0.e")
-    still = words.story(finding(), ["a", "b"], ["a", "b"], names)
+    still = history(finding(), ["a", "b"], ["a", "b"], names)
     assert still.until == "still in 0.b, the newest"
     assert "No release measured is free of it" in still.advice
-
-
-def test_a_model_s_shape_is_shown_by_its_fields() -> None:
-    _, rest = words.configuration({"shape": {"hidden_size": 64, "num_hidden_layers": 4}, "layers": 4}, "sim")
-    assert rest == [("layers", "4"), ("shape", "hidden_size 64, num_hidden_layers 4")]

@@ -1,4 +1,4 @@
-"""Who holds the memory that a finding is about, where somebody has asked: the timeline of both stacks, and the places."""
+"""What holds the memory that a finding is about, where both cells were explained: their timelines, and the places."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from harness.model import Finding, Result
 from harness.probe.border.wire import Explanation, Stretch
 from harness.wording.quantities import short_quantity
 
-#: Finds the explanation of a result, None where nobody has asked for it.
-Explained = Callable[[Result], Explanation | None]
+#: Finds the stored explanation of a result; None where it was not explained.
+ExplanationOf = Callable[[Result], Explanation | None]
 
 #: Places that a page lists.
 _MOST_PLACES = 6
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the table of places, in words."""
+class SiteRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in the code, in words."""
 
     more: str  #: signed, exact: ``+347,136 B``
     size: str  #: the same, short, without its sign
@@ -40,19 +40,19 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
     timeline: dict[str, list[Stretch]]  #: by stack, the baseline first; empty where there is none of both
     when: str  #: the moment of the finding: ``held after backward``
     total: str  #: the difference that the places add up to; empty where the finding's metric is not explained
-    places: tuple[Place, ...]
+    places: tuple[SiteRow, ...]
     rest: str  #: what the other places come to; empty where there are none
     lines: tuple[str, ...]  #: the evidence that the places repeat
 
 
 def nothing_explained(result: Result) -> Explanation | None:
-    """Where there are no explanations."""
+    """For a site without explanations."""
     return None
 
 
-def holders(comparison: Comparison, groups: Sequence[Group], explained: Explained) -> Holders | None:
-    """Of the first of these findings (the worst first) whose cell was explained, as the baseline's was. None where the
-    finding is not about memory, or nobody has asked about both cells."""
+def holders_of(comparison: Comparison, groups: Sequence[Group], explained: ExplanationOf) -> Holders | None:
+    """Of the first of these findings (the worst first) whose cell was explained. None where the finding is not about
+    memory, or the baseline's cell was not explained."""
     if BY_NAME[groups[0].headline.metric].fails != "memory":
         return None
     theirs = _of(comparison, comparison.baseline, groups[0].headline, explained)
@@ -65,10 +65,11 @@ def holders(comparison: Comparison, groups: Sequence[Group], explained: Explaine
     return None
 
 
-def _of(comparison: Comparison, stack: str, found: Finding, explained: Explained) -> Explanation | None:
+def _of(comparison: Comparison, stack: str, found: Finding, explained: ExplanationOf) -> Explanation | None:
     cell = comparison.cells.of(stack, found.workload)
-    told = None if cell is None or not cell.recorded else explained(cell.result)
-    return told if told is not None and (told.moments or told.timeline) else None  # stored too: that it cannot be told
+    explanation = None if cell is None or not cell.recorded else explained(cell.result)
+    # An explanation that failed is stored too, and has neither.
+    return explanation if explanation is not None and (explanation.moments or explanation.timeline) else None
 
 
 def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
@@ -98,12 +99,12 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
 
 
 def _is_drawable(stretches: Sequence[Stretch]) -> bool:
-    """The file may have been written by anybody: a damaged one is as if it were not there."""
+    """A damaged file of explanations is treated as if it were missing."""
     return bool(stretches) and all(one.points and all(len(point) == 2 for point in one.points) for one in stretches)
 
 
-def _place(one: attribution.SiteDifference) -> Place:
-    return Place(
+def _place(one: attribution.SiteDifference) -> SiteRow:
+    return SiteRow(
         more=f"{one.more_bytes:+,} B",
         size=short_quantity(abs(one.more_bytes), "bytes"),
         category=one.category,

@@ -1,9 +1,8 @@
-"""What a finding's page says in words: who is affected, since when, and what to do about it."""
+"""The history of a finding over the releases, in words: since when, until when, and what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,34 +10,9 @@ from harness.compare.metrics import BY_NAME
 from harness.model import Finding
 from harness.wording.quantities import listing
 
-_DEVICES = {
-    "sim": "simulated at full size, without a GPU",
-    "cpu": "really run on CPU ranks",
-    "cuda": "really run on GPUs",
-}
 
-_SAID: dict[str, Callable[[Any], str]] = {
-    "model": lambda value: f"model {value}",
-    "world_size": lambda value: f"{value:,} ranks" if isinstance(value, int) else f"{value} ranks",
-    "zero_stage": lambda value: f"ZeRO-{value}",
-    "dtype": str,
-    "gradient_checkpointing": lambda value: {
-        None: "no gradient checkpointing",
-        "none": "no gradient checkpointing",
-        "non_reentrant": "non-reentrant gradient checkpointing",
-        "reentrant": "reentrant gradient checkpointing",
-    }.get(value, f"gradient checkpointing {value}"),
-    "micro_batch_size": lambda value: f"micro-batch {value}",
-    "sequence_length": lambda value: f"sequence {value}",
-    "gradient_accumulation_steps": lambda value: f"{value} accumulation steps" if value != 1 else "",
-    "gradient_clipping": lambda value: f"clipping {value}" if value else "no clipping",
-    "offload_optimizer": lambda value: "optimizer offloaded" if value else "no offload",
-    "gpu": lambda value: f"reported on {value}",
-}
-
-
-class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """When, and what to do."""
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """Since when, until when, and what to do."""
 
     since: str
     until: str
@@ -50,24 +24,12 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""  #: and after the last; empty where there is none
 
 
-def configuration(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
-    """A workload in words, and the parameters that the words leave out."""
-    said = [text for name, say in _SAID.items() if name in parameters and (text := say(parameters[name]))]
-    rest = [(name, _spelled(value)) for name, value in sorted(parameters.items()) if name not in _SAID]
-    return ", ".join([*said, _DEVICES.get(device, device)]), rest
-
-
-def _spelled(value: Any) -> str:
-    """A model's shape as its fields, everything else as it is."""
-    return ", ".join(f"{name} {field}" for name, field in value.items()) if isinstance(value, dict) else str(value)
-
-
-def story(found: Finding, having: Sequence[str], measured: Sequence[str], names: Mapping[str, str]) -> Story:
+def history(found: Finding, having: Sequence[str], measured: Sequence[str], names: Mapping[str, str]) -> History:
     """``having`` and ``measured`` are stack ids in version order; all of ``having`` were measured."""
     with_it = [stack for stack in measured if stack in set(having)]
     free = [stack for stack in measured if stack not in set(having)]
     if not with_it:
-        return Story(since="not known", until="not known", free=(), advice=_advice(found, "", "", names))
+        return History(since="not known", until="not known", free=(), advice=_advice(found, "", "", names))
     first, last = measured.index(with_it[0]), measured.index(with_it[-1])
     before = measured[first - 1] if first else ""
     after = measured[last + 1] if last + 1 < len(measured) else ""
@@ -78,7 +40,7 @@ def story(found: Finding, having: Sequence[str], measured: Sequence[str], names:
     gaps = [stack for stack in measured[first : last + 1] if stack not in with_it]
     if gaps:
         until += f"; not in {listing([names[stack] for stack in gaps], 6)} between them"
-    return Story(
+    return History(
         since=since,
         until=until,
         free=tuple(names[stack] for stack in free),

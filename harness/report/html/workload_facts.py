@@ -15,7 +15,7 @@ from harness.compare.readings import Exact
 from harness.compare.summary import ResultSummary
 from harness.model import Failed, Passed, Skipped
 from harness.probe.border.wire import PHASES
-from harness.report.html.changes import change_points
+from harness.report.html.change_points import change_points
 from harness.report.rows import is_worse
 from harness.report.tables import fits
 from harness.wording.names import outcome_text
@@ -25,7 +25,7 @@ from harness.wording.quantities import quantity, share
 _STEP_TIME = f"{STEP_TIME.title}, over the baseline's"
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ChangePoint(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a series: from one measured release to the next."""
 
     workload: str
@@ -58,7 +58,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         return "-" if value is None else reading(value, self.unit)
 
 
-class Spot(msgspec.Struct, frozen=True, kw_only=True):
+class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     """One cell of the matrix: how it stands, by a sign and a word."""
 
     kind: str  #: ok, wrong, failed, regression, changed, improvement, none, unjudged, baseline
@@ -67,7 +67,7 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
     page: str = ""  #: of its evidence
 
 
-class Figures(msgspec.Struct, frozen=True):
+class StackFigures(msgspec.Struct, frozen=True):
     """Every metric of one workload as JSON, for the page that compares two stacks. Most stacks share what is exact."""
 
     exact: tuple[bytes, ...]
@@ -83,14 +83,14 @@ class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What the pages about all workloads need of one, and the files that were made for it."""
 
     workload: str
-    spots: dict[str, Spot]  #: by stack
-    changes: tuple[Change, ...]  #: the largest
-    figures: Figures
+    cells: dict[str, MatrixCell]  #: by stack
+    changes: tuple[ChangePoint, ...]  #: the largest
+    figures: StackFigures
     pages: dict[str, str]  #: path -> digest
     written: int
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All about one workload."""
 
     workload: str
@@ -101,8 +101,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     still: tuple[Series, ...]  #: the others
     memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory over the stacks
     cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict for each stack; empty where it is no real size
-    changes: tuple[Change, ...]
-    figures: Figures
+    changes: tuple[ChangePoint, ...]
+    figures: StackFigures
 
 
 def reading(value: float, unit: str) -> str:
@@ -110,7 +110,9 @@ def reading(value: float, unit: str) -> str:
     return f"{value:.2f}" if unit == "ratio" else quantity(value, unit)
 
 
-def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios: Mapping[str, float]) -> Facts:
+def workload_facts(
+    comparison: Comparison, workload: str, thresholds: Thresholds, ratios: Mapping[str, float]
+) -> WorkloadFacts:
     """Reads every cell of one workload. ``ratios``: stack -> its step time over the baseline's, where it was told."""
     cells = comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
@@ -127,7 +129,7 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
     order = list(comparison.names)  # ids, in version order; made from a stack they take a while
     series, changes = _series(workload, order, flat, ratios, thresholds)
     moved = sorted((s for s in series if s.changes), key=lambda s: (not s.exact, -_largest(s)))
-    return Facts(
+    return WorkloadFacts(
         workload=workload,
         device=first.device,
         parameters=first.parameters,
@@ -139,35 +141,37 @@ def facts(comparison: Comparison, workload: str, thresholds: Thresholds, ratios:
         ),
         cards=_cards(order, cells) if first.device == "sim" else (),
         changes=tuple(changes),
-        figures=Figures(tuple(msgspec.json.encode(_judged(exact)) for _, exact in worst.values()), told),
+        figures=StackFigures(tuple(msgspec.json.encode(_judged(exact)) for _, exact in worst.values()), told),
     )
 
 
-def spot(cell: ResultSummary | None, groups: Sequence[Group], page: str, *, baseline: bool, judged: bool) -> Spot:
+def matrix_cell(
+    cell: ResultSummary | None, groups: Sequence[Group], page: str, *, baseline: bool, judged: bool
+) -> MatrixCell:
     """How one cell stands: its worst finding, or why there is none."""
     if cell is None:
-        return Spot(kind="none", text="", title="not measured")
+        return MatrixCell(kind="none", text="", title="not measured")
     ended = outcome_text(cell.result.outcome)
     worst = groups[0].headline if groups else None
     if worst is not None and (is_worse(worst) or isinstance(cell.result.outcome, Passed)):
         if is_worse(worst):
-            return Spot(kind=worst.kind, text=_size(worst), title=worst.message, page=page)
+            return MatrixCell(kind=worst.kind, text=_size(worst), title=worst.message, page=page)
         if worst.kind == "improvement" and worst.relevant:
-            return Spot(kind="improvement", text=_size(worst), title=worst.message, page=page)
+            return MatrixCell(kind="improvement", text=_size(worst), title=worst.message, page=page)
     match cell.result.outcome:
         case Skipped() | Failed(stage="harness"):
-            return Spot(kind="unjudged", text="", title=ended, page=page)
+            return MatrixCell(kind="unjudged", text="", title=ended, page=page)
         case Passed():
             if baseline:
-                return Spot(
+                return MatrixCell(
                     kind="baseline", text="", title="the baseline: what the others are compared with", page=page
                 )
             if not judged:
-                return Spot(
+                return MatrixCell(
                     kind="unjudged", text="", title="ran, and could not be compared with the baseline", page=page
                 )
-            return Spot(kind="ok", text="", title="nothing is worse than the baseline", page=page)
-    return Spot(kind="failed", text=ended.partition(":")[0], title=ended, page=page)
+            return MatrixCell(kind="ok", text="", title="nothing is worse than the baseline", page=page)
+    return MatrixCell(kind="failed", text=ended.partition(":")[0], title=ended, page=page)
 
 
 def _size(found: Any) -> str:
@@ -190,7 +194,7 @@ def _series(
     flat: Mapping[str, Mapping[str, float]],
     ratios: Mapping[str, float],
     thresholds: Thresholds,
-) -> tuple[list[Series], list[Change]]:
+) -> tuple[list[Series], list[ChangePoint]]:
     lines: list[tuple[Metric, str, str, tuple[float | None, ...]]] = []
     nothing: Mapping[str, float] = {}
     columns = [flat.get(stack, nothing) for stack in order]
@@ -202,7 +206,7 @@ def _series(
                 lines.append((metric, f"{phase}: {metric.title}", metric.unit, values))
     lines.append((STEP_TIME, _STEP_TIME, "ratio", tuple(ratios.get(stack) for stack in order)))
     found: list[Series] = []
-    changes: list[Change] = []
+    changes: list[ChangePoint] = []
     for metric, title, unit, values in lines:
         known = [value for value in values if value is not None and math.isfinite(value)]
         if not known or not any(known):
@@ -216,7 +220,7 @@ def _series(
             assert old is not None
             assert new is not None
             changes.append(
-                Change(
+                ChangePoint(
                     workload=workload,
                     series=title,
                     family=metric.family,

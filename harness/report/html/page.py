@@ -1,0 +1,106 @@
+"""What pages are rendered from: the variables of a template, and the frame that all pages share."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from harness.compare import Comparison
+from harness.model import Stack
+from harness.report import urls
+from harness.report.rows import Row
+from harness.report.tables import Table
+from harness.report.view import View
+from harness.wording.names import varied_axes, version
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The variables of one template are the fields of its page. A page is rendered again only when one of them, or the
+    frame, has changed."""
+
+    template: ClassVar[str]
+    title: str
+
+
+class ReleaseColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """One stack of the comparison."""
+
+    id: str
+    name: str
+    page: str
+    baseline: bool
+    axes: dict[str, str]  #: package -> its version, of the packages that vary
+    versions: dict[str, str]
+
+
+class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """What every page shows: a change of it renders every page again."""
+
+    measured: str
+    baseline: str
+    axes: tuple[str, ...]
+    releases: tuple[ReleaseColumn, ...]  #: in version order
+
+    @classmethod
+    def of(cls, comparison: Comparison, view: View) -> PageFrame:
+        axes = varied_axes(comparison.stacks)
+        return cls(
+            measured=view.measured,
+            baseline=comparison.names.get(comparison.baseline, comparison.baseline),
+            axes=axes,
+            releases=tuple(_column(comparison, stack, axes) for stack in comparison.stacks),
+        )
+
+
+def _column(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> ReleaseColumn:
+    return ReleaseColumn(
+        id=stack.id,
+        name=comparison.names[stack.id],
+        page=urls.release_page(stack.id),
+        baseline=stack.id == comparison.baseline,
+        axes={axis: version(stack, axis) for axis in axes},
+        versions={"python": stack.python, **stack.versions},
+    )
+
+
+class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pages about all workloads take from the view, which has much more."""
+
+    verdict: str
+    spans: tuple[str, ...]
+    below: str
+    not_compared: tuple[str, ...]
+    control: tuple[str, ...]
+    notes: tuple[str, ...]
+    worst: str
+    compatibility: tuple[Table, ...]
+    patterns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, view: View) -> Conclusions:
+        return cls(**{name: getattr(view, name) for name in cls.__struct_fields__})
+
+
+class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a list of findings."""
+
+    page: str
+    kind: str
+    stack: str
+    workload: str
+    message: str
+    device: str
+    relevant: bool
+
+    @classmethod
+    def of(cls, row: Row) -> FindingLine:
+        return cls(
+            page=urls.finding_page(row.headline),
+            kind=row.kind,
+            stack=row.stack,
+            workload=row.workload,
+            message=row.message,
+            device=row.headline.device,
+            relevant=row.headline.relevant,
+        )

@@ -1,0 +1,113 @@
+"""Pages as HTML: rendered by jinja2, with everything escaped. Only templates have markup."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+
+from harness.probe.border.wire import Stretch
+from harness.report import timeline
+from harness.report.html import charts
+from harness.report.html.page import Page, PageFrame
+from harness.report.html.workload_facts import reading
+from harness.report.kinds import SIGNS
+from harness.report.plain import plain
+from harness.wording import commands
+
+_HERE = Path(__file__).parent
+
+TEMPLATES = _HERE / "templates"
+
+
+class Renderer:
+    """The templates, with what they all may use."""
+
+    def __init__(self, frame: PageFrame) -> None:
+        self._frame_digest = digest(msgspec.msgpack.encode(frame), sources_digest().encode())
+        self._environment = environment()
+        self._environment.globals["frame"] = frame
+
+    def digest(self, page: Page) -> str:
+        """The same for a page that would be rendered the same."""
+        return digest(self._frame_digest.encode(), page.template.encode(), msgspec.msgpack.encode(page))
+
+    def render(self, path: str, page: Page) -> str:
+        """``path`` is the page's address in the site."""
+        variables = msgspec.structs.asdict(page)
+        return self._environment.get_template(page.template).render(
+            root="../" * path.count("/"), path=path, **variables
+        )
+
+
+def environment() -> jinja2.Environment:
+    """Of all templates; their ``frame`` is given by `Renderer`."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        auto_reload=False,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    made.globals.update(
+        kinds=SIGNS,
+        chart=_chart,
+        timeline_svg=_timeline,
+        styles=charts.STYLES,
+        reading=reading,
+        name_parts=_name_parts,
+        made_by=commands.REPORT_AS_SITE,
+    )
+    return made
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Of templates and code: another version of them renders every page again."""
+    files = sorted([*_HERE.glob("*.py"), *TEMPLATES.glob("*"), Path(timeline.__file__)])
+    return digest(*(file.read_bytes() for file in files if file.is_file()))
+
+
+def digest(*parts: bytes) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "big"))
+        whole.update(part)
+    return whole.hexdigest()[:24]
+
+
+def _printable(value: Any) -> Any:
+    """Text without control and bidirectional characters; what jinja2 has escaped, or a chart, as it is."""
+    return plain(value) if type(value) is str else value
+
+
+@functools.lru_cache(maxsize=10_000)
+def _name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name, between which a line may break."""
+    return tuple(re.split(r"(?<=[/=,])", plain(name)))
+
+
+def _chart(
+    title: str, labels: Sequence[str], series: Sequence[charts.Points], unit: str, marks: Sequence[int] = ()
+) -> Markup:
+    """`charts.line_chart` for lists, which templates have."""
+    return charts.line_chart(plain(title), tuple(map(plain, labels)), tuple(map(tuple, series)), unit, tuple(marks))
+
+
+def _timeline(lines: Mapping[str, Sequence[Stretch]], workload: str) -> Markup:
+    """`timeline.as_svg` as part of a page, drawn by the page's stylesheet: the content security policy allows no other.
+    It has escaped what it was given."""
+    named = {
+        plain(name): [Stretch(plain(stretch.phase), stretch.points) for stretch in stretches]
+        for name, stretches in lines.items()
+    }
+    return Markup(timeline.as_svg(named, plain(workload), styled=False))

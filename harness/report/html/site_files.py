@@ -1,0 +1,103 @@
+"""The files of a site: written only where what they say has changed since the last build."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.report.html.page import Page
+from harness.report.html.rendering import Renderer, digest
+
+_HERE = Path(__file__).parent
+
+#: Where the files of a build and their digests are noted, for the next one.
+MANIFEST = ".dsregress-site.json"
+
+#: What a build may remove: files of the names that `harness.report.urls` gives.
+_OURS = re.compile(
+    r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
+)
+
+STATIC = ("style.css", "site.js", "compare.js", "icon.svg")
+
+
+class SiteFiles:
+    """The files of one site. Their paths come from `harness.report.urls` alone."""
+
+    def __init__(self, folder: Path, renderer: Renderer) -> None:
+        self.folder = folder
+        self.digests: dict[str, str] = {}
+        self.written = 0
+        self._renderer = renderer
+        self._folders: set[Path] = set()
+        self._before = _read_manifest(folder / MANIFEST)
+
+    def page(self, path: str, page: Page) -> None:
+        """Render a page, unless the last build rendered it from the same."""
+        known = self._renderer.digest(page)
+        if not self._is_unchanged(path, known):
+            self._write(path, [self._renderer.render(path, page).encode()])
+
+    def file(self, path: str, content: bytes | Iterable[bytes]) -> None:
+        """Write a file, unless it is there with this content."""
+        chunks = [content] if isinstance(content, bytes) else list(content)
+        if not self._is_unchanged(path, digest(*chunks)):
+            self._write(path, chunks)
+
+    def static(self) -> None:
+        """Styles and scripts, stored once for all pages."""
+        for name in STATIC:
+            self.file(f"static/{name}", (_HERE / "static" / name).read_bytes())
+
+    def part(self) -> SiteFiles:
+        """The same site with a count of its own, for a process that makes a part of it."""
+        part = copy.copy(self)
+        part.digests, part.written = {}, 0
+        return part
+
+    def add(self, digests: Mapping[str, str], written: int) -> None:
+        """Counts what a part made, perhaps in another process."""
+        self.digests.update(digests)
+        self.written += written
+
+    def finish(self) -> int:
+        """Remove files of the last build that this one does not have, and note those that it has. Returns how many were
+        removed."""
+        stale = [path for path in self._before if path not in self.digests and _OURS.fullmatch(path)]
+        for path in stale:
+            (self.folder / path).unlink(missing_ok=True)
+        manifest = msgspec.json.encode({"schema": 1, "pages": dict(sorted(self.digests.items()))})
+        _replace(self.folder / MANIFEST, [msgspec.json.format(manifest, indent=0)])
+        return len(stale)
+
+    def _is_unchanged(self, path: str, known: str) -> bool:
+        self.digests[path] = known
+        return self._before.get(path) == known and (self.folder / path).is_file()
+
+    def _write(self, path: str, chunks: Iterable[bytes]) -> None:
+        file = self.folder / path
+        if file.parent not in self._folders:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(file.parent)
+        _replace(file, chunks)
+        self.written += 1
+
+
+def _read_manifest(file: Path) -> dict[str, str]:
+    try:
+        pages = msgspec.json.decode(file.read_bytes()).get("pages", {})
+    except (OSError, ValueError, AttributeError):  # none yet, or damaged: everything is made again
+        return {}
+    return {str(path): str(known) for path, known in pages.items()} if isinstance(pages, dict) else {}
+
+
+def _replace(file: Path, chunks: Iterable[bytes]) -> None:
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    with unfinished.open("wb") as stream:
+        stream.writelines(chunks)
+    os.replace(unfinished, file)

@@ -1,0 +1,10 @@
+"""A workload's parameters in words."""
+
+from __future__ import annotations
+
+from harness.report.html.configuration import configuration
+
+
+def test_a_model_s_shape_is_shown_by_its_fields() -> None:
+    _, rest = configuration({"shape": {"hidden_size": 64, "num_hidden_layers": 4}, "layers": 4}, "sim")
+    assert rest == [("layers", "4"), ("shape", "hidden_size 64, num_hidden_layers 4")]
