@@ -11,21 +11,17 @@ from typing import Any
 
 import msgspec
 
+from harness.advice.capacity import OVERHEAD_BYTES, needed_bytes, taken_bytes, verdict
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
+from harness.advice.largest_fitting import LargestFitting
 from harness.advice.provenance import MeasuredBy, Recorded, measured_by
-from harness.compare import ResultSummary
-from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, RESERVED_PEAK, SMALLEST_CARD, Metric
+from harness.compare.metrics import DEVICE_RETAINED
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PHASES, PhaseReading
+from harness.probe.border.wire import PhaseReading
 from harness.probe.scenario import LAYERS, Scenario, ScenarioError, parse_variant, variant_id
 from harness.wording import commands
-
-#: Set aside on each card: the CUDA context with its kernels (about 0.5 GiB: 470 MiB in 3DTopia/Phidias-Diffusion#8)
-#: and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB of all that is not
-#: PyTorch's on 8 H100 before the first all-to-all, NVIDIA/nccl#1685), and a third as much again for other setups.
-OVERHEAD_BYTES = 3 << 29
 
 #: What `sim` is tested up to.
 MOST_RANKS = 4096
@@ -41,11 +37,11 @@ class Sweep(msgspec.Struct, frozen=True):
 
 
 class FitQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked."""
+    """Which workload should fit which cards, at which scales."""
 
     scenario: str
     variant: str
-    others: tuple[str, ...] = ()  #: further variants, each asked as the first
+    others: tuple[str, ...] = ()  #: further variants, each with lines of its own
     cards: tuple[Card, ...]
     ranks: tuple[int, ...]
     sweep: Sweep | None = None
@@ -78,7 +74,7 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0  #: payload of all collectives of a step
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
-    dtype_note: str = ""  #: what the card says to the job's dtype; empty where it computes in it
+    dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty where it can
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -102,13 +98,13 @@ class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     parameter: str
     largest_fitting: int | None  #: None: not even the smallest value fits
-    first_failing: int | None  #: None: the largest value asked for fits
+    first_failing: int | None  #: None: the largest value fits
     reason: str  #: why that one fails
     variant: str = "base"
 
 
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found out. Lines come in the order card, stack, ranks, value."""
+    """The verdicts, in the order card, stack, variant, ranks, value."""
 
     question: FitQuery
     stacks: tuple[Stack, ...]
@@ -119,7 +115,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(question: FitQuery, scenario: Scenario) -> None:
-    """Raises UsageError for what cannot be answered, before anything is started."""
+    """Raises UsageError for a query that cannot be answered, before anything is started."""
     if "sim" not in scenario.devices:
         raise UsageError(
             f"has no sim mode (it runs on: {', '.join(scenario.devices)})",
@@ -151,7 +147,7 @@ def check(question: FitQuery, scenario: Scenario) -> None:
 
 
 def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> FitAnswer:
-    """Simulates what is needed and judges it. Raises UsageError, and whatever ``run`` raises."""
+    """Simulate and judge what is needed. Raises UsageError, and what ``run`` raises."""
     check(question, scenario)
     run = recorded = Recorded(run)
     lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
@@ -205,7 +201,7 @@ def cell(
     )
 
 
-def judge(
+def judge_cell(
     question: FitQuery, card: Card, result: Result, value: int | None = None, variant: str | None = None
 ) -> FitLine:
     """One simulated cell on one card."""
@@ -215,7 +211,7 @@ def judge(
     phases: Mapping[str, PhaseReading] = {}
     if record is not None and record.ranks and isinstance(result.outcome, Passed):
         phases = record.ranks[0].phases
-    peaks, counted = _peaks(phases)
+    peaks, counted = needed_bytes(phases)
     allocated = {phase: reading.device_peak_bytes for phase, reading in phases.items()}
     found = verdict(card, parameters, allocated, peaks, question.overhead_bytes)
     worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
@@ -254,94 +250,6 @@ def judge(
     )
 
 
-def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
-    """What a generation engine beside the job keeps of the card (``gpu_memory_utilization``, vLLM's word for its share of
-    what the card has). The engine is not simulated: this is taken off."""
-    return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
-
-
-def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: int = OVERHEAD_BYTES) -> int:
-    """What a card has for the tensors of a job with these parameters."""
-    return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
-
-
-class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the tensors of one rank fit a card."""
-
-    peak_bytes: int  #: of the phase that needs most; 0 where none was measured
-    headroom_bytes: int  #: negative where it does not fit
-    fails_in: str  #: the first phase that needs more than the card has; empty where all fit
-
-    @property
-    def fits(self) -> bool:
-        return not self.fails_in
-
-    @property
-    def available_bytes(self) -> int:
-        """What the card has for tensors."""
-        return self.peak_bytes + self.headroom_bytes
-
-
-def verdict(
-    card: Card,
-    parameters: Mapping[str, Any],
-    allocated: Mapping[str, float],
-    needed: Mapping[str, float],
-    overhead_bytes: int = OVERHEAD_BYTES,
-) -> FitVerdict:
-    """The one judgement of whether a rank fits a card, from its peaks by phase, in bytes: what PyTorch allocates, and what
-    the card must have, which is more where an allocator was modelled.
-
-    The phase that fails is named by what is allocated first: what an allocator reserves in one phase it still holds in
-    the next, so in the steps after the first it no longer shows which phase needed it.
-    """
-    available = available_bytes(card, parameters, overhead_bytes)
-    fails_in = next((phase for peaks in (allocated, needed) for phase in PHASES if peaks.get(phase, 0) > available), "")
-    peak = int(max(needed.values(), default=0))
-    return FitVerdict(peak_bytes=peak, headroom_bytes=available - peak, fails_in=fails_in)
-
-
-def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:
-    """`verdict` of a simulated cell of a comparison."""
-    worst = cell.worst()
-
-    def first_of(*metrics: Metric) -> dict[str, float]:
-        """By phase, the first of these metrics that was measured."""
-        return {p: next(filter(None, (worst.get(m.flat_name(p)) for m in metrics)), 0.0) for p in PHASES}
-
-    needed = first_of(SMALLEST_CARD, RESERVED_PEAK, DEVICE_PEAK)
-    return verdict(card, cell.result.cell.parameters, first_of(DEVICE_PEAK), needed, overhead_bytes)
-
-
-class LargestFitting:
-    """The largest of growing values that fits: doubles its stride while they do, then halves the gap that is left.
-
-    Assumes that what does not fit does not fit larger either.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._fits = -1  #: the largest index that is known to fit
-        self._fails = count  #: the smallest index that is known to fail; one beyond the end while none is
-        self._stride = 1
-
-    def next(self) -> int | None:
-        """The index to try; None when the answer is known."""
-        if self._fails - self._fits <= 1:
-            return None
-        if self._fails == self._count:
-            return min(self._fits + self._stride, self._count - 1)
-        return (self._fits + self._fails) // 2
-
-    def tell(self, index: int, fits: bool) -> None:
-        """What came of it."""
-        if fits:
-            self._fits = max(self._fits, index)
-            self._stride *= 2
-        else:
-            self._fails = min(self._fails, index)
-
-
 def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[FitLine]:
     cells = [
         (cell(question, scenario, stack, ranks, variant=variant), variant)
@@ -351,7 +259,7 @@ def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run
     ]
     newest = {result.cell.id: result for result in run(list({one.id: one for one, _ in cells}.values()))}
     return [
-        judge(question, card, newest[one.id], variant=variant)
+        judge_cell(question, card, newest[one.id], variant=variant)
         for card in question.cards
         for one, variant in cells
         if one.id in newest
@@ -359,8 +267,8 @@ def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run
 
 
 def _swept(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[FitLine]:
-    """All searches go one step at a time together, so that a cell that several of them want is simulated once, and
-    several stacks side by side."""
+    """All searches advance together, one step at a time: a cell that several of them need is simulated once, and stacks
+    are simulated in parallel."""
     assert question.sweep is not None
     values = sorted(set(question.sweep.values))
     searches = {
@@ -379,23 +287,10 @@ def _swept(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run:
         }
         newest = {result.cell.id: result for result in run(list({one.id: one for one in points.values()}.values()))}
         for key, index in wanted.items():
-            line = judge(question, cards[key[0]], newest[points[key].id], values[index], key[2])
-            searches[key].tell(index, line.fits)
+            line = judge_cell(question, cards[key[0]], newest[points[key].id], values[index], key[2])
+            searches[key].record(index, line.fits)
             lines.append(line)
     return lines
-
-
-def _peaks(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
-    """Peak by phase, and what was counted. Where an allocator was modelled, the smallest card that it gets through a
-    phase on: less than what it reserves where nothing is scarce, as it gives its cache back before it fails."""
-    cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
-    if cards:
-        return cards, "reserved"
-    reserved = {phase: reading.reserved_peak_bytes for phase, reading in phases.items()}
-    known = {phase: size for phase, size in reserved.items() if size is not None}
-    if phases and len(known) == len(phases):
-        return known, "reserved"
-    return {phase: reading.device_peak_bytes for phase, reading in phases.items()}, "allocated"
 
 
 def _smallest(card: Card, stacks: Sequence[Stack], lines: Sequence[FitLine]) -> dict[str, int | None]:

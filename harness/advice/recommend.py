@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.advice import fit
+from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
 from harness.advice.gpus import Card
 from harness.compare import FAIL_ON, Comparison, ResultSummary
 from harness.compare.exits import fails
@@ -27,7 +27,7 @@ class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     variant: str
     card: Card | None = None
-    overhead_bytes: int = fit.OVERHEAD_BYTES
+    overhead_bytes: int = OVERHEAD_BYTES
     fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
 
 
@@ -36,7 +36,7 @@ class Workaround(msgspec.Struct, frozen=True, kw_only=True):
 
     variant: str
     devices: tuple[str, ...]
-    room: fit.FitVerdict | None
+    room: FitVerdict | None
     findings: tuple[Finding, ...] = ()  #: what remains: more work or time
 
 
@@ -48,7 +48,7 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     version: str  #: of the package
     devices: tuple[str, ...]  #: where it was measured and judged without being left out
     findings: tuple[Finding, ...]  #: that matter, worst first
-    room: fit.FitVerdict | None  #: None where nothing was simulated, or no card is given
+    room: FitVerdict | None  #: None where nothing was simulated, or no card is given
     unknown: str  #: why it has no verdict; empty where it has one
     ways: tuple[Workaround, ...]  #: what to set if it must be this one
 
@@ -185,11 +185,11 @@ class _Evidence:
             "" if isinstance(outcome, Passed) or self._findings[stack, workload] else outcome_text(outcome)
         )
 
-    def _room(self, cell: ResultSummary) -> fit.FitVerdict | None:
+    def _room(self, cell: ResultSummary) -> FitVerdict | None:
         card = self._question.card
         if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
             return None
-        return fit.compared_verdict(cell, card, self._question.overhead_bytes)
+        return compared_verdict(cell, card, self._question.overhead_bytes)
 
 
 def _devices(cells: Iterable[ResultSummary]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class ExactTester:
         answers = {}
         for index in sorted(self._results):
             observation = self._observe(self.question, index)
-            verdict = questions.judge(self.question, observation, good, bad, self._limits)
+            verdict = questions.judge_observation(self.question, observation, good, bad, self._limits)
             answers[index] = VersionAnswer(verdict, observation, index in self._stored)
         return answers
 
@@ -86,7 +86,7 @@ class ExactTester:
                 (
                     index
                     for index in self._results
-                    if questions.judge(question, self._observe(question, index), good, None, self._limits)
+                    if questions.judge_observation(question, self._observe(question, index), good, None, self._limits)
                     is Verdict.BAD
                 ),
                 None,

@@ -147,7 +147,7 @@ def _observe_outcome(result: Result) -> Observation:
     return Observation(value=kind, text=text)
 
 
-def judge(
+def judge_observation(
     question: Question, observation: Observation, good: Observation, bad: Observation | None, thresholds: Thresholds
 ) -> Verdict:
     """Good where the observation is like the good one, Bad where it is like the bad one."""

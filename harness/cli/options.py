@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from harness.advice.fit import OVERHEAD_BYTES
+from harness.advice.capacity import OVERHEAD_BYTES
 from harness.advice.gpus import Card, card
 from harness.config.settings import Settings, load
 from harness.errors import UsageError

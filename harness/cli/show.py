@@ -88,7 +88,7 @@ def _least_step(result: Result) -> str:
         cards=(gpus.card(str(card)),),
         ranks=(cell.parameters["world_size"],),
     )
-    line = fit.judge(question, question.cards[0], result)
+    line = fit.judge_cell(question, question.cards[0], result)
     if line.least_step_s is None:
         return line.dtype_note
     phases = ", ".join(

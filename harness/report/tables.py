@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from harness.advice import fit, gpus
+from harness.advice import gpus
+from harness.advice.capacity import compared_verdict
 from harness.advice.gpus import step_time
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
@@ -121,7 +122,7 @@ def _least_step(cell: ResultSummary, card: str) -> str:
 
 def fits(cell: ResultSummary, card: str) -> str:
     """Whether the simulated rank fits a card, in words. Raises UsageError for an unknown card."""
-    found = fit.compared_verdict(cell, gpus.card(card))
+    found = compared_verdict(cell, gpus.card(card))
     return "fits" if found.fits else f"OUT OF MEMORY in {found.fails_in}"
 
 

@@ -19,8 +19,8 @@ def test_remedies_are_runs_of_their_own_and_another_release_is_one_of_them(proje
     pinned = alone["pin the first release"]
     assert (pinned["stack"], pinned["does"]) == (stack(GOOD), "leaves the peak, holds less after backward")
     assert pinned["phases"]["backward"]["device_retained_bytes"] == 16_000
-    assert found["not_run"] == [{"name": "two ranks", "reason": "so it is already"}]
-    assert "not run: two ranks: so it is already" in said.out
+    assert found["not_run"] == [{"name": "two ranks", "reason": "already set"}]
+    assert "not run: two ranks: already set" in said.out
 
 
 def test_remedies_that_were_measured_are_not_measured_again(project: Project) -> None:

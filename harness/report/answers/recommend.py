@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.fit import FitVerdict
+from harness.advice.capacity import FitVerdict
 from harness.advice.recommend import Advice, ReleaseAdvice
 from harness.report.plain import plain
 from harness.wording.quantities import listing, plural, quantity

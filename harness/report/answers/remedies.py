@@ -7,14 +7,8 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.remedies import (
-    MATTERS,
-    Case,
-    RemediesAnswer,
-    gained_bytes,
-    saved_bytes,
-    shortage_bytes,
-)
+from harness.advice.cases import MATTERS, Case, gained_bytes, saved_bytes, shortage_bytes
+from harness.advice.remedies import RemediesAnswer
 from harness.model import Failed, Passed
 from harness.probe.border.wire import PHASES
 from harness.report.answers import provenance

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.advice import fit, gpus
+from harness.advice.largest_fitting import LargestFitting
 from harness.cli import cli
 from harness.cli.progress import Silent
 from harness.config.settings import Settings
@@ -206,11 +207,11 @@ def test_a_sweep_that_never_breaks_says_so(lab: SimulatedRuns) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 64])
 def test_the_search_finds_every_break_point_and_starts_small(count: int) -> None:
     for fitting in range(count + 1):
-        search, tried = fit.LargestFitting(count), []
+        search, tried = LargestFitting(count), []
         while (index := search.next()) is not None:
             assert len(tried) < 2 * count.bit_length() + 2
             tried.append(index)
-            search.tell(index, index < fitting)
+            search.record(index, index < fitting)
         assert tried[0] == 0
         assert len(set(tried)) == len(tried)
         assert max((i for i in tried if i < fitting), default=-1) == fitting - 1

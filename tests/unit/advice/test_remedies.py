@@ -153,10 +153,10 @@ def test_what_says_nothing_here_is_not_run_and_says_why() -> None:
     lab = RecordedRuns()
     found = ask(lab, device="cpu", card=None)
     assert [(one.name, one.reason) for one in found.not_tried] == [
-        ("short", "on cpu the scenario has a size of its own: sequence_length"),
-        ("half the ranks", "on cpu the scenario has a size of its own: world_size"),
-        ("bf16", "so it is already"),
-        ("pin 0.16.4", "this release it is already"),
+        ("short", "on cpu the scenario fixes sequence_length"),
+        ("half the ranks", "on cpu the scenario fixes world_size"),
+        ("bf16", "already set"),
+        ("pin 0.16.4", "already this release"),
     ]
     assert not any("sequence_length" in ran or "world_size" in ran for ran in lab.ran)
     assert found.base.step_s == 0.6
@@ -181,7 +181,7 @@ def test_ranks_change_every_case() -> None:
     lab = RecordedRuns()
     found = ask(lab, ranks=16)
     assert all("world_size=16" in ran for ran in lab.ran)
-    assert ("half the ranks", "so it is already") in [(one.name, one.reason) for one in found.not_tried]
+    assert ("half the ranks", "already set") in [(one.name, one.reason) for one in found.not_tried]
 
 
 def test_bf16_on_a_card_without_its_units_is_said() -> None:

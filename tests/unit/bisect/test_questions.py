@@ -97,13 +97,13 @@ def test_settings_are_compared_as_they_are_spelled_and_may_be_absent() -> None:
     ("value", "answer"), [(100, "good"), (99, "good"), (140, "good"), (160, "bad"), (200, "bad"), (900, "bad")]
 )
 def test_a_number_is_as_the_end_that_it_is_nearer_to(value: float, answer: str) -> None:
-    said = questions.judge(HELD, number(value * MIB), number(100 * MIB), number(200 * MIB), LIMITS)
+    said = questions.judge_observation(HELD, number(value * MIB), number(100 * MIB), number(200 * MIB), LIMITS)
     assert said is Verdict(answer)
 
 
 def test_without_a_bad_end_the_thresholds_say_what_is_bad() -> None:
     said = [
-        questions.judge(HELD, number(value), number(10 * MIB), None, LIMITS)
+        questions.judge_observation(HELD, number(value), number(10 * MIB), None, LIMITS)
         for value in (9 * MIB, 10 * MIB + 1000, 10.2 * MIB, 11 * MIB)
     ]
     assert said == [Verdict.GOOD, Verdict.GOOD, Verdict.GOOD, Verdict.BAD]
@@ -117,12 +117,15 @@ def test_the_oracle_has_a_limit_of_its_own() -> None:
         (float("inf"), Verdict.BAD),
         (float("nan"), Verdict.BAD),
     ):
-        assert questions.judge(question, number(value), number(0.1), number(50.0), LIMITS) is answer
+        assert questions.judge_observation(question, number(value), number(0.1), number(50.0), LIMITS) is answer
 
 
 def test_another_crash_than_the_one_that_is_sought_is_no_answer() -> None:
     good, bad = text("passed"), text("backward: E: x")
-    said = [questions.judge(OUTCOME, text(one), good, bad, LIMITS) for one in ("passed", "backward: E: x", "import: y")]
+    said = [
+        questions.judge_observation(OUTCOME, text(one), good, bad, LIMITS)
+        for one in ("passed", "backward: E: x", "import: y")
+    ]
     assert said == [Verdict.GOOD, Verdict.BAD, Verdict.UNKNOWN]
 
 

@@ -68,7 +68,7 @@ def test_a_simulated_cell_that_names_its_card_has_the_least_time_of_a_step() -> 
 def test_it_is_the_figure_that_fit_gives() -> None:
     result = simulated("0.16.4", 1024, gpu="A100-80G")
     question = fit.FitQuery(scenario="s", variant="base", cards=(gpus.card("A100-80G"),), ranks=(32,))
-    assert fit.judge(question, question.cards[0], result).least_step_s == pytest.approx(6.96, abs=0.005)
+    assert fit.judge_cell(question, question.cards[0], result).least_step_s == pytest.approx(6.96, abs=0.005)
 
 
 def test_a_reader_is_told_that_it_is_a_model() -> None:

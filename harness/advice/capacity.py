@@ -1,0 +1,93 @@
+"""What a card has for the tensors of a job, what one rank needs, and whether it fits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.advice.gpus import Card
+from harness.compare import ResultSummary
+from harness.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
+from harness.probe.border.wire import PHASES, PhaseReading
+
+#: Set aside on each card: the CUDA context with its kernels (about 0.5 GiB: 470 MiB in 3DTopia/Phidias-Diffusion#8)
+#: and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB of all that is not
+#: PyTorch's on 8 H100 before the first all-to-all, NVIDIA/nccl#1685), and a third as much again for other setups.
+OVERHEAD_BYTES = 3 << 29
+
+
+def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
+    """What a generation engine beside the job keeps of the card (``gpu_memory_utilization``, vLLM's word for its share of
+    what the card has). The engine is not simulated: this is taken off."""
+    return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
+
+
+def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: int = OVERHEAD_BYTES) -> int:
+    """What a card has for the tensors of a job with these parameters."""
+    return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
+
+
+class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the tensors of one rank fit a card."""
+
+    peak_bytes: int  #: of the phase that needs most; 0 where none was measured
+    headroom_bytes: int  #: negative where it does not fit
+    fails_in: str  #: the first phase that needs more than the card has; empty where all fit
+
+    @property
+    def fits(self) -> bool:
+        return not self.fails_in
+
+    @property
+    def available_bytes(self) -> int:
+        """What the card has for tensors."""
+        return self.peak_bytes + self.headroom_bytes
+
+
+def verdict(
+    card: Card,
+    parameters: Mapping[str, Any],
+    allocated: Mapping[str, float],
+    needed: Mapping[str, float],
+    overhead_bytes: int = OVERHEAD_BYTES,
+) -> FitVerdict:
+    """The one judgement of whether a rank fits a card, from its peaks by phase, in bytes: what PyTorch allocates, and what
+    the card must have, which is more where an allocator was modelled.
+
+    The phase that fails is named by what is allocated first: what an allocator reserves in one phase it still holds in
+    the next, so in the steps after the first it no longer shows which phase needed it.
+    """
+    available = available_bytes(card, parameters, overhead_bytes)
+    fails_in = next((phase for peaks in (allocated, needed) for phase in PHASES if peaks.get(phase, 0) > available), "")
+    peak = int(max(needed.values(), default=0))
+    return FitVerdict(peak_bytes=peak, headroom_bytes=available - peak, fails_in=fails_in)
+
+
+def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:
+    """`verdict` of a simulated cell of a comparison."""
+    worst = cell.worst()
+
+    def first_of(*metrics: Metric) -> dict[str, float]:
+        """By phase, the first of these metrics that was measured."""
+        return {p: next(filter(None, (worst.get(m.flat_name(p)) for m in metrics)), 0.0) for p in PHASES}
+
+    needed = first_of(SMALLEST_CARD, RESERVED_PEAK, DEVICE_PEAK)
+    return verdict(card, cell.result.cell.parameters, first_of(DEVICE_PEAK), needed, overhead_bytes)
+
+
+def needed_bytes(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
+    """What a card must have, by phase, and how that was counted: ``reserved`` or ``allocated``.
+
+    Where an allocator was modelled, this is the smallest card that completes the phase. That is less than what it reserves
+    on a larger card, as it returns its cache before it fails.
+    """
+    cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
+    if cards:
+        return cards, "reserved"
+    reserved = {phase: reading.reserved_peak_bytes for phase, reading in phases.items()}
+    known = {phase: size for phase, size in reserved.items() if size is not None}
+    if phases and len(known) == len(phases):
+        return known, "reserved"
+    return {phase: reading.device_peak_bytes for phase, reading in phases.items()}, "allocated"

@@ -1,0 +1,104 @@
+"""What one cell with some remedies needs, and how much room it makes compared with another. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.model import Outcome
+
+#: A share of the unmodified peak. A smaller gain is reported, and counts as no help.
+MATTERS = 0.01
+
+
+class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase: the worst rank's figure of each kind."""
+
+    device_peak_bytes: int
+    device_retained_bytes: int
+    host_peak_bytes: int
+    host_retained_bytes: int
+    flops: int
+    communicated_bytes: int  #: messages of the collectives, in the convention of `harness.probe.meters.operators`
+    seconds: float | None  #: measured; None in ``sim``
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell: the unmodified case, one remedy, or several together."""
+
+    remedies: tuple[str, ...]  #: by name; empty for the unmodified case
+    changes: dict[str, Any]  #: of parameters
+    versions: dict[str, str]  #: of packages
+    stack: str
+    cell: str
+    outcome: Outcome
+    phases: dict[str, PhaseFigures]  #: empty where it did not run to its end
+    peak_bytes: int | None  #: of the worst phase
+    peak_phase: str
+    counted: str  #: ``reserved`` where an allocator exists or is modelled, else ``allocated``
+    step_s: float | None  #: median of the timed rounds; None in ``sim``
+    least_step_s: float | None  #: a model: see `harness.advice.gpus.step_time`; None where it says nothing
+    available_bytes: int | None  #: on the card; None without one
+    taken_bytes: int  #: of the card by what runs beside the job
+    fails_in: str  #: the first phase that the card has no room for
+    dtype_note: str  #: why the card cannot compute in the case's dtype; empty where it can
+
+    @property
+    def headroom_bytes(self) -> int | None:
+        if self.peak_bytes is None or self.available_bytes is None:
+            return None
+        return self.available_bytes - self.peak_bytes
+
+    @property
+    def fits(self) -> bool | None:
+        """None where nothing can be said: no card, or no peak."""
+        return None if self.headroom_bytes is None else not self.fails_in
+
+    @property
+    def flops(self) -> int:
+        """Of one rank's step."""
+        return sum(phase.flops for phase in self.phases.values())
+
+    @property
+    def communicated_bytes(self) -> int:
+        """Of one rank's step."""
+        return sum(phase.communicated_bytes for name, phase in self.phases.items() if name != "init")
+
+    @property
+    def host_peak_bytes(self) -> int | None:
+        """Of one rank."""
+        return max((phase.host_peak_bytes for phase in self.phases.values()), default=None)
+
+    @property
+    def name(self) -> str:
+        return " + ".join(self.remedies) or "unmodified"
+
+
+def saved_bytes(base: Case, case: Case) -> int | None:
+    """How much lower the peak is; None where either has none."""
+    if base.peak_bytes is None or case.peak_bytes is None:
+        return None
+    return base.peak_bytes - case.peak_bytes
+
+
+def gained_bytes(base: Case, case: Case) -> int | None:
+    """How much more room the card has, by a lower peak or because more of the card is left to the job. None where either
+    has no peak."""
+    if base.peak_bytes is None or case.peak_bytes is None:
+        return None
+    return shortage_bytes(base) - shortage_bytes(case)
+
+
+def shortage_bytes(case: Case) -> int:
+    """How much the card lacks; negative where it has room to spare. Without a card, the peak."""
+    return (case.peak_bytes or 0) - (case.available_bytes or 0)
+
+
+def makes_room(before: Case, case: Case, of: Case | None = None) -> bool:
+    """Whether a case makes room that matters, as a share of the peak of ``of`` (default: ``before``). A case that runs where
+    the other does not makes room."""
+    if case.peak_bytes is None:
+        return False
+    gained = gained_bytes(before, case)
+    return gained is None or gained >= MATTERS * ((of or before).peak_bytes or 0) > 0

@@ -1,0 +1,39 @@
+"""The greedy search for the best combination of remedies: those that help alone, the strongest first, each kept on top of
+those before it if the peak falls further. Pure; not every combination is tried, and a better one may exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.advice.cases import Case, makes_room, shortage_bytes
+from harness.probe.scenario import variant_id
+
+#: Letters of a combination's variant, which names the file of its result (see `harness.store`).
+_MOST_LETTERS = 180
+
+
+class CombinationSearch:
+    """Iterate over the combinations to run, and `add` the case of each before going on to the next."""
+
+    def __init__(self, base: Case, alone: Sequence[Case]) -> None:
+        self._base = base
+        self._helping = sorted((case for case in alone if makes_room(base, case)), key=shortage_bytes)
+        self.best = self._helping[0] if self._helping else base  #: so far
+        self.tried: list[Case] = []
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        for case in self._helping[1:]:
+            changes = self.best.changes
+            contradicts = any(changes.get(name, value) != value for name, value in case.changes.items())
+            combined = {**changes, **case.changes}
+            if contradicts or combined == changes or len(variant_id(combined)) > _MOST_LETTERS:
+                continue
+            if all(other.changes != combined for other in self._helping):  # else it was measured under its own name
+                yield (*self.best.remedies, *case.remedies)
+
+    def add(self, case: Case) -> None:
+        """The case of the combination that the iteration named last."""
+        self.tried.append(case)
+        if makes_room(self.best, case, of=self._base):
+            self.best = case
