@@ -89,7 +89,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     heading: str = ""  #: over a column of a table
     moment: str = ""  #: the moment at which ``explain`` says who holds it, in words; empty: it does not
     explained_by: str = ""  #: the metric whose moment explains it, where it has none
-    example_key: str = ""  #: of a metric that is many values under one name: a key that it can be asked for
+    example_key: str = ""  #: where one name stands for many values, by key: such a key, for hints
 
     @property
     def per_phase(self) -> bool:
