@@ -1,4 +1,4 @@
-"""Step time: noisy, so a difference must first be told from chance, then from what the baseline differs from itself."""
+"""Step time: noisy, so a difference must exceed chance, and what the baseline differs from itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTi
     return _estimate(timed), _controls(baselines), untimed
 
 
-def judge(
+def judge_step_times(
     times: Sequence[StepTime], controls: Sequence[StepTime], thresholds: Thresholds
 ) -> tuple[list[Finding], list[StepTime], list[NotCompared]]:
     """Findings, every step time with its verdict, and what has no verdict for want of data.

@@ -48,7 +48,7 @@ def combine(
         installed.update(part.installed)
     control = [time for part in parts for time in part.control]
     raw = [time for part in parts for time in part.step_times]
-    timed, step_times, unknown = timing.judge(raw, control, thresholds)
+    timed, step_times, unknown = timing.judge_step_times(raw, control, thresholds)
     changes = [change for part in parts for change in part.changes]
     changed, lost = configuration.judge_changes(changes, cells, baseline, detail_of)
     groups = [group for part in parts for group in part.groups]
