@@ -1,0 +1,70 @@
+"""What the documentation quotes of published results is what the commands print now."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.golden_files import Golden
+from tests.paths import ROOT
+from tests.unit.docs import markdown
+from tests.unit.docs.markdown import PAGES
+
+#: A command that only reads published results; its whole output is the next block of the page.
+_RECOMMEND = re.compile(r"python -m harness (recommend .* --results results/\S+)")
+
+
+def recommendations(page: Path) -> list[tuple[str, str]]:
+    """(command, quoted output) of a page."""
+    blocks = [block.strip() for block in markdown.blocks(page)]
+    return [(found[1], output) for block, output in pairwise(blocks) if (found := _RECOMMEND.fullmatch(block))]
+
+
+QUOTED = [(page, command, quoted) for page in PAGES for command, quoted in recommendations(page)]
+
+
+@cache
+def printed(command: str, columns: int) -> str:
+    """What a command of the harness writes to stdout in a terminal of this width."""
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *shlex.split(command)],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("page", "command", "quoted"), QUOTED, ids=[markdown.name(page) for page, _, _ in QUOTED])
+def test_a_recommendation_is_quoted_whole(page: Path, command: str, quoted: str, golden: Golden) -> None:
+    golden.quotation(page, quoted, printed(command, 300))
+
+
+def test_the_readme_quotes_a_table_of_the_report(golden: Golden) -> None:
+    page = ROOT / "README.md"
+    (folder,) = set(re.findall(r"python -m harness report (results/\S+)`", page.read_text(encoding="utf-8")))
+    quoted = next(block.strip() for block in markdown.blocks(page) if block.startswith("\nllama3_70b_zero3/"))
+    first, _, _ = quoted.partition("\n")
+    report = "\n".join(line.rstrip() for line in printed(f"report {folder}", 100).splitlines())
+    (table,) = [part for part in report.split("\n\n") if part.startswith(f"{first}\n")]
+    golden.quotation(page, quoted, table)
+
+
+def test_the_page_with_a_real_report_is_that_report(golden: Golden) -> None:
+    page = ROOT / "docs" / "report.md"
+    introduction, mark, _ = page.read_text(encoding="utf-8").partition("### ")
+    (folder,) = re.findall(r"python -m harness report (results/\S+) ", introduction)
+    assert mark
+    golden(page.relative_to(ROOT).as_posix(), introduction + printed(f"report {folder} --markdown -", 100), folder=ROOT)
