@@ -2,7 +2,7 @@
 
 from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
 from harness.compare.exits import FAIL_ON, exit_code
-from harness.compare.judged import Judged, judge
+from harness.compare.judged import Judged, judge_workloads
 from harness.compare.pairs import ResultIndex
 from harness.compare.summary import ResultSummary, summarize
 from harness.compare.verdicts import combine, compare
@@ -23,6 +23,6 @@ __all__ = [
     "combine",
     "compare",
     "exit_code",
-    "judge",
+    "judge_workloads",
     "summarize",
 ]

@@ -46,7 +46,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> how its cell ended, of those that did not pass
 
 
-def judge(index: ResultIndex, thresholds: Thresholds) -> Judged:
+def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
     """Judges the results of whole workloads."""
     pairs = index.pairs()
     findings: list[Finding] = []
@@ -110,20 +110,21 @@ def judge(index: ResultIndex, thresholds: Thresholds) -> Judged:
 
 
 class _KnownDifferences:
-    """The exact comparison, made once for each two measurements, however many cells share them."""
+    """The exact comparison, made once for cells of a workload that measured the same."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
-        self._known: dict[tuple[Exact, Exact], list[exact.Difference]] = {}
+        self._known: dict[tuple[str, Exact], list[exact.Difference]] = {}  #: by workload, which has one baseline
 
     def of(self, pair: Pair) -> list[exact.Difference]:
         """In which exact values a cell differs from the baseline's."""
         if pair.base is None or pair.own.exact == pair.base.exact:
             return []
-        key = (pair.own.exact, pair.base.exact)
-        if key not in self._known:
-            self._known[key] = exact.differences(*key, self._thresholds)
-        return self._known[key]
+        key = (pair.workload, pair.own.exact)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = exact.differences(pair.own.exact, pair.base.exact, self._thresholds)
+        return known
 
 
 def _cannot(pair: Pair) -> str:

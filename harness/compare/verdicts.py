@@ -9,7 +9,7 @@ import msgspec
 from harness.compare import configuration, exact, notes, timing
 from harness.compare.comparison import Cells, Comparison, DetailOf, Group, ReadCells
 from harness.compare.groups import severity
-from harness.compare.judged import MOST_SMALL, Judged, judge
+from harness.compare.judged import MOST_SMALL, Judged, judge_workloads
 from harness.compare.metrics import BY_NAME, HOST_CALLS
 from harness.compare.pairs import ResultIndex
 from harness.compare.spans import in_version_order, spans
@@ -28,7 +28,7 @@ def compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, de
     comparison, with the reason.
     """
     index = ResultIndex(results, baseline)
-    return combine([judge(index, thresholds)], index.read, baseline, thresholds, detail_of)
+    return combine([judge_workloads(index, thresholds)], index.read, baseline, thresholds, detail_of)
 
 
 def combine(

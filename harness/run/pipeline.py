@@ -152,7 +152,7 @@ def details_of(stores: Sequence[Store]) -> compare.DetailOf:
 
 
 def _judge(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> compare.Judged:
-    return compare.judge(compare.ResultIndex(results, baseline), thresholds)
+    return compare.judge_workloads(compare.ResultIndex(results, baseline), thresholds)
 
 
 def new_installer(settings: Settings) -> Installer:

@@ -120,9 +120,10 @@ def workload_facts(
     told: dict[str, tuple[int, bytes]] = {}
     worst: dict[Exact, tuple[int, dict[str, float]]] = {}  #: exact values -> their place among those, and read
     for stack, cell in cells.items():
-        if cell.exact not in worst:
-            worst[cell.exact] = len(worst), cell.worst()
-        (place, exact), noisy = worst[cell.exact], cell.noisy()
+        known = worst.get(cell.exact)
+        if known is None:
+            known = worst[cell.exact] = len(worst), cell.worst()
+        (place, exact), noisy = known, cell.noisy()
         flat[stack] = {**exact, **noisy}
         own = {"noisy": _judged(noisy), "outcome": outcome_text(cell.result.outcome)}
         told[stack] = place, msgspec.json.encode(own)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge
+from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import Detail, RunRecord
 from tests.builders import synthetic
@@ -404,7 +404,7 @@ def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
     parts = []
     for some in (workloads[:7], workloads[7:8], workloads[8:]):
         index = ResultIndex([one for one in results if one.cell.workload in some], baseline)
-        parts.append(pickle.loads(pickle.dumps(judge(index, Thresholds()))))
+        parts.append(pickle.loads(pickle.dumps(judge_workloads(index, Thresholds()))))
     apart = combine(parts, ResultIndex(results, baseline).read, baseline, Thresholds(), detail_of)
     whole = compare(results, baseline, Thresholds(), detail_of)
     assert whole.groups
