@@ -26,10 +26,10 @@ from harness.config.docker import Containers
 from harness.envs import bringing, inside, signatures
 from harness.envs.installer import Installer
 from harness.envs.recipe import recipe, torch_version
-from harness.envs.venv import held
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, Hardware, LockedStack
 from harness.system import docker
+from harness.system.locks import held
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.system.files import new_folder
 
 _COMMAND_S = 1800.0
 _URL = re.compile(r"[a-z+]+://|[\w.-]+@[\w.-]+:")
@@ -54,10 +55,8 @@ class Repository:
         if self._is_far:
             if (self._folder / "HEAD").exists():
                 return
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = self._folder.with_name(f"{self._folder.name}.unfinished")
-            self._far("clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished))
-            unfinished.rename(self._folder)
+            with new_folder(self._folder) as unfinished:
+                self._far("clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished))
         elif not self._folder.is_dir() or self._ask("rev-parse", "--git-dir") is None:
             raise UsageError("is no git repository", where=self.place, hint="--repository takes a clone or a URL")
 

@@ -8,14 +8,11 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import dataclasses
-import fcntl
-import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,6 +22,8 @@ from harness.envs.installer import Installer
 from harness.envs.recipe import recipe, torch_version, without
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, LockedStack
+from harness.system.files import write_atomically
+from harness.system.locks import held
 
 _MARKER = "dsregress.json"
 
@@ -151,9 +150,7 @@ def _make(place: Path, locked: LockedStack, installer: Installer, gpu: bool, sou
     if failed is not None:
         return failed
     marker = _Marker(lock_sha256=locked.sha256, torch=lines.torch, build_s=round(time.monotonic() - began, 3))
-    temporary = place / f"{_MARKER}.tmp"
-    temporary.write_bytes(msgspec.json.encode(marker))
-    temporary.replace(place / _MARKER)
+    write_atomically(place / _MARKER, msgspec.json.encode(marker))
     return marker
 
 
@@ -189,18 +186,3 @@ def _describe(place: Path, locked: LockedStack, marker: _Marker, framework: str)
 def site_packages(place: Path) -> Path:
     """Where the environment in ``place`` keeps what is installed."""
     return next((place / "lib").glob("python*/site-packages"))
-
-
-@contextlib.contextmanager
-def held(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock file; the kernel lets go of it when this process ends, however it ends."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -7,13 +7,11 @@ hash says in every result which code measured. The folder holds ``harness/`` (th
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.system.files import new_folder
 
 _HARNESS = Path(__file__).resolve().parent.parent
 
@@ -49,22 +47,14 @@ def stage(files: Mapping[str, bytes], parent: Path) -> Path:
     folder = parent / content_sha256(files)[:12]
     try:
         if folder.is_dir():
-            folder.chmod(0o755)  # in a container somebody else reads it
+            folder.chmod(0o755)  # another user reads it in a container
             return folder
-        parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=parent, prefix=".unfinished-"))
-        try:
+        with new_folder(folder) as unfinished:
             for name, content in files.items():
                 file = unfinished / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
-            unfinished.chmod(0o755)
-            os.rename(unfinished, folder)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
-        if folder.is_dir():  # another run was faster
-            return folder
         raise EnvironmentUnavailable(
             f"cannot copy the probe: {error.strerror}", where=str(folder), hint="check its access and the space left"
         ) from None

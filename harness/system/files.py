@@ -1,27 +1,51 @@
-"""Files that are whole or absent."""
+"""Files and folders that are complete or absent."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 
-def write_atomically(file: str, data: bytes) -> None:
-    """Replace ``file`` by ``data`` so that a reader, or a crash at any moment, sees the old or the new, never a part.
+def write_atomically(file: str | Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+    """Replace ``file`` by ``data`` (one piece, or several in order): a reader, or a crash at any moment, finds the old
+    content or the new, never a part.
 
-    Raises OSError.
+    ``durable`` waits for the disk; without it, only a crash of the whole machine may leave an empty file. Raises OSError,
+    and what making the pieces raises.
     """
     folder = os.path.dirname(os.path.abspath(file))
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".partial-")
     try:
         with open(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide it from whoever publishes the folder
+            stream.writelines([data] if isinstance(data, bytes) else data)
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide it from other users of the folder
         os.replace(temporary, file)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to fill, which becomes ``folder`` at the end. It is removed on an error, and where another process
+    has made ``folder`` meanwhile. Raises OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".unfinished-"))
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)  # mkdtemp's 0700 would hide it from other users, as in a container
+        try:
+            os.rename(unfinished, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

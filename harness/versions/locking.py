@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import hashlib
-import os
 import re
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from packaging.utils import canonicalize_name
 
 from harness.errors import EnvironmentUnavailable
 from harness.model import Failed, LockedStack, Stack
+from harness.system.files import write_atomically
 
 FOLDER = Path(__file__).with_name("locks")
 BASE = FOLDER / "base.txt"
@@ -146,11 +145,9 @@ def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
-    """Write a lock file, whole or not at all."""
+    """Write a lock file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    temporary.write_text(_header(requirements) + "\n".join(pins) + "\n", encoding="utf-8")
-    temporary.replace(file)
+    write_atomically(file, (_header(requirements) + "\n".join(pins) + "\n").encode())
 
 
 def _base() -> str:

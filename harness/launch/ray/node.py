@@ -7,8 +7,6 @@ what the server says. It dies with the job that started it, and the server with 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
 import socket
 import tempfile
@@ -23,6 +21,10 @@ from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.local import LocalExecutor
 from harness.launch.worker import ServerWorker
 from harness.model import Cell, Environment, Hardware, LockedStack
+from harness.system.locks import try_lock
+
+#: In a folder for runs: held by the actor whose runs they are.
+_LOCK = "held.lock"
 
 
 class NodeSide(Protocol):
@@ -128,14 +130,13 @@ class NodeWorker:
 
 
 class _Runs:
-    """A folder for the runs of one actor, which it holds while it lives. Making one removes those that nobody holds."""
+    """A folder for the runs of one actor, held as long as it lives. Making one removes those that no actor holds."""
 
     def __init__(self, parent: Path) -> None:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             self.folder = Path(tempfile.mkdtemp(dir=parent, prefix="node-"))
-            self._handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            self._lock = try_lock(self.folder / _LOCK)
         except OSError as error:
             raise EnvironmentUnavailable(
                 f"no folder for the runs can be made: {error.strerror}",
@@ -148,22 +149,14 @@ class _Runs:
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.close(self._handle)
+        if self._lock is not None:
+            self._lock.release()
 
 
 def _remove_unless_held(folder: Path) -> None:
-    """A race with one that has been made and is not held yet is lost by chance of microseconds; it then fails, and its
-    cell runs again."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(handle)
+    """A folder that was made microseconds ago may not be held yet; its cell then fails, and runs again."""
+    with contextlib.suppress(OSError):
+        lock = try_lock(folder / _LOCK)
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()

@@ -22,6 +22,7 @@ from harness.errors import ResultsError
 from harness.model import OutOfMemory, Skipped
 from harness.report.plain import plain
 from harness.report.view import view
+from harness.system.files import write_atomically
 
 SCHEMA = 1
 
@@ -78,13 +79,9 @@ def as_json(comparison: Comparison, exit_code: int | None = None) -> bytes:
 
 def write(comparison: Comparison, file: Path, exit_code: int | None = None) -> None:
     """The report into a file, whole or not at all. Raises ResultsError."""
-    unfinished = file.with_name(f".{file.name}.unfinished")
     try:
-        with unfinished.open("wb") as stream:
-            stream.writelines(chunks(comparison, exit_code))
-        unfinished.replace(file)
+        write_atomically(file, chunks(comparison, exit_code))
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise ResultsError(
             f"cannot be written: {error.strerror}", where=str(file), hint="give --json another place"
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from harness.report.html.page import Page
 from harness.report.html.rendering import Renderer, digest
+from harness.system.files import write_atomically
 
 _HERE = Path(__file__).parent
 
@@ -72,7 +72,7 @@ class SiteFiles:
         for path in stale:
             (self.folder / path).unlink(missing_ok=True)
         manifest = msgspec.json.encode({"schema": 1, "pages": dict(sorted(self.digests.items()))})
-        _replace(self.folder / MANIFEST, [msgspec.json.format(manifest, indent=0)])
+        write_atomically(self.folder / MANIFEST, [msgspec.json.format(manifest, indent=0)], durable=False)
         return len(stale)
 
     def _is_unchanged(self, path: str, known: str) -> bool:
@@ -84,7 +84,7 @@ class SiteFiles:
         if file.parent not in self._folders:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._folders.add(file.parent)
-        _replace(file, chunks)
+        write_atomically(file, chunks, durable=False)
         self.written += 1
 
 
@@ -94,10 +94,3 @@ def _read_manifest(file: Path) -> dict[str, str]:
     except (OSError, ValueError, AttributeError):  # none yet, or damaged: everything is made again
         return {}
     return {str(path): str(known) for path, known in pages.items()} if isinstance(pages, dict) else {}
-
-
-def _replace(file: Path, chunks: Iterable[bytes]) -> None:
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    with unfinished.open("wb") as stream:
-        stream.writelines(chunks)
-    os.replace(unfinished, file)
