@@ -59,7 +59,7 @@ class VersionRunner:
                 code_sha256=environment.code_sha256 if environment else result.code_sha256,
                 probe_sha256=self._session.target.executor.probe_sha256(),
                 hardware=self._session.target.hardware(),
-                image="" if self.settings.executor == "local" else result.image,
+                image=result.image if self._session.target.has_images else "",
             )
         )
 

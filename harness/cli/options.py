@@ -21,6 +21,7 @@ from harness.model import AXES
 from harness.report.comparison.exports import FORMATS
 from harness.run.matrix import Selection
 from harness.run.pipeline import Choice
+from harness.run.targets import EXECUTORS
 from harness.versions import stacks as stack_plans
 
 _GIB = 1 << 30
@@ -300,8 +301,8 @@ def executor_options(command: _Command) -> _Command:
     )(command)
     return click.option(
         "--executor",
-        metavar="local|docker|ray",
-        help="Where cells run: in environments here, in containers, or on the nodes of a Ray cluster.",
+        metavar="|".join(EXECUTORS),
+        help="Where cells run. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
     )(command)
 
 

@@ -24,7 +24,7 @@ from harness.config.docker import Containers
 from harness.errors import EnvironmentUnavailable
 from harness.launch import staging
 from harness.launch.one_machine import OneMachine
-from harness.launch.process import Gone, Lines, how_it_ended
+from harness.launch.process import Gone, JsonLines, how_it_ended
 from harness.launch.worker import ServerWorker
 from harness.model import Environment, Hardware
 from harness.probe.border.surroundings import ENVIRONMENT
@@ -151,7 +151,7 @@ class ServerContainer:
         from docker.types import LogConfig
 
         self._api = client.api
-        self._lines = Lines()
+        self._lines = JsonLines()
         self._frames = bytearray()
         self._errors = bytearray()
         self._how: Gone | None = None

@@ -1,35 +1,35 @@
-"""A process of ours that talks JSON, one object a line, over its stdin and stdout, and never outlives its deadline."""
+"""A child process that exchanges JSON lines over its stdin and stdout, and never outlives its deadline."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import selectors
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import connection
 from typing import Any
 
-#: A line longer than this is no message of ours: somebody writes into the pipe.
+#: A longer line is not a message: something else writes into the pipe.
 _LONGEST_LINE_BYTES = 1 << 20
 
-#: How long a process may take to end by itself once its stdin is closed.
+#: How long a process may take to exit once its stdin is closed.
 _GRACE_S = 2.0
 
 
 #: Starts every process. A process that asks the kernel to die with its parent dies with the *thread* that started it
-#: (prctl(2), PR_SET_PDEATHSIG), and must outlive the thread that happened to need it first: this one lives as long as we.
+#: (prctl(2), PR_SET_PDEATHSIG). The thread that needs it first may end sooner; this one lives as long as we do.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 class Gone(Exception):
-    """The process has ended, or can no longer be talked to. ``how`` is one short line, the same for the same fault.
+    """The process has ended, or its pipes are closed. ``how`` is one short line, the same for the same fault.
 
-    ``out_of_memory``: it is known that the kernel killed it for going past a limit of memory that was its own.
+    ``out_of_memory``: the kernel killed it for exceeding its own memory limit.
     """
 
     def __init__(self, how: str, *, out_of_memory: bool = False) -> None:
@@ -39,11 +39,11 @@ class Gone(Exception):
 
 
 class Hung(Exception):
-    """Nothing was heard in time."""
+    """No message came in time."""
 
 
-class Lines:
-    """Bytes in, messages out: one JSON object a line. What is no JSON object is not from us, and skipped."""
+class JsonLines:
+    """Bytes in, messages out: one JSON object per line. Lines that are not JSON objects are skipped: frameworks print."""
 
     def __init__(self) -> None:
         self._read = bytearray()
@@ -53,7 +53,7 @@ class Lines:
 
     @property
     def garbage(self) -> bool:
-        """Whether a line has become longer than any of ours."""
+        """Whether a line is longer than any message."""
         return len(self._read) > _LONGEST_LINE_BYTES and b"\n" not in self._read
 
     def message(self) -> dict[str, Any] | None:
@@ -68,7 +68,8 @@ class Lines:
         return None
 
     def wait(self, fill: Callable[[float], None], timeout_s: float) -> dict[str, Any]:
-        """The next message. ``fill`` feeds what comes within the seconds it is given. Raises Hung, and as ``fill``."""
+        """The next message. ``fill`` waits for bytes, at most the seconds it is given, and feeds them. Raises Hung, and what
+        ``fill`` raises."""
         deadline = time.monotonic() + timeout_s
         while (message := self.message()) is None:
             left = deadline - time.monotonic()
@@ -98,10 +99,7 @@ class ServerProcess:
         assert self._process.stdin
         assert self._process.stdout
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        os.set_blocking(self._stdout.fileno(), False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._stdout, selectors.EVENT_READ)
-        self._lines = Lines()
+        self._lines = JsonLines()
         self._ending = threading.Lock()
         self._how = ""
 
@@ -117,33 +115,32 @@ class ServerProcess:
         return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
-        """Kill the whole process group without waiting. For another thread: whoever listens here hears Gone."""
+        """Kill the whole process group without waiting, from any thread; `receive` then raises Gone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill(self, grace_s: float = 0.0) -> str:
         """Kill the whole process group, at once or when it has not ended after ``grace_s``, and say how it ended.
 
-        May be called twice, and by two threads at once: who runs a cell, and who ends the whole run.
+        May be called twice, and by two threads at once: the one that runs a cell, and the one that ends the whole run.
         """
         with self._ending:
             if self._process.returncode is None:
                 with contextlib.suppress(OSError):
                     self._stdin.close()
                 by_itself = self._ends_within(grace_s)
-                self.interrupt()  # before it is reaped: until then nobody else can get its number
+                self.interrupt()  # before it is reaped: until then its process ID is not given to another
                 code = self._process.wait()
                 self._how = how_it_ended(code) if by_itself else "was killed by the harness"
-                self._selector.close()
                 self._stdout.close()
             return self._how
 
     def close(self) -> None:
-        """Let it end by itself, else kill it; its whole group is gone afterwards."""
+        """Let it exit, else kill it; its whole process group is gone afterwards."""
         self.kill(_GRACE_S)
 
     def _ends_within(self, grace_s: float) -> bool:
-        """Whether it ends in that time. Does not reap it."""
+        """Whether it exits in that time. Does not reap it."""
         deadline = time.monotonic() + grace_s
         while True:
             if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
@@ -153,11 +150,12 @@ class ServerProcess:
             time.sleep(0.01)
 
     def _fill(self, timeout_s: float) -> None:
-        if not self._selector.select(timeout_s):
-            return
-        more = self._stdout.read(65536)
-        if more is None:
-            return
+        try:
+            if not connection.wait([self._stdout.fileno()], timeout_s):
+                return
+            more = os.read(self._stdout.fileno(), 65536)
+        except (OSError, ValueError):  # another thread has closed it
+            more = b""
         if not more:
             raise Gone(self.kill(_GRACE_S))
         self._lines.feed(more)

@@ -46,21 +46,19 @@ class Target:
     executor: Executor
     build: Build
     hardware: Callable[[], Hardware]  #: what cells run on; called once the environments are built
+    has_images: bool = False  #: environments are container images
 
 
 def open_target(settings: Settings, installer: Installer) -> Target:
     """The target that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
-    if settings.executor not in _TARGETS:
-        raise UsageError(
-            f"no such executor: {settings.executor}", where="--executor", hint=f"use {' or '.join(_TARGETS)}"
-        )
-    return _TARGETS[settings.executor](settings, installer)
+    return _entry(settings).open(settings, installer)
 
 
 def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
     """What cells will run on, as far as planning must know: that of a cluster in the settings, else of this machine."""
-    if settings.executor == "ray" and settings.ray.address:
-        return open_target(settings, installer).hardware()
+    entry = _entry(settings)
+    if entry.is_elsewhere(settings):
+        return entry.open(settings, installer).hardware()
     return hardware.detect()
 
 
@@ -69,8 +67,8 @@ def varied_package(settings: Settings) -> str:
     return next((name for name, spec in settings.stack.items() if not isinstance(spec, str)), AXES[-1])
 
 
-def _local(settings: Settings, installer: Installer) -> Target:
-    """Virtual environments and processes on this machine."""
+def venv_build(settings: Settings, installer: Installer) -> Build:
+    """Builds virtual environments on this machine."""
 
     def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
         return venv.build_all(
@@ -82,13 +80,19 @@ def _local(settings: Settings, installer: Installer) -> Target:
             progress=progress,
         )
 
+    return build
+
+
+def _local(settings: Settings, installer: Installer) -> Target:
+    """Virtual environments and processes on this machine."""
+
     executor = LocalExecutor(
         folder=settings.environments,
         files=staging.probe_files(Path(settings.scenarios)),
         variables=child_environment(),
         timeout_s=settings.timeout_s,
     )
-    return Target(executor=executor, build=build, hardware=hardware.detect)
+    return Target(executor=executor, build=venv_build(settings, installer), hardware=hardware.detect)
 
 
 def _docker(settings: Settings, installer: Installer) -> Target:
@@ -112,11 +116,11 @@ def _docker(settings: Settings, installer: Installer) -> Target:
         executor.sweep()
         return builder.build_all(locked, progress)
 
-    return Target(executor=executor, build=build, hardware=builder.hardware)
+    return Target(executor=executor, build=build, hardware=builder.hardware, has_images=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Node:
+class _RayNodeSide:
     """See `harness.launch.ray.node.NodeSide`."""
 
     configured: str  #: folder
@@ -148,10 +152,35 @@ def _ray(settings: Settings, installer: Installer) -> Target:
     executor = RayExecutor(
         settings=settings.ray,
         files=staging.probe_files(Path(settings.scenarios)),
-        side=_Node(configured=settings.ray.folder, framework=varied_package(settings), offline=settings.offline),
+        side=_RayNodeSide(configured=settings.ray.folder, framework=varied_package(settings), offline=settings.offline),
         timeout_s=settings.timeout_s,
     )
     return Target(executor=executor, build=executor.build, hardware=executor.hardware)
 
 
-_TARGETS: dict[str, Callable[[Settings, Installer], Target]] = {"local": _local, "docker": _docker, "ray": _ray}
+@dataclass(frozen=True, kw_only=True)
+class ExecutorEntry:
+    """A line of the table."""
+
+    summary: str  #: where cells run, for ``--help``
+    open: Callable[[Settings, Installer], Target]
+    #: Whether planning must ask it which hardware there is, as that is not this machine's.
+    is_elsewhere: Callable[[Settings], bool] = lambda settings: False
+
+
+EXECUTORS = {
+    "local": ExecutorEntry(summary="in environments here", open=_local),
+    "docker": ExecutorEntry(summary="in containers", open=_docker),
+    "ray": ExecutorEntry(
+        summary="on the nodes of a Ray cluster", open=_ray, is_elsewhere=lambda settings: bool(settings.ray.address)
+    ),
+}
+
+
+def _entry(settings: Settings) -> ExecutorEntry:
+    """Raises UsageError."""
+    if settings.executor not in EXECUTORS:
+        raise UsageError(
+            f"no such executor: {settings.executor}", where="--executor", hint=f"use {' or '.join(EXECUTORS)}"
+        )
+    return EXECUTORS[settings.executor]

@@ -28,13 +28,13 @@ def is_alive(pid: int) -> bool:
 
 
 def test_messages_go_both_ways(tmp_path: Path) -> None:
-    talk = start(tmp_path, "import sys; [print(line, end='', flush=True) for line in sys.stdin]")
-    talk.send({"do": "round"})
-    assert talk.receive(10) == {"do": "round"}
-    assert talk.kill(5) == "ended with exit code 0"
+    server = start(tmp_path, "import sys; [print(line, end='', flush=True) for line in sys.stdin]")
+    server.send({"do": "round"})
+    assert server.receive(10) == {"do": "round"}
+    assert server.kill(5) == "ended with exit code 0"
 
 
-def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -44,30 +44,30 @@ print('{{"event": "ready"}}', flush=True)
 for line in sys.stdin:
     print(line, end='', flush=True)
 """
-    talks: list[ServerProcess] = []
+    servers: list[ServerProcess] = []
 
     def ask() -> None:
-        talks.append(start(tmp_path, program))
-        talks[0].receive(30)
+        servers.append(start(tmp_path, program))
+        servers[0].receive(30)
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    talks[0].send({"do": "round"})
-    assert talks[0].receive(10) == {"do": "round"}
-    assert talks[0].kill(5) == "ended with exit code 0"
+    servers[0].send({"do": "round"})
+    assert servers[0].receive(10) == {"do": "round"}
+    assert servers[0].kill(5) == "ended with exit code 0"
 
 
 def test_what_is_no_message_is_skipped(tmp_path: Path) -> None:
-    talk = start(tmp_path, r"""print('hello\n{"half": \n[1]\n\x00\xff\n' + '[' * 99999 + '\n{"event": "ready"}')""")
-    assert talk.receive(10) == {"event": "ready"}
-    talk.close()
+    server = start(tmp_path, r"""print('hello\n{"half": \n[1]\n\x00\xff\n' + '[' * 99999 + '\n{"event": "ready"}')""")
+    assert server.receive(10) == {"event": "ready"}
+    server.close()
 
 
 def test_an_endless_line_ends_it(tmp_path: Path) -> None:
-    talk = start(tmp_path, "while True: print('x' * 65536, end='')")
+    server = start(tmp_path, "while True: print('x' * 65536, end='')")
     with pytest.raises(Gone, match="was killed for writing garbage"):
-        talk.receive(30)
+        server.receive(30)
 
 
 @pytest.mark.parametrize(
@@ -79,34 +79,34 @@ def test_an_endless_line_ends_it(tmp_path: Path) -> None:
     ],
 )
 def test_an_end_tells_how_it_came(tmp_path: Path, program: str, how: str) -> None:
-    talk = start(tmp_path, program)
+    server = start(tmp_path, program)
     with pytest.raises(Gone) as caught:
-        talk.receive(10)
+        server.receive(10)
     assert caught.value.how == how
     with pytest.raises(Gone):
-        talk.send({"do": "round"})
+        server.send({"do": "round"})
 
 
 def test_silence_is_noticed_in_time(tmp_path: Path) -> None:
-    talk = start(tmp_path, "import time; time.sleep(60)")
+    server = start(tmp_path, "import time; time.sleep(60)")
     before = time.monotonic()
     with pytest.raises(Hung):
-        talk.receive(0.2)
+        server.receive(0.2)
     assert time.monotonic() - before < 5
-    assert talk.kill() == "was killed by the harness"
+    assert server.kill() == "was killed by the harness"
 
 
 def test_killing_takes_the_whole_group(tmp_path: Path) -> None:
-    talk = start(
+    server = start(
         tmp_path,
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
         "print('{\"pid\": %d}' % child.pid, flush=True)\n"
         "time.sleep(60)",
     )
-    child = talk.receive(10)["pid"]
+    child = server.receive(10)["pid"]
     assert is_alive(child)
-    talk.kill()
+    server.kill()
     deadline = time.monotonic() + 5
     while is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -114,12 +114,12 @@ def test_killing_takes_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_two_threads_may_end_it_at_once(tmp_path: Path) -> None:
-    talk = start(tmp_path, "import time; time.sleep(60)")
+    server = start(tmp_path, "import time; time.sleep(60)")
     together = threading.Barrier(4)
 
     def end() -> str:
         together.wait()
-        return talk.kill(0.05)
+        return server.kill(0.05)
 
     with ThreadPoolExecutor(4) as threads:
         ends = [threads.submit(end) for _ in range(4)]
@@ -127,7 +127,7 @@ def test_two_threads_may_end_it_at_once(tmp_path: Path) -> None:
 
 
 def test_what_it_prints_on_stderr_is_in_its_log(tmp_path: Path) -> None:
-    talk = start(tmp_path, "import sys; sys.stderr.write('oh no')")
+    server = start(tmp_path, "import sys; sys.stderr.write('oh no')")
     with pytest.raises(Gone):
-        talk.receive(10)
+        server.receive(10)
     assert (tmp_path / "log").read_text() == "oh no"
