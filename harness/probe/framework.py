@@ -1,4 +1,4 @@
-"""What a framework's adapter offers the probe. One module per framework, with these names at its top level.
+"""What the probe expects of a framework's adapter. One module per framework, with these names at its top level.
 
 An adapter runs inside the measured environment only; ``harness.probe.frameworks.deepspeed`` is the model to follow, and
 ``docs/add-a-framework.md`` walks through a new one.
@@ -47,7 +47,8 @@ class Training(Protocol):
         mean nothing (``sim``)."""
 
     def gradient_norm(self) -> float | None:
-        """The global gradient norm of the step just done, where the framework tells it (every rank calls it)."""
+        """The global gradient norm of the step just done; None where the framework does not report it (every rank calls
+        it)."""
 
     def parameters(self) -> Mapping[str, Any] | None:
         """Whole parameters by name, as `Framework.judge` wants them (every rank calls it); None where values mean

@@ -73,9 +73,9 @@ class Scenario:
             raise ScenarioError(f"devices: no such device mode: {', '.join(unknown)} (known: {', '.join(DEVICES)})")
         named = [*self.devices.items(), *((variant_id(v), v) for v in self.variants), *self.remedies.items()]
         for where, changes in named:
-            strange = sorted(set(changes) - set(self.parameters))
-            if strange:
-                raise ScenarioError(f"{where}: changes what is no parameter: {', '.join(strange)}")
+            unknown = sorted(set(changes) - set(self.parameters))
+            if unknown:
+                raise ScenarioError(f"{where}: changes what is not a parameter: {', '.join(unknown)}")
         for name, changes in [*self.remedies.items(), *self.pins.items()]:
             if not changes:
                 raise ScenarioError(f"{name}: changes nothing")
@@ -113,7 +113,7 @@ class Scenario:
             return {}
         model = parameters["model"]
         if model not in self.shapes:
-            raise ScenarioError(f"models.py: no such model: {model} (there are: {', '.join(self.shapes)})")
+            raise ScenarioError(f"models.py: no such model: {model} (known: {', '.join(self.shapes)})")
         layers = parameters.get(LAYERS)
         deep = {} if layers is None else {"num_hidden_layers": int(layers)}
         return {SHAPE: {**self.shapes[model], **deep}}
@@ -132,7 +132,7 @@ def parse_variant(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or name not in parameters:
-            raise ScenarioError(f"no such variant: {text} ({name!r} is no parameter of this scenario)")
+            raise ScenarioError(f"no such variant: {text} ({name!r} is not a parameter of this scenario)")
         changes[name] = _read(value, parameters[name], text)
     return changes
 
@@ -213,5 +213,5 @@ def _read(text: str, like: Any, variant: str) -> Any:
         if isinstance(like, (int, float)):
             return type(like)(float(text)) if isinstance(like, int) else float(text)
     except (KeyError, ValueError):
-        raise ScenarioError(f"no such variant: {variant} ({text!r} is no {type(like).__name__})") from None
+        raise ScenarioError(f"no such variant: {variant} ({text!r} is not of type {type(like).__name__})") from None
     return text

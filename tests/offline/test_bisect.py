@@ -221,7 +221,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         ),
         (
             ["--good", GOOD, "--bad", "1.1.0", "--variant", "zero_stage=2"],
-            "fit: no such variant: zero_stage=2 ('zero_stage' is no parameter of this scenario); "
+            "fit: no such variant: zero_stage=2 ('zero_stage' is not a parameter of this scenario); "
             "`python -m harness scenarios` lists scenarios with their variants",
         ),
         (

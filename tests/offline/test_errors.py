@@ -34,7 +34,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         ),
         (
             ["--scenario", "fit", "--variant", "zero_stage=2"],
-            "fit: no such variant: zero_stage=2 ('zero_stage' is no parameter of this scenario); "
+            "fit: no such variant: zero_stage=2 ('zero_stage' is not a parameter of this scenario); "
             "`python -m harness scenarios` lists scenarios with their variants",
         ),
         (["--device", "tpu"], "no such device: tpu; did you mean: cpu"),

@@ -47,9 +47,9 @@ def test_a_variant_that_is_not_declared_can_be_spelled_out() -> None:
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
-        ("stage=2", "no such variant: stage=2 ('stage' is no parameter of this scenario)"),
-        ("zero_stage=two", "no such variant: zero_stage=two ('two' is no int)"),
-        ("offload=maybe", "no such variant: offload=maybe ('maybe' is no bool)"),
+        ("stage=2", "no such variant: stage=2 ('stage' is not a parameter of this scenario)"),
+        ("zero_stage=two", "no such variant: zero_stage=two ('two' is not of type int)"),
+        ("offload=maybe", "no such variant: offload=maybe ('maybe' is not of type bool)"),
     ],
 )
 def test_a_variant_that_makes_no_sense_says_which_part(variant: str, message: str) -> None:
@@ -143,7 +143,7 @@ def test_changes_on_top_of_a_variant_reach_the_shape(tmp_path: Path) -> None:
 
 
 def test_a_model_that_models_py_does_not_have_is_an_error_that_names_those_it_has(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"models\.py: no such model: huge \(there are: small, large\)"):
+    with pytest.raises(ScenarioError, match=r"models\.py: no such model: huge \(known: small, large\)"):
         with_models(tmp_path).resolve("model=huge", "sim")
 
 

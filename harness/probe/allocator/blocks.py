@@ -1,4 +1,4 @@
-"""Blocks of memory and the lists they are found in: the bookkeeping of `allocator.model`. Standard library only.
+"""Blocks of memory and the lists that find them: the bookkeeping of `allocator.model`. Standard library only.
 
 Sizes and addresses are counted in units of 512 bytes; names in quotes are those of PyTorch's ``c10``.
 """

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_left
-from collections.abc import Iterable
 
 from harness.probe.allocator.blocks import (
     ADDRESS_BITS,
@@ -33,14 +32,14 @@ from harness.probe.allocator.blocks import (
     growable,
     segment_units,
 )
-from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, Event
+from harness.probe.meters.ledger import CACHE_EMPTIED
 
 #: Address space of an expandable segment on a card without limit (32 TiB), units.
 _ENDLESS = 1 << 36
 
 
 class OutOfMemoryError(MemoryError):
-    """The card cannot give what was asked for, even after everything that is cached went back to it."""
+    """The card cannot satisfy a request, even after everything cached was given back to it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,67 +53,15 @@ class AllocatorSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Usage:
-    """One phase."""
+    """What one phase took."""
 
     reserved_peak_bytes: int  #: segments taken from the card
     allocated_peak_bytes: int  #: blocks handed out, rounded
     fragmentation_bytes: int  #: reserved but not handed out, at the moment of ``allocated_peak_bytes``
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Failure:
-    """Where a card would be full."""
-
-    phase: int  #: as the ledger numbers them
-    event: int  #: index in the trace
-    requested_bytes: int
-    reserved_bytes: int  #: by then, after everything cached went back
-    allocated_bytes: int
-    card_bytes: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Replay:
-    """What a trace comes to. ``failure`` ends it: phases after it are not there."""
-
-    phases: dict[int, Usage]
-    retries: int  #: how often everything cached had to go back to the card (`num_alloc_retries`), each time a stall
-    failure: Failure | None = None
-
-
-def replay(trace: Iterable[Event], settings: AllocatorSettings, memory: int = DEVICE) -> Replay:
-    """Replays the events of one memory of a `harness.probe.meters.ledger.StorageLedger` trace."""
-    allocator = CachingAllocator(settings)
-    phases: dict[int, Usage] = {}
-    current: int | None = None
-    for index, (key, nbytes, where, phase) in enumerate(trace):
-        if phase != current:
-            if current is not None:
-                phases[current] = allocator.usage()
-            allocator.reset_peak()
-            current = phase
-        if where != memory:
-            continue
-        try:
-            allocator.book(key, nbytes)
-        except OutOfMemoryError:
-            phases[phase] = allocator.usage()
-            failure = Failure(
-                phase=phase,
-                event=index,
-                requested_bytes=nbytes,
-                reserved_bytes=allocator.reserved_bytes,
-                allocated_bytes=allocator.allocated_bytes,
-                card_bytes=settings.card_bytes or 0,
-            )
-            return Replay(phases=phases, retries=allocator.retries, failure=failure)
-    if current is not None:
-        phases[current] = allocator.usage()
-    return Replay(phases=phases, retries=allocator.retries)
-
-
 class CachingAllocator:
-    """The allocator of one device. Sizes are given in bytes; ``key`` is whatever names an allocation to its owner."""
+    """The allocator of one device. Sizes are in bytes; ``key`` identifies an allocation to its owner."""
 
     def __init__(self, settings: AllocatorSettings = AllocatorSettings()) -> None:
         self.settings = settings
@@ -129,8 +76,8 @@ class CachingAllocator:
         self._reserved_peak = self._allocated_peak = self._reserved_then = 0
 
     def on_card(self, card_bytes: int) -> CachingAllocator:
-        """A copy of this allocator as it would stand on another card. Right where both cards have had room for all that
-        was ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
+        """A copy of this allocator, as it would be on another card. Valid where both cards have had room for all that was
+        ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
         other = CachingAllocator(dataclasses.replace(self.settings, card_bytes=card_bytes))
         pools = ((self._small, other._small), (self._large, other._large))
         idle = [block for ours, _ in pools for block in (*ours.free.values(), *ours.unmapped_blocks.values())]
@@ -179,8 +126,8 @@ class CachingAllocator:
     # -- the ledger's events -----------------------------------------------------------------------------------------
 
     def book(self, key: int, nbytes: int) -> None:
-        """One event of a ledger: ``nbytes`` more, or fewer, of the storage ``key``. A storage that changes its size
-        gets the new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
+        """Replays one event of a ledger: the storage ``key`` grows or shrinks by ``nbytes``. A storage that is resized gets
+        its new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
         if key == CACHE_EMPTIED:
             self.empty_cache()
             return
@@ -204,7 +151,7 @@ class CachingAllocator:
         self._release(self._live.pop(key)[0])
 
     def empty_cache(self) -> None:
-        """Gives every segment, or page of an expandable one, that is wholly free back to the card."""
+        """Gives wholly free segments, or pages of expandable ones, back to the card."""
         for pool in (self._large, self._small):
             for block in list(pool.free.values()):
                 if block.base is not None:

@@ -1,5 +1,5 @@
-"""What a run reserves on a card, phase by phase, and how small the card could be: the model of the allocator, fed with a
-ledger's trace while the run goes on. Standard library only."""
+"""What a run reserves on a card, by phase, and how small the card could be: the allocator's model, fed with a ledger's
+trace during the run. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator, OutOfMemoryError
 from harness.probe.meters.ledger import DEVICE, Event
 
-#: How close the smallest card is searched for, as a part of it.
+#: How exactly the smallest card is searched for, as a fraction of it.
 _PRECISION = 1 / 500
-#: And never closer than the unit in which segments are taken, bytes.
+#: And never more exactly than the unit in which segments are taken, bytes.
 _SEGMENT = 2 << 20
 #: How many events apart the states are that a replay can begin from. A state takes as long to copy as some hundred
 #: events take to replay.
@@ -44,7 +44,7 @@ class Reserving:
 
     @property
     def reserved_peak_bytes(self) -> int:
-        """Of the phase, without a limit, as ``torch.cuda.max_memory_reserved`` tells it."""
+        """Of the phase, on a card without limit, as ``torch.cuda.max_memory_reserved``."""
         return self._unlimited.reserved_peak_bytes
 
     def begin(self) -> None:
@@ -55,14 +55,14 @@ class Reserving:
 
     @property
     def needed_bytes(self) -> int:
-        """By the phase: the smallest card, where it is this phase that made it so large; else what the phase has handed
-        out at its peak, which an earlier phase's card had room for."""
+        """What the phase needs: the smallest card, where this phase made it larger; else the phase's peak of allocated
+        bytes, for which the card of an earlier phase had room."""
         if self.smallest_card_bytes > self._before:
             return self.smallest_card_bytes
         return self._unlimited.usage().allocated_peak_bytes
 
     def follow(self) -> None:
-        """Takes in what was added to the trace since."""
+        """Replays the events that were added to the trace since the last call."""
         trace = self._trace
         end = len(trace)
         stuck = False
@@ -87,7 +87,7 @@ class Reserving:
             self._search()
 
     def _search(self) -> None:
-        """Between the largest card that is known to fail and the smallest that is known to do."""
+        """Bisects between the largest card that is known to fail and the smallest that is known to suffice."""
         fails = max(self.smallest_card_bytes, self._allocated_peak_bytes - 1)
         enough = self._reserved_peak_bytes
         while len(self._states) > 1 and self._states[1][0] <= fails:
@@ -107,7 +107,7 @@ class Reserving:
         self._smallest = found
 
     def _replayed(self, card_bytes: int) -> CachingAllocator | None:
-        """The allocator of a card after all of the trace so far; None where it is not enough."""
+        """The allocator of a card after the trace so far; None where the card is too small."""
         _, begin, state = self._states[0]
         allocator = state.on_card(card_bytes) if begin else self._on(card_bytes)
         try:

@@ -28,30 +28,30 @@ _OF_ANOTHER_RANK = ("connection", "peer", "gloo", "nccl", "timed out", "killed b
 
 def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
-    and the innermost place outside of torch and the standard library."""
+    and the innermost frame outside of torch and the standard library."""
     message = str(error).strip().splitlines()
     text = f"{type(error).__name__}: {message[0] if message else ''}".rstrip(": ")
-    place = _place(error)
+    place = _innermost_frame(error)
     room = SIGNATURE_LENGTH - len(place) - 3
     return f"{stable(text)[:room]} ({place})" if place else stable(text)
 
 
 def stable(text: str) -> str:
-    """A line without addresses, folders, ports and process ids."""
+    """The line without addresses, folders, ports and process ids."""
     for pattern, replacement in _VOLATILE:
         text = pattern.sub(replacement, text)
     return text.strip()[:SIGNATURE_LENGTH]
 
 
 def detail_of(error: BaseException) -> str:
-    """The end of the traceback, for a person."""
+    """The end of the traceback, for the reader of a report."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return without_folders(text)[-DETAIL_LENGTH:]
 
 
 def without_folders(text: str) -> str:
-    """Paths below site-packages stay, of others only the last part: results are published, and a person's folders are
-    their own."""
+    """Paths below site-packages stay; of others only the last part: results are published, and folders of a user are
+    private."""
     return _FOLDER.sub(".../", _SITE_PACKAGES.sub("", text))
 
 
@@ -64,7 +64,7 @@ def signal_signature(number: int) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ended it: torch's own class, the host allocator's words, or Python's."""
+    """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     text = str(error)
@@ -77,7 +77,7 @@ def blames_another_rank(signature: str) -> bool:
     return any(words in lowered for words in _OF_ANOTHER_RANK)
 
 
-def _place(error: BaseException) -> str:
+def _innermost_frame(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = frame.filename.replace("\\", "/")
         if "/site-packages/" in path:
@@ -88,7 +88,7 @@ def _place(error: BaseException) -> str:
 
 
 def tail(path: str, length: int = DETAIL_LENGTH) -> str | None:
-    """The end of a log, or None when there is none."""
+    """The end of a log; None where it cannot be read."""
     try:
         with open(path, "rb") as log:
             log.seek(0, 2)

@@ -1,11 +1,11 @@
-"""What every measured process finds in its environment, whoever starts it. The host reads it too."""
+"""The environment variables of every measured process. The host reads them too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 #: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
-#: fixed hashing, no look at the network.
+#: fixed hashing, no network.
 ENVIRONMENT: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",

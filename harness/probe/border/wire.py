@@ -24,11 +24,15 @@ class CellRequest:
     framework: str  #: dotted name of the adapter module
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count; 0 where nothing is timed
-    timeout_s: float  #: how long the ranks may take between two signs of life
-    explain: bool = False  #: also say who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
-    rendezvous: str = ""  #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty: all of them are here
-    first_rank: int = 0  #: of those that are here
-    local_ranks: int = 0  #: how many of them are here, where they span machines
+    timeout_s: float  #: longest time between two signs of life of the ranks
+    explain: bool = (
+        False  #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
+    )
+    rendezvous: str = (
+        ""  #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty where all are on this machine
+    )
+    first_rank: int = 0  #: of those on this machine
+    local_ranks: int = 0  #: how many run on this machine, where they span machines
 
 
 @dataclasses.dataclass(slots=True)
@@ -41,8 +45,8 @@ class PhaseReading:
     host_peak_bytes: int = 0
     host_retained_bytes: int = 0
     reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one) exists
-    #: the smallest card on which the allocator gets through this phase in every step so far, as far as the phase itself
-    #: asks for it (see `harness.probe.allocator.reserving`); None where no allocator is modelled
+    #: the smallest card that completes this phase in every step so far, as far as the phase itself requires it (see
+    #: `harness.probe.allocator.reserving`); None where no allocator is modelled
     smallest_card_bytes: int | None = None
     seconds: float = 0.0  #: of the untracked rounds, median; in ``sim`` what simulating it took; else 0.0
     host_calls: int = 0  #: Python functions, and C functions called from Python
@@ -86,7 +90,7 @@ class Numerics:
     """
 
     losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number
-    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not told
+    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not reported
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
@@ -111,7 +115,7 @@ class RankRecord:
 
 @dataclasses.dataclass(slots=True)
 class Detail:
-    """What explains the figures, of rank 0: large, and read only when a figure is to be explained."""
+    """What explains the figures of rank 0: large, so it is read only when a figure is to be explained."""
 
     host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
@@ -125,7 +129,7 @@ class Held:
     nbytes: int
     count: int  #: of storages
     category: str  #: one of `harness.probe.holders.categories`
-    module: str  #: path in the model, layers' numbers as ``*``; empty where none could be told
+    module: str  #: path in the model, layers' numbers as ``*``; empty where it is unknown
     site: str  #: ``deepspeed/runtime/zero/partition_parameters.py:1234 in wait``
     via: list[str]  #: who called that place, outwards
     born: str  #: the phase they were made in, of whichever step; ``forward 2`` is that of the second micro-batch
@@ -133,8 +137,8 @@ class Held:
 
 @dataclasses.dataclass(slots=True)
 class Moment:
-    """All that is alive on one rank at one moment: at a phase's peak, or at its end. The bytes of ``held`` add up to
-    ``nbytes``."""
+    """All storages that are alive on one rank at one moment: at a phase's peak, or at its end. The bytes of ``held`` add
+    up to ``nbytes``."""
 
     rank: int  #: the one that holds most
     nbytes: int
@@ -143,7 +147,7 @@ class Moment:
 
 @dataclasses.dataclass(slots=True)
 class Stretch:
-    """Live device bytes through one phase of the step: every local extreme that can be seen at this resolution."""
+    """Live device bytes through one phase of the step: every local extreme at this resolution."""
 
     phase: str
     points: list[list[int]]  #: [thousandths of the phase's allocations and frees, bytes]
@@ -175,11 +179,12 @@ class RunRecord:
     outcome: str  #: ``passed``, ``failed``, ``out_of_memory`` or ``timed_out``
     stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
     signature: str = ""  #: one short line that is the same for the same fault
-    log_tail: str = ""  #: the end of the traceback or log, for a person
+    log_tail: str = ""  #: the end of the traceback or log
     import_s: float = 0.0
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
     ranks: list[RankRecord] = dataclasses.field(default_factory=list)
     round_s: list[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
-    clocks: list[Clocks] = dataclasses.field(default_factory=list)  #: of these rounds, lowest rank, where a GPU tells
+    #: of these rounds, those of the rank that was clocked lowest; empty where no GPU reports them
+    clocks: list[Clocks] = dataclasses.field(default_factory=list)
     discarded_rounds: int = 0  #: throttled ones that were thrown away and run again
     detail: Detail | None = None

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
+from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero
+from harness.probe.frameworks.deepspeed_engine import configuration, gathered, mean_loss, whole_parameters
 from harness.probe.process import meeting
-from harness.probe.workloads.flatten import flatten
-
-
-@dataclasses.dataclass(frozen=True)
-class Sharding:
-    """The part of a scenario's parameters that is DeepSpeed's. None leaves the framework's default in force; "auto" is
-    resolved by whom ``integration`` names (`harness.probe.frameworks.integrations`)."""
-
-    zero_stage: int = 3
-    integration: str = "transformers"  #: who completes the configuration: transformers, accelerate or none
-    zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
-    offload_optimizer: bool = False
-    offload_param: bool = False
-    gradient_accumulation_dtype: str | None = None
-    reduce_bucket_size: Any = None  #: elements
-    prefetch_bucket_size: Any = None  #: elements
-    persistence_threshold: Any = None  #: elements
-    max_live_parameters: int | None = None
-    max_reuse_distance: int | None = None
-    sub_group_size: int | None = None
-    overlap_comm: bool | None = None
-    contiguous_gradients: bool | None = None
-    hpz_partition_size: int | None = None
-    allgather_bucket_size: int | None = None  #: elements; below stage 3
-    reduce_scatter: bool | None = None
-    round_robin_gradients: bool | None = None
-    gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
-    load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
-    compile_backend: str = "none"  #: of torch.compile
-    loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
 
 
 def preload(device: str) -> None:
@@ -78,7 +49,7 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
 
 
 def stopwatch(device: str) -> Any:
-    """CUDA events on a GPU; elsewhere the host's clock will do."""
+    """CUDA events on a GPU; None elsewhere, where the host's clock is enough."""
     if device != "cuda":
         return None
     from harness.probe.gpu import cuda
@@ -87,7 +58,7 @@ def stopwatch(device: str) -> Any:
 
 
 def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
-    """Whether this process stands for rank 0 of a job whose other ranks are not there."""
+    """Whether this process stands for rank 0 of a job without its other ranks."""
     if device != "cuda":
         return device == "sim"
     if meeting.spans_machines():
@@ -131,60 +102,12 @@ def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
 
 @contextlib.contextmanager
 def _alone(world_size: int) -> Iterator[None]:
-    """This process as rank 0 of many, with a process group that does nothing."""
+    """Makes this process rank 0 of many, with a process group that does nothing."""
     from harness.probe.sim.deepspeed_release import ranks_agree
     from harness.probe.sim.simulation import environment, process_group
 
     with environment(0, world_size, min(8, world_size)), process_group(0, world_size), ranks_agree():
         yield
-
-
-def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
-    """The dictionary that ``deepspeed.initialize`` gets."""
-    from harness.probe.frameworks import integrations
-    from harness.probe.workloads.workload import Workload, pick
-
-    work, shard = pick(Workload, parameters), pick(Sharding, parameters)
-    zero = {
-        "stage": shard.zero_stage,
-        "overlap_comm": shard.overlap_comm,
-        "contiguous_gradients": shard.contiguous_gradients,
-        "reduce_bucket_size": shard.reduce_bucket_size,
-        "allgather_bucket_size": shard.allgather_bucket_size,
-        "reduce_scatter": shard.reduce_scatter,
-        "round_robin_gradients": shard.round_robin_gradients,
-        "sub_group_size": shard.sub_group_size,
-        "zero_hpz_partition_size": shard.hpz_partition_size,
-    }
-    if shard.zero_stage == 3:
-        zero["stage3_prefetch_bucket_size"] = shard.prefetch_bucket_size
-        zero["stage3_param_persistence_threshold"] = shard.persistence_threshold
-        zero["stage3_max_live_parameters"] = shard.max_live_parameters
-        zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
-        zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
-    if shard.offload_optimizer:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-    if shard.offload_param:
-        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
-    settings: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": work.micro_batch_size,
-        "gradient_accumulation_steps": work.gradient_accumulation_steps,
-        "zero_optimization": {name: value for name, value in zero.items() if value is not None},
-        "bf16": {"enabled": work.dtype == "bf16"},
-        "zero_allow_untested_optimizer": True,
-        # The optimizer that is passed in stays, also under offload: DeepSpeed's own is a C++ extension to be compiled.
-        "zero_force_ds_cpu_optimizer": False,
-        "steps_per_print": 2**31,
-    }
-    if work.dtype == "fp16":
-        settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
-    if work.gradient_clipping is not None:
-        settings["gradient_clipping"] = work.gradient_clipping
-    if shard.gradient_accumulation_dtype is not None:
-        settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
-    return integrations.complete(
-        settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
-    )
 
 
 def start(
@@ -220,13 +143,13 @@ def start(
 
 
 def accelerator(device: str) -> str:
-    """torch's name of the accelerator. A statement that spells ``meta`` out would mean a tensor without bytes (see
-    `harness.probe.sim.mode`), so whoever moves something there asks here."""
+    """torch's name of the accelerator. In the simulation, a statement that spells ``meta`` out means a tensor without
+    bytes (see `harness.probe.sim.mode`), so code that moves tensors there calls this."""
     return {"sim": "meta"}.get(device, device)
 
 
 def join(parameters: Mapping[str, Any], device: str) -> bool:
-    """Meets the other ranks, and tells whether this one stands for all of them."""
+    """Joins the other ranks. Returns whether this process stands for all of them."""
     import deepspeed
 
     if parameters.get("dtype") == "fp16" and device == "cpu":
@@ -246,8 +169,8 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
 
 
 def compiled(engine: Any, shard: Sharding, device: str) -> None:
-    """torch.compile by DeepSpeed's own door, where the scenario asks for it. Raises SimulationError in ``sim``: what a
-    compiler makes of the operators is not known before it has seen them."""
+    """Compiles by ``engine.compile``, where the scenario has a ``compile_backend``. Raises SimulationError in ``sim``: what
+    a compiler makes of the operators is not known before it runs."""
     if shard.compile_backend == "none":
         return
     if device == "sim":
@@ -267,7 +190,7 @@ def _allow_fp16() -> None:
 
 @contextlib.contextmanager
 def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
-    """While this is entered transformers builds models under zero.Init, as it does for everyone who trains with it."""
+    """Inside, transformers builds models under zero.Init, as it does in training."""
     if not (shard.zero_stage == 3 and shard.zero_init):
         yield
         return
@@ -287,21 +210,12 @@ def fill(model: Any, weights_of: str = "") -> None:
     from harness.probe.workloads.workload import weight
 
     for name, parameter in model.named_parameters():
-        with _gathered(parameter, modifier_rank=0), torch.no_grad():
+        with gathered(parameter, modifier_rank=0), torch.no_grad():
             if parameter.numel():
                 parameter.copy_(weight(weights_of + name, tuple(parameter.shape)))
 
 
-def _gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None = None) -> Any:
-    """The parameter is whole inside, where it is sharded."""
-    if not (wanted and hasattr(parameter, "ds_id")):
-        return contextlib.nullcontext()
-    import deepspeed
-
-    return deepspeed.zero.GatheredParameters([parameter], modifier_rank=modifier_rank)
-
-
-#: The step whose data are used for a step that a checkpoint undoes: beyond all others.
+#: The number of the step that loading a checkpoint undoes, beyond all real steps: its data differ from theirs.
 _ELSEWHERE = 1000
 
 
@@ -311,7 +225,7 @@ class DeepSpeedTraining:
     def __init__(self, work: Any, engine: Any, model_config: Any, device: str, alone: bool) -> None:
         from harness.probe.workloads import objectives
 
-        self._alone = alone  #: without the other ranks, values mean nothing
+        self._alone = alone  #: without the other ranks, values are meaningless
         self._device = accelerator(device)
         self.micro_batches = work.gradient_accumulation_steps
         self._objective = objectives.of(work)
@@ -339,7 +253,7 @@ class DeepSpeedTraining:
         ]
 
     def _save_and_load(self) -> None:
-        """Through a checkpoint and back. A step in between moves everything away from what was saved."""
+        """Saves a checkpoint and loads it. A step in between changes everything that was saved."""
         import torch.distributed as dist
 
         if meeting.spans_machines():
@@ -355,7 +269,7 @@ class DeepSpeedTraining:
         self._losses = []
         path, _ = self._engine.load_checkpoint(folder, tag="saved")
         if path is None:
-            raise RuntimeError("the framework says that there is no checkpoint where it saved one")
+            raise RuntimeError("the framework finds no checkpoint where it saved one")
         dist.barrier()
         if self._rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
@@ -404,55 +318,6 @@ class DeepSpeedTraining:
         return configuration(self._engine, self._model_config)
 
 
-def mean_loss(losses: Sequence[Any], micro_batches: int) -> float:
-    """Over the micro-batches and ranks of a step, which may have several losses each. A collective operation."""
-    import torch
-    import torch.distributed as dist
-
-    mean = torch.stack([loss.float() for loss in losses]).sum() / micro_batches
-    dist.all_reduce(mean)
-    return float(mean) / dist.get_world_size()
-
-
-def whole_parameters(model: Any) -> dict[str, Any]:
-    """Every parameter by name, on the CPU; fp32 where the framework keeps it so and finds it again. A collective
-    operation."""
-    from deepspeed.utils import safe_get_full_fp32_param
-
-    whole: dict[str, Any] = {}
-    for name, parameter in model.named_parameters():
-        values = safe_get_full_fp32_param(parameter) if parameter.requires_grad else None
-        if values is not None and not _belongs_to(values, parameter):
-            values = None
-        with _gathered(parameter, wanted=values is None):
-            # Where the framework keeps no fp32 weights, the parameter itself, in its own dtype, is all there is.
-            values = parameter if values is None else values
-            whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
-    return whole
-
-
-def _belongs_to(weights: Any, parameter: Any) -> bool:
-    """Whether these are the fp32 weights that a whole parameter is the rounding of, as after each step it must be.
-
-    With ``round_robin_gradients`` DeepSpeed 0.15.0 to 0.19.8 lay the fp32 weights in another order than
-    ``_link_all_hp_params`` looks for them in, so ``safe_get_full_fp32_param`` gives those of other parameters. What the
-    model computes with is what was trained, so it is that which counts then."""
-    import torch
-
-    return hasattr(parameter, "ds_id") or torch.equal(weights.to(parameter.dtype), parameter.detach())
-
-
-def configuration(engine: Any, model_config: Any) -> dict[str, Any]:
-    """What is in force after ``deepspeed.initialize``, as dotted keys."""
-    return {
-        **flatten("deepspeed", vars(engine._config)),
-        **flatten("model", model_config.to_dict()),
-        "engine.optimizer": type(engine.optimizer).__name__,
-        "engine.model_dtype": str(next(engine.module.parameters()).dtype),
-        "model.attention": str(getattr(model_config, "_attn_implementation", None)),
-    }
-
-
 def judge(
     parameters: Mapping[str, Any],
     device: str,
@@ -468,19 +333,10 @@ def judge(
         truth.judge(pick(Workload, parameters), shape, steps, trained, numerics)
 
 
-def _as_obeyed(zero: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what says nothing: an ``auto`` that reached DeepSpeed, and an offload to ``none``."""
-    return {
-        name: value
-        for name, value in zero.items()
-        if value != "auto" and not (isinstance(value, dict) and value.get("device") == "none")
-    }
-
-
 def ideal(
     parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
-    """What ZeRO says that this job's ranks must hold: see `harness.probe.oracles.ideal`. Without activations on a real GPU:
+    """What the ranks of this job must hold under ZeRO; see `harness.probe.oracles.ideal`. Without activations on a real GPU:
     beside the engine there is no room to train the model once more."""
     from harness.probe.oracles import ideal as oracle
     from harness.probe.oracles import plain
@@ -489,7 +345,7 @@ def ideal(
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     job = oracle.from_configuration(
-        _as_obeyed(config(parameters, shape["hidden_size"])["zero_optimization"]),
+        effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
         element_bytes=work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
@@ -501,12 +357,12 @@ def ideal(
 
 
 def model(training: DeepSpeedTraining) -> Any:
-    """Whose modules have names (see `harness.probe.holders.sites`)."""
+    """The model, whose modules have names (see `harness.probe.holders.sites`)."""
     return training._engine.module
 
 
 def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
-    """What the engine holds its tensors for (see `harness.probe.holders.sites`)."""
+    """(category, parameter or "", tensor) of what the engine holds (see `harness.probe.holders.sites`)."""
     from harness.probe.frameworks import zero_holders
 
     return zero_holders.of(training._engine)

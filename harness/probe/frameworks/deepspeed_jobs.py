@@ -1,6 +1,6 @@
 """DeepSpeed's adapter for jobs of several models on the same ranks: one engine per role (`harness.probe.workloads.jobs`).
 
-What one engine needs, and what this process is, are those of `harness.probe.frameworks.deepspeed`.
+Engines and surroundings are those of `harness.probe.frameworks.deepspeed`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any
 from harness.probe.border.wire import Numerics
 from harness.probe.frameworks import deepspeed as one_engine
 from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
+from harness.probe.frameworks.deepspeed_config import Sharding
+from harness.probe.frameworks.deepspeed_config import config as one_config
+from harness.probe.frameworks.deepspeed_engine import mean_loss, whole_parameters
 from harness.probe.workloads.flatten import flatten
 
 __all__ = ["judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
@@ -47,7 +50,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[s
     from harness.probe.workloads.workload import pick
 
     if role in TRAINED:
-        return one_engine.config(parameters, hidden_size)
+        return one_config(parameters, hidden_size)
     frozen = {
         **parameters,
         "zero_stage": 3 if parameters.get("zero_stage", 3) == 3 else 0,
@@ -56,7 +59,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[s
         "gradient_accumulation_dtype": None,
         "hpz_partition_size": None,
     }
-    return one_engine.config(frozen, hidden_size)
+    return one_config(frozen, hidden_size)
 
 
 def _engine(
@@ -66,7 +69,7 @@ def _engine(
 
     from harness.probe.workloads import jobs, workload
 
-    work, shard = job.work, workload.pick(one_engine.Sharding, parameters)
+    work, shard = job.work, workload.pick(Sharding, parameters)
     model_config = workload.configuration(work, shape)
     settings = config(parameters, model_config.hidden_size, role)
     with one_engine.zero_init(settings, shard):
@@ -92,7 +95,7 @@ class JobTraining:
 
     def __init__(self, job: Any, engines: dict[str, Any], device: str, alone: bool) -> None:
         self._job, self._engines = job, engines
-        self._alone = alone  #: without the other ranks, values mean nothing
+        self._alone = alone  #: without the other ranks, values are meaningless
         self._device = one_engine.accelerator(device)
         self.micro_batches = job.work.gradient_accumulation_steps * len(job.trained)
         self._rank = int(os.environ["RANK"])
@@ -144,7 +147,7 @@ class JobTraining:
         """The roles' losses added up."""
         if self._alone:
             return None
-        return one_engine.mean_loss(self._losses, self._job.work.gradient_accumulation_steps)
+        return mean_loss(self._losses, self._job.work.gradient_accumulation_steps)
 
     def gradient_norm(self) -> float | None:
         """Of the gradients of all roles together; each is clipped by its own."""
@@ -159,7 +162,7 @@ class JobTraining:
         return {
             f"{role}.{name}": values
             for role in self._job.trained
-            for name, values in one_engine.whole_parameters(self._engines[role].module).items()
+            for name, values in whole_parameters(self._engines[role].module).items()
         }
 
     def configuration(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """transformers' own `Trainer` over DeepSpeed: the way most people train, through accelerate's integration.
 
 The job is Trainer's: its loop draws the batches, scales the loss, counts tokens, accumulates, clips and logs. It runs on
-a thread of its own (`Driven`) and hands the three things that are measured, ``compute_loss``, the engine's ``backward``
-and its ``step``, to the thread that measures, one at a time: meters and profilers see one thread only.
+a separate thread (`SteppedTrainer`) and hands what is measured, ``compute_loss`` and the engine's ``backward`` and ``step``,
+to the measuring thread, one call at a time: meters and profilers see one thread only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from harness.probe.frameworks import deepspeed as raw
+from harness.probe.frameworks import deepspeed_config, deepspeed_engine
 from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
 
 __all__ = ["ideal", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
@@ -38,7 +39,7 @@ def preload(device: str) -> None:
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """What `TrainingArguments` gets as its ``deepspeed``."""
-    settings = raw.config({**parameters, "integration": "none"}, hidden_size)
+    settings = deepspeed_config.config({**parameters, "integration": "none"}, hidden_size)
     return {**settings, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}
 
 
@@ -84,10 +85,10 @@ def start(
         )
         model = workload.build(work, model_config, work.torch_dtype)  # under zero.Init, as the arguments arranged
         raw.fill(model)
-        driven = Driven(_trainer(arguments, model, Samples(work, model_config.vocab_size)))
-        driven.begin()
+        stepped = SteppedTrainer(_trainer(arguments, model, Samples(work, model_config.vocab_size)))
+        stepped.begin()
     torch.manual_seed(0)
-    return TrainerTraining(work, driven, model_config)
+    return TrainerTraining(work, stepped, model_config)
 
 
 def _accelerate_on_cpu() -> None:
@@ -135,11 +136,11 @@ class Samples:
         return {"input_ids": data["ids"][row], "labels": data["labels"][row]}
 
 
-class Driven:
-    """A Trainer whose loop runs on a thread of its own and whose work is done on the caller's.
+class SteppedTrainer:
+    """A Trainer whose loop runs on a separate thread and whose work is done on the caller's.
 
-    The loop stops before each piece of work until `do` is called, and `do` returns when the loop has come to the next
-    one: whatever the loop itself allocates or lets go of has happened by then, the same way each time.
+    The loop stops before each piece of work until `do` is called, and `do` returns when the loop has reached the next
+    one: what the loop itself allocates or releases has happened by then, in the same way each time.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -147,7 +148,7 @@ class Driven:
         self.logged: dict[str, Any] = {}  #: what Trainer logged last
         self.next = ""  #: the kind of work that the loop waits for
         self._work: Callable[[], Any] = lambda: None
-        self._asked: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def begin(self) -> None:
@@ -188,14 +189,14 @@ class Driven:
         self._wait()
 
     def _wait(self) -> None:
-        kind, what = self._asked.get()
+        kind, what = self._requests.get()
         if isinstance(what, BaseException):
             raise what
         self.next, self._work = kind, what
 
     def _handed_over(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def hand_over(*arguments: Any, **keywords: Any) -> Any:
-            self._asked.put((kind, lambda: function(*arguments, **keywords)))
+            self._requests.put((kind, lambda: function(*arguments, **keywords)))
             return self._answers.get()
 
         return hand_over
@@ -204,52 +205,52 @@ class Driven:
         try:
             self.trainer.train()
         except BaseException as error:
-            self._asked.put(("", error))
+            self._requests.put(("", error))
         else:
-            self._asked.put(("", RuntimeError("the trainer ended by itself")))
+            self._requests.put(("", RuntimeError("the trainer ended by itself")))
 
 
 class TrainerTraining:
     """See `harness.probe.framework.Training`. Trainer's loop decides when the engine steps: where it leaves a micro-batch
     without one, `step` does nothing."""
 
-    def __init__(self, work: Any, driven: Driven, model_config: Any) -> None:
+    def __init__(self, work: Any, stepped: SteppedTrainer, model_config: Any) -> None:
         self.micro_batches = work.gradient_accumulation_steps
-        self._driven, self._model_config = driven, model_config
+        self._stepped, self._model_config = stepped, model_config
 
     def next_batch(self) -> None:
         """The loop has drawn it already."""
 
     def forward(self, micro_batch: int) -> None:
-        self._driven.do("forward")
+        self._stepped.do("forward")
 
     def backward(self, micro_batch: int) -> None:
-        self._driven.do("backward")
+        self._stepped.do("backward")
 
     def step(self, micro_batch: int) -> None:
-        if self._driven.next == "step":
-            self._driven.do("step")
+        if self._stepped.next == "step":
+            self._stepped.do("step")
 
     def loss(self) -> float:
         """As Trainer logged it, which is what people watch."""
-        return float(self._driven.logged["loss"])
+        return float(self._stepped.logged["loss"])
 
     def gradient_norm(self) -> float | None:
-        norm = self._driven.engine.get_global_grad_norm()
+        norm = self._stepped.engine.get_global_grad_norm()
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any]:
-        return raw.whole_parameters(self._driven.engine.module)
+        return deepspeed_engine.whole_parameters(self._stepped.engine.module)
 
     def configuration(self) -> dict[str, Any]:
         from harness.probe.workloads.flatten import flatten
 
-        trainer = self._driven.trainer
+        trainer = self._stepped.trainer
         settings = trainer.args.to_dict()
         folder = settings.pop("output_dir")  # of this run alone, and what older releases name the run after
         own = flatten("trainer", {name: value for name, value in settings.items() if value != folder})
         return {
-            **raw.configuration(self._driven.engine, self._model_config),
+            **deepspeed_engine.configuration(self._stepped.engine, self._model_config),
             **{name: value for name, value in own.items() if not name.endswith("_dir") and "deepspeed" not in name},
         }
 
@@ -281,11 +282,11 @@ def _plain_models() -> Iterator[None]:
 
 def model(training: TrainerTraining) -> Any:
     """As the raw adapter's."""
-    return training._driven.engine.module
+    return training._stepped.engine.module
 
 
 def holders(training: TrainerTraining) -> Iterator[tuple[str, str, Any]]:
     """As the raw adapter's."""
     from harness.probe.frameworks import zero_holders
 
-    return zero_holders.of(training._driven.engine)
+    return zero_holders.of(training._stepped.engine)

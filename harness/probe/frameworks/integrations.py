@@ -1,9 +1,9 @@
-"""Who makes a DeepSpeed configuration complete: transformers' Trainer, accelerate, or nobody.
+"""What completes a DeepSpeed configuration: transformers' Trainer, accelerate, or nothing.
 
-A configuration says ``auto`` where the library around DeepSpeed is to put a value in. That library's own code does it
-here, at the version that the stack pins, so a release that resolves a value differently shows as what it is: another
-configuration. Where nobody resolves it (OpenRLHF hands its dictionary over as it is), ``auto`` reaches DeepSpeed, which
-drops it and takes its own default.
+A configuration says ``auto`` where the library around DeepSpeed fills in a value. That library's own code does so here, at
+the version that the stack pins, so a release that resolves a value differently shows as another configuration. Where
+nothing resolves it (OpenRLHF passes its dictionary on unchanged), ``auto`` reaches DeepSpeed, which drops it and takes its
+own default.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def complete(
 ) -> dict[str, Any]:
     """A new dictionary for ``deepspeed.initialize``. ``work`` is a `harness.probe.workloads.workload.Workload`.
 
-    Raises ValueError for an integration that there is not.
+    Raises ValueError for an unknown integration.
     """
     if integration == "none":
         return copy.deepcopy(dict(settings))
@@ -30,7 +30,7 @@ def complete(
         return _by_transformers(settings, hidden_size, world_size, work)
     if integration == "accelerate":
         return _by_accelerate(settings, hidden_size, world_size, work)
-    raise ValueError(f"no such integration: {integration} (there are: {', '.join(INTEGRATIONS)})")
+    raise ValueError(f"no such integration: {integration} (known: {', '.join(INTEGRATIONS)})")
 
 
 def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: 
 
 def _training_arguments(world_size: int, work: Any) -> Any:
     """What of transformers.TrainingArguments the integration reads, at the values of the workload. Not the class itself:
-    to be constructed it starts devices and process groups of its own."""
+    its constructor starts devices and process groups."""
     from harness.probe.workloads.workload import ADAM_BETAS, ADAM_EPSILON
 
     return types.SimpleNamespace(

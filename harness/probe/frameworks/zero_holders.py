@@ -1,5 +1,5 @@
-"""What a DeepSpeed engine says that its tensors are for. Everything is looked up with a default: attributes come and go
-with releases, and one that is not there names nothing."""
+"""What the tensors of a DeepSpeed engine are for. Every attribute is looked up with a default, as attributes come and go
+with releases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.probe.holders import categories
 
 def of(engine: Any) -> Iterator[tuple[str, str, Any]]:
     """(category, name of the parameter or "", tensor) of everything that the engine and its optimizers refer to."""
-    models = set()  # storages of whole parameters: an optimizer's lists of them say nothing new
+    models = set()  # storages of whole parameters: an optimizer's lists of them add nothing
     for name, parameter in engine.module.named_parameters():
         yield from _of_parameter(name, parameter)
         models.add(parameter.untyped_storage()._cdata)

@@ -1,4 +1,4 @@
-"""The ``cuda`` mode: real kernels on the real allocator, and what measures them. Needs a stack; not yet seen on hardware
+"""The ``cuda`` mode: real kernels on the real allocator, and what measures them. Needs a stack; not yet run on hardware
 (see ``docs/cuda.md``).
 
 Nothing here touches a GPU until a rank, after its fork, enters `on_gpu`.
@@ -26,8 +26,8 @@ class CudaError(RuntimeError):
 
 
 def processes(world_size: int, gpus: int) -> int:
-    """How many ranks to start: one per GPU that the job asks for; a single one, standing for rank 0 of all, where there
-    are fewer GPUs than ranks."""
+    """How many ranks to start: one per GPU; a single one, which stands for rank 0 of all, where there are fewer GPUs than
+    ranks."""
     return world_size if world_size <= gpus else 1
 
 
@@ -41,13 +41,13 @@ def assert_untouched() -> None:
     if torch.cuda.is_initialized():
         raise CudaError(
             "CUDA was initialised while the framework was imported, so no rank can be forked from here; "
-            "look for a module that asks torch.cuda for a device at import"
+            "look for a module that uses a torch.cuda device at import"
         )
 
 
 @contextlib.contextmanager
 def on_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
-    """Puts this rank on its GPU (``LOCAL_RANK``), with the allocator as asked for."""
+    """Puts this rank on its GPU (``LOCAL_RANK``), with these options of the allocator. Raises CudaError."""
     if not gpus:
         raise CudaError("no NVIDIA GPU is visible here (NVML and CUDA_VISIBLE_DEVICES); run this cell on sim or cpu")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -77,9 +77,9 @@ def set_allocator_options(options: str) -> None:
 
 
 class CudaMeter(TorchMeter):
-    """Device memory as torch's allocator tells it (rounded blocks, scratch memory of kernels included); host memory,
+    """Device memory as torch's allocator reports it (rounded blocks, scratch memory of kernels included); host memory,
     operators, FLOPs and communication as in the other modes. A collective is left alone: it is counted and not waited
-    for, as what its thread holds is in the allocator's books."""
+    for, because what its thread holds is in the allocator's figures."""
 
     def __init__(self) -> None:
         super().__init__("cuda")
@@ -99,11 +99,11 @@ class CudaMeter(TorchMeter):
         return reading
 
     def recorder(self, ledger: StorageLedger, framework: Any, package: str) -> Any:
-        """Who holds the device's memory, by the allocator's own history, which is kept from here on."""
-        from harness.probe.holders.snapshot import MOST_EVENTS, CudaRecorder
+        """Records who holds the device's memory from the allocator's own history, which is kept from here on."""
+        from harness.probe.holders.snapshot import MOST_EVENTS, CudaSiteRecorder
 
         torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=MOST_EVENTS)
-        return CudaRecorder(
+        return CudaSiteRecorder(
             ledger, framework, package, snapshot=torch.cuda.memory._snapshot, device=torch.cuda.current_device()
         )
 
@@ -146,7 +146,7 @@ def stopwatch() -> CudaStopwatch:
 
 @contextlib.contextmanager
 def backward_on_this_thread() -> Iterator[None]:
-    """Autograd runs a GPU's backward on a thread of its own, which the interpreter's profiler does not see; in here it
-    runs on the calling one, with the same calls in the same order."""
+    """Autograd runs a GPU's backward on a separate thread, which the interpreter's profiler does not see; in here it
+    runs on the calling thread, with the same calls in the same order."""
     with torch.autograd.set_multithreading_enabled(False):
         yield

@@ -1,8 +1,8 @@
-"""GPUs as their driver's management library (NVML) sees them: how many there are, their clocks, and what slows them down.
+"""GPUs through their driver's management library (NVML): how many there are, their clocks, and what slows them down.
 
 NVML neither makes a CUDA context nor keeps a process from forking, which ``torch.cuda`` does. It comes with the stack
-(DeepSpeed requires ``nvidia-ml-py``, the module ``pynvml``); without it, or without a driver, nothing is read and nothing
-is claimed. Names and bits: ``nvml.h``, group "Clocks Event Reasons"
+(DeepSpeed requires ``nvidia-ml-py``, the module ``pynvml``); without it, or without a driver, nothing is
+reported. Names and bits: ``nvml.h``, group "Clocks Event Reasons"
 (https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html).
 """
 
@@ -29,8 +29,8 @@ REASONS = {
     0x100: "display_clocks",
 }
 
-#: The reasons that make a round worthless: the card was too hot, or its supply gave way. The power cap is not one: under
-#: full load a data-centre card is always at it, in every round of every release.
+#: The reasons that make a round worthless: the card was too hot, or its power supply failed to keep up. The power cap is
+#: not one: under full load a data-centre card is always at it, in every round of every release.
 THROTTLING = ("hardware_slowdown", "software_thermal", "hardware_thermal", "power_brake")
 
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
@@ -48,7 +48,7 @@ def library() -> Any:
 
 
 def gpu_count(environment: Mapping[str, str] = os.environ, nvml: Any = None) -> int:
-    """How many GPUs CUDA would show to this process. Fork-safe: CUDA is not asked."""
+    """How many GPUs CUDA would show to this process. Fork-safe: CUDA is not initialised."""
     nvml = nvml or library()
     if nvml is not None:
         count = int(nvml.nvmlDeviceGetCount())
@@ -71,7 +71,7 @@ def visible(setting: str | None, count: int) -> list[str]:
 
 
 def reasons(bits: int) -> list[str]:
-    """The names of what slows a card down; bits that nobody has named yet stay numbers."""
+    """The names of what slows a card down; unnamed bits stay numbers."""
     known = [name for bit, name in REASONS.items() if bits & bit]
     unknown = bits & ~sum(REASONS)
     return [*known, *([hex(unknown)] if unknown else [])]
@@ -88,12 +88,12 @@ class Board:
         )
 
     def clocks(self) -> Clocks | None:
-        """As they are now: to be read while the GPU is at work. None where the card does not tell."""
+        """The current clocks: read them while the GPU is busy. None where the card does not report them."""
         nvml = self._nvml
-        ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-        ask = ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        query = query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
         try:
-            why = reasons(int(ask(self._handle)))
+            why = reasons(int(query(self._handle)))
             return Clocks(
                 sm_mhz=int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM)),
                 memory_mhz=int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM)),

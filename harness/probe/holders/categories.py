@@ -2,9 +2,10 @@
 
 A storage gets its category from what refers to it, never from its size: the adapter names the tensors of the live job
 (`holders`), a module that computes has its gathered parameters, a collective has its buffers, and the autograd engine
-knows which of its results is the gradient of a parameter. What nobody referred to when we looked has the category that
-all others of its birthplace have, where that place is the framework's own. Last comes its life: what is born in a
-forward outside the framework and outlives it is an activation, and what does not outlive its phase is temporary.
+knows which of its results is the gradient of a parameter. A storage that nothing referred to at the end of a phase gets
+the category of all others made at the same place in the framework's own code, if they agree. Last comes its lifetime:
+what is made in a forward outside the framework and outlives it is an activation, and what does not outlive its phase is
+temporary.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ ACTIVATIONS = "activations"
 BUCKETS = "buckets"
 TEMPORARY = "temporary"
 OTHER = "other"
-#: What the allocator of a GPU adds to requested bytes: rounding, and room that it did not split off.
+#: What a GPU's allocator adds to requested bytes: rounding, and remainders that it did not split off.
 ROUNDING = "the allocator's rounding"
 
-#: Of two things that can be said about one storage, the one that comes first here holds.
+#: Where two categories fit one storage, the one that comes first here holds.
 ORDER = (
     PARAMETER_SHARDS,
     PARAMETERS,
@@ -38,8 +39,8 @@ ORDER = (
     ROUNDING,
 )
 
-#: What an attribute's name says about the tensors in it, first match wins. These are words that ZeRO's optimizers of
-#: all releases use for their own fields.
+#: Words in an attribute's name -> the category of the tensors in it; the first match wins. ZeRO's optimizers of all
+#: releases use these words for their fields.
 _WORDS = (
     (("bucket", "ipg", "reduction_stream"), BUCKETS),
     (("grad",), GRADIENTS),
@@ -49,14 +50,14 @@ _WORDS = (
 
 
 def by_name(attribute: str) -> str:
-    """The category that the name of an attribute which holds tensors tells."""
+    """The category of the tensors in an attribute of this name; `OTHER` where the name does not say."""
     lowered = attribute.lower()
     return next((category for words, category in _WORDS if any(word in lowered for word in words)), OTHER)
 
 
-def stronger(one: str | None, other: str) -> str:
-    """The category that holds where a storage has been called both."""
-    return other if one is None or ORDER.index(other) < ORDER.index(one) else one
+def stronger(known: str | None, other: str) -> str:
+    """The category of a storage that has been given both."""
+    return other if known is None or ORDER.index(other) < ORDER.index(known) else known
 
 
 def tensors_of(value: Any, is_tensor: Any, depth: int = 4) -> Iterable[Any]:

@@ -1,5 +1,6 @@
-"""From a trace of allocations and frees, and what is known of each storage, to who held what at each phase's peak and at
-its end. The trace is walked once more when the step is over, so the bytes add up to the metric."""
+"""From a trace of allocations and frees, and where each storage was made, to who held what at each phase's peak and end.
+
+The trace is replayed when the step is over, so the bytes add up to the metric."""
 
 from __future__ import annotations
 
@@ -12,23 +13,23 @@ from harness.probe.border.wire import Explanation, Held, Moment, Stretch
 from harness.probe.holders import categories
 from harness.probe.meters.ledger import DEVICE, HOST, Event
 
-#: Rows of a moment beyond which the smallest are told by category.
+#: Rows of a moment; the smallest beyond these are merged by category.
 _MOST_ROWS = 60
-#: Points of a phase in the timeline: two, its least and its most, for each of as many slices.
+#: Slices of a phase in the timeline, each with two points: its minimum and its maximum.
 _SLICES = 60
 
 _MEMORIES = ((DEVICE, "device"), (HOST, "host"))
 
 
 class Birth:
-    """One storage's origin."""
+    """Where one storage was made, and what it is for."""
 
     __slots__ = ("category", "engine", "module", "names", "own", "phase", "site", "via")
 
     def __init__(self, site: str, via: tuple[str, ...], module: str, phase: int, engine: bool, own: bool) -> None:
         self.site, self.via, self.module, self.phase = site, via, module, phase
-        self.engine = engine  #: made by the autograd engine itself
-        self.own = own  #: made by the framework under test
+        self.engine = engine  #: whether the autograd engine itself made it
+        self.own = own  #: whether the framework under test made it
         self.category: str | None = None
         self.names: set[str] = set()
 
@@ -40,12 +41,15 @@ def explain(
     labels: list[str],
     rank: int,
 ) -> Explanation:
-    """From a trace of allocations and frees, whose phases are indices of ``labels``, to what was alive at the peak and
-    the end of each of ``phases`` (name, and its part of the trace)."""
-    return _Replay(trace, births, phases, labels).explanation(rank)
+    """What was alive at the peak and at the end of each phase.
+
+    ``trace`` numbers phases by their index in ``labels``; ``births`` are by the storage's serial; ``phases`` are (name,
+    begin, end), the last two as positions in the trace.
+    """
+    return TraceReplay(trace, births, phases, labels).explanation(rank)
 
 
-class _Replay:
+class TraceReplay:
     def __init__(
         self, trace: list[Event], births: Mapping[int, Birth], phases: list[tuple[str, int, int]], labels: list[str]
     ) -> None:
@@ -53,7 +57,6 @@ class _Replay:
         self._deaths: dict[int, int] = {}
 
     def explanation(self, rank: int) -> Explanation:
-        """Of the phases since `new_step`."""
         self._inherit()
         totals = self._totals()
         wanted: dict[int, list[tuple[str, int]]] = collections.defaultdict(list)
@@ -91,8 +94,8 @@ class _Replay:
         for _, nbytes, memory, _ in self._trace:
             if memory in now:
                 now[memory] += nbytes
-            for one, total in totals.items():
-                total.append(now[one])
+            for each, total in totals.items():
+                total.append(now[each])
         return totals
 
     def _alive(self, moments: list[int]) -> Iterator[tuple[int, dict[int, dict[int, int]]]]:
@@ -112,7 +115,7 @@ class _Replay:
     def _rows(self, live: Mapping[int, int]) -> list[Held]:
         together: dict[tuple[Any, ...], list[int]] = {}
         for serial, nbytes in live.items():
-            figures = together.setdefault(self._told(serial), [0, 0])
+            figures = together.setdefault(self._row_key(serial), [0, 0])
             figures[0] += nbytes
             figures[1] += 1
         rows = [
@@ -128,18 +131,18 @@ class _Replay:
                 kept.append(Held(nbytes, count, category, "", f"{len(alike)} smaller places", [], ""))
         return kept
 
-    def _told(self, serial: int) -> tuple[Any, ...]:
+    def _row_key(self, serial: int) -> tuple[Any, ...]:
         birth = self._births.get(serial)
         if birth is None:
             return (categories.TEMPORARY, "", "inside a kernel", (), "")
         modules = {_numberless(name) for name in birth.names}
         module = _common(modules) if modules else _numberless(birth.module)
-        category = birth.category or self._by_life(birth, serial)
+        category = birth.category or self._by_lifetime(birth, serial)
         born = self._labels[birth.phase]
         return (category, module, birth.site, birth.via, born)
 
-    def _by_life(self, birth: Birth, serial: int) -> str:
-        """What a storage is that nobody named: an activation, temporary, or other."""
+    def _by_lifetime(self, birth: Birth, serial: int) -> str:
+        """The category of a storage that nothing named: an activation, temporary, or other."""
         died = self._deaths.get(serial)
         if died == birth.phase:
             return categories.TEMPORARY
@@ -148,8 +151,8 @@ class _Replay:
         return categories.OTHER
 
     def _inherit(self) -> None:
-        """Gives what nobody named the category of its birthplace, where the framework made it and all others of the
-        place agree; and finds out in which phase each storage died."""
+        """Gives storages that the framework made and nothing named the category of all others from the same place, if
+        they agree; and finds the phase in which each storage was freed."""
         known: dict[str, set[str]] = collections.defaultdict(set)
         for birth in self._births.values():
             if birth.category is not None and birth.own and not birth.engine:
@@ -174,7 +177,7 @@ def _numberless(path: str) -> str:
 
 
 def _common(paths: Iterable[str]) -> str:
-    """What several paths begin with: ``model.layers.*``, or ``*``. One path is itself."""
+    """The common prefix of several paths: ``model.layers.*``, or ``*``. A single path is returned as it is."""
     split = [path.split(".") for path in paths]
     if len(split) == 1:
         return ".".join(split[0])
@@ -187,7 +190,7 @@ def _common(paths: Iterable[str]) -> str:
 
 
 def _envelope(total: list[int], begin: int, end: int) -> list[list[int]]:
-    """Position in thousandths and bytes: the least and the most of each slice, in the order in which they came."""
+    """[position in thousandths, bytes]: the minimum and the maximum of each slice, in their order in time."""
     count = end - begin + 1
     slices = min(_SLICES, count)
     points: list[list[int]] = []

@@ -1,8 +1,7 @@
 """Who holds the memory: where in the code each storage was made, for which module, and what it is for.
 
-Asked for with `CellRequest.explain`, and free where it is not: the ledger then has no observer. It watches and changes
-nothing, so the figures are the same to the byte. When the step is over, `harness.probe.holders.replay` walks the
-ledger's trace once more.
+Enabled by `CellRequest.explain`; otherwise the ledger has no observer, at no cost. The observer changes nothing, so the
+figures are the same to the byte. When the step is over, `harness.probe.holders.replay` replays the ledger's trace.
 
 The module is the innermost one whose ``__call__`` is running (also when a checkpoint runs it again in backward), or
 the one that a parameter belongs to. Frames' local variables are never looked at: that would keep tensors alive.
@@ -14,25 +13,17 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from harness.probe.border.wire import Explanation, PhaseReading
 from harness.probe.holders import categories
+from harness.probe.holders.frames import StackWalker, parameter_of_gradient
 from harness.probe.holders.replay import Birth, explain
-from harness.probe.meters.ledger import Entry, StorageLedger
-
-#: Callers that are told of each site.
-CALLERS = 5
-
-#: Functions that wrap others and say nothing themselves.
-WRAPPERS = {"wrapped_fn", "wrapped_func", "decorate_context", "wrapper", "_use_grad", "maybe_fallback"}
-#: What runs operators for others; ``torch.optim`` is somebody's own code.
-SILENT = {"", "torch", "harness", "pytest", "_pytest", "pluggy", "pytest_benchmark", *sys.stdlib_module_names}
+from harness.probe.meters.ledger import StorageLedger, StorageReference
 
 
-class Watch(Protocol):
-    """Who watches a rank while it runs."""
+class SiteObserver(Protocol):
+    """Observes a rank while it runs."""
 
     def phase(
         self, name: str, metered: Callable[[str], AbstractContextManager[None]]
@@ -48,28 +39,28 @@ class Watch(Protocol):
 
 
 @contextlib.contextmanager
-def watching(meter: Any, framework: Any, dotted_name: str) -> Iterator[Watch]:
-    """Watches what a meter counts. One that keeps no ledger of storages leaves a note and no explanation."""
+def observe_sites(meter: Any, framework: Any, dotted_name: str) -> Iterator[SiteObserver]:
+    """Observes what a meter counts. For a meter without a ledger of storages, the explanation is a note."""
     ledger = getattr(meter, "ledger", None)
     if ledger is None:
-        yield Blind()
+        yield NullObserver()
         return
-    bring = getattr(meter, "recorder", Recorder)  # a GPU's meter has one of its own
-    recorder: Recorder = bring(ledger, framework, package_of(framework, dotted_name))
+    make = getattr(meter, "recorder", SiteRecorder)  # a GPU's meter has another
+    recorder: SiteRecorder = make(ledger, framework, package_of(framework, dotted_name))
     with recorder.calls():
         yield recorder
     ledger.observer = None
 
 
 def package_of(framework: Any, dotted_name: str) -> str:
-    """The top module of the framework that an adapter drives: what it says, or what its name says."""
+    """The top module of the framework that an adapter drives: its ``PACKAGE``, else by the adapter's name."""
     parts = dotted_name.split(".")
-    said: str | None = getattr(framework, "PACKAGE", None)
-    return said or (parts[-1] if parts[0] == "harness" else parts[0])
+    package: str | None = getattr(framework, "PACKAGE", None)
+    return package or (parts[-1] if parts[0] == "harness" else parts[0])
 
 
-class Blind:
-    """Where nothing can be watched."""
+class NullObserver:
+    """Where nothing can be observed."""
 
     @contextlib.contextmanager
     def phase(self, name: str, metered: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
@@ -83,10 +74,10 @@ class Blind:
     def measured(self, readings: Mapping[str, PhaseReading]) -> None: ...
 
     def explanation(self, rank: int) -> Explanation:
-        return Explanation(note="the adapter's meter keeps no books of storages, so nobody knows who holds them")
+        return Explanation(note="the adapter's meter keeps no ledger of storages, so their holders are unknown")
 
 
-class Recorder:
+class SiteRecorder:
     """Observes one rank's ledger, from before anything is booked. ``framework`` is the adapter, ``package`` the top of the
     framework's own modules."""
 
@@ -98,20 +89,19 @@ class Recorder:
         self._births: dict[int, Birth] = {}
         self._phases: list[tuple[str, int, int]] = []  #: name, and the part of the trace that is it
         self._labels: list[str] = ["before init"]  #: of all phases so far
-        self._modules: list[list[Any]] = []  #: [module, its parameters have been seen] of the running calls
+        self._modules: list[list[Any]] = []  #: [module, whether its parameters are tagged] of the running calls
         self._names: dict[int, str] = {}
         self._parameter_names: dict[int, str] = {}
         self._times: dict[str, int] = {}  #: phase -> how often it was entered in this step
         self._first = ledger.phase
-        self._places: dict[tuple[CodeType, int], str] = {}
-        self._tops: dict[str, str | None] = {}
+        self._stack = StackWalker(package)
         ledger.observer = self
 
     # -- while the job runs ------------------------------------------------------------------------------------------
 
-    def born(self, entry: Entry, storage: Any) -> None:
-        """See `harness.probe.meters.ledger.Observer`."""
-        site, via, own, engine = self._walk(sys._getframe(2))
+    def born(self, entry: StorageReference, storage: Any) -> None:
+        """See `harness.probe.meters.ledger.LedgerObserver`."""
+        site, via, own, engine = self._stack.walk(sys._getframe(2))
         module = ""
         birth = Birth(site, via, module, len(self._labels) - 1, engine, own)
         if self._modules:
@@ -119,13 +109,13 @@ class Recorder:
             birth.module = self._name_of(call[0])
             if not own and not call[1]:
                 call[1] = True
-                self._parameters_of(call[0])
+                self._tag_parameters(call[0])
         self._births[entry.serial] = birth
         if engine:
-            self._gradient(birth, entry.nbytes or storage.nbytes())
+            self._note_gradient(birth, entry.nbytes or storage.nbytes())
 
     def communicated(self, tensors: Iterable[Any]) -> None:
-        """See `harness.probe.meters.ledger.Observer`."""
+        """See `harness.probe.meters.ledger.LedgerObserver`."""
         for tensor in tensors:
             self.tag(tensor, categories.BUCKETS, "")
 
@@ -141,24 +131,24 @@ class Recorder:
 
     @contextlib.contextmanager
     def phase(self, name: str, metered: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
-        """Enters the metered phase, and looks at who holds what once it is over."""
+        """Enters the metered phase, and tags what the job holds once it is over."""
         with metered(name):
             times = self._times[name] = self._times.get(name, 0) + 1
             self._labels.append(name if times == 1 else f"{name} {times}")
             begin = len(self._trace)
             yield
         self._phases.append((name, begin, len(self._trace)))
-        self._look()
+        self._tag_held()
 
     def built(self, training: Any) -> None:
-        """The job stands: from now on it can be asked for its model and for what it holds."""
+        """The job is built: from now on its model and what it holds are known."""
         self._training = training
         model = getattr(self._framework, "model", None)
         if model is not None:
-            self._named(model(training).named_modules())
-        self._look()
+            self._learn_names(model(training).named_modules())
+        self._tag_held()
 
-    def _look(self) -> None:
+    def _tag_held(self) -> None:
         holders = getattr(self._framework, "holders", None)
         if self._training is None or holders is None:
             return
@@ -166,13 +156,13 @@ class Recorder:
             self.tag(tensor, category, name)
 
     def new_step(self) -> None:
-        """Only what is measured from here on is told, and init."""
+        """A step begins: only the phases from here on are explained, and init."""
         self._phases = [phase for phase in self._phases if phase[0] == "init"]
         self._times = {}
 
     @contextlib.contextmanager
     def calls(self) -> Iterator[None]:
-        """Follows the calls of torch's modules. The arguments live no longer than in torch's own frame below."""
+        """Follows the calls of torch's modules, without keeping their arguments alive."""
         torch = sys.modules.get("torch")
         if torch is None:
             yield
@@ -194,10 +184,10 @@ class Recorder:
         finally:
             module_class.__call__ = original
 
-    # -- afterwards --------------------------------------------------------------------------------------------------
+    # -- when the step is over ---------------------------------------------------------------------------------------
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None:
-        """The ledger's figures and these are the same."""
+        """The meter's figures of the step; nothing to do here, as they are the ledger's."""
 
     def explanation(self, rank: int) -> Explanation:
         """Of the phases since `new_step`."""
@@ -205,53 +195,8 @@ class Recorder:
         trace = [(serial, nbytes, memory, phase - first) for serial, nbytes, memory, phase in self._trace]
         return explain(trace, self._births, self._phases, self._labels, rank)
 
-    # -- where it is -------------------------------------------------------------------------------------------------
-
-    def _walk(self, frame: FrameType | None) -> tuple[str, tuple[str, ...], bool, bool]:
-        """(site, its callers, whether the framework's own code is the site, whether the autograd engine is)."""
-        found: list[str] = []
-        own = engine = False
-        outermost = ""
-        while frame is not None and len(found) <= CALLERS:
-            code = frame.f_code
-            module = frame.f_globals.get("__name__", "")
-            top = self._top(module)
-            if top is not None:
-                if code.co_name not in WRAPPERS:
-                    if not found:
-                        own = top == self._package
-                    found.append(self._place(frame, module))
-            elif not found and not engine and _is_engine(code.co_name, module):
-                engine = True
-                found.append(f"autograd engine: {_node_name()}")
-            elif not outermost and not module.startswith(("torch", "harness.probe.sim", "harness.probe.meters.meter")):
-                outermost = self._place(frame, module)
-            frame = frame.f_back
-        if not found:
-            found = [outermost or "outside Python"]
-        return found[0], tuple(found[1:]), own, engine
-
-    def _top(self, module: str) -> str | None:
-        """The package of a module that counts as somebody's own code; None for one that runs others'."""
-        known = self._tops.get(module, "")
-        if known == "":
-            top = module.split(".")[0]
-            own = module.startswith("torch.optim.") or top not in SILENT
-            known = self._tops[module] = top if own else None
-        return known
-
-    def _place(self, frame: FrameType, module: str) -> str:
-        where = (frame.f_code, frame.f_lineno)
-        known = self._places.get(where)
-        if known is None:
-            parts = frame.f_code.co_filename.replace("\\", "/").split("/")
-            depth = len(module.split(".")) + (parts[-1] == "__init__.py")
-            known = f"{'/'.join(parts[-depth:])}:{frame.f_lineno} in {frame.f_code.co_name}"
-            self._places[where] = known
-        return known
-
-    def _named(self, modules: Iterable[tuple[str, Any]]) -> None:
-        """The names of the model's modules and of their parameters."""
+    def _learn_names(self, modules: Iterable[tuple[str, Any]]) -> None:
+        """Notes the names of the model's modules and of their parameters."""
         for path, module in modules:
             self._names[id(module)] = path or type(module).__name__
             for name, parameter in module._parameters.items():
@@ -260,49 +205,16 @@ class Recorder:
     def _name_of(self, module: Any) -> str:
         return self._names.get(id(module), type(module).__name__)
 
-    def _parameters_of(self, module: Any) -> None:
-        """The parameters of a module that computes, which must be there by now."""
+    def _tag_parameters(self, module: Any) -> None:
+        """Tags the parameters of a module that computes: by now they are gathered."""
         for name, parameter in module._parameters.items():
             if parameter is not None and hasattr(parameter, "ds_id"):
                 self.tag(parameter, categories.GATHERED, f"{self._name_of(module)}.{name}")
 
-    def _gradient(self, birth: Birth, nbytes: int) -> None:
-        parameter = _parameter_of_gradient()
+    def _note_gradient(self, birth: Birth, nbytes: int) -> None:
+        parameter = parameter_of_gradient()
         if parameter is None or nbytes not in [parameter.numel() * width for width in (2, 4, 8)]:
             return
         birth.category = categories.GRADIENTS
         if id(parameter) in self._parameter_names:
             birth.names.add(self._parameter_names[id(parameter)])
-
-
-def _is_engine(function: str, module: str) -> bool:
-    """Whether this frame is torch's that hands over to the autograd engine (its name since 2.3, and before)."""
-    return function == "_engine_run_backward" or (function == "backward" and module == "torch.autograd")
-
-
-def _current_node() -> Any:
-    torch = sys.modules.get("torch")
-    ask = getattr(torch._C, "_current_autograd_node", None) if torch is not None else None
-    return ask() if ask is not None else None
-
-
-def _node_name() -> str:
-    node = _current_node()
-    return "backward" if node is None else str(node.name())
-
-
-def _parameter_of_gradient() -> Any:
-    """The parameter that the running node of the autograd engine makes a gradient for, if only views lie between."""
-    node = _current_node()
-    for following, _ in getattr(node, "next_functions", ()):
-        for _ in range(3):
-            if following is None:
-                break
-            variable = getattr(following, "variable", None)
-            if variable is not None:
-                return variable
-            onwards = following.next_functions
-            if len(onwards) != 1:
-                break
-            following = onwards[0][0]
-    return None

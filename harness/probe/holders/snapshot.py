@@ -1,10 +1,10 @@
 """Who holds a GPU's memory, from the history that torch's own allocator keeps. Standard library only; the conversion is
-pure, and nothing is pickled. Not yet seen on hardware.
+pure, and nothing is pickled. Not yet run on hardware.
 
 The structure of a snapshot is torch's (https://docs.pytorch.org/docs/stable/torch_cuda_memory.html): ``device_traces``
 holds, per device, what happened in order: ``action``, ``addr``, ``size`` as requested, ``frames`` innermost first. The
-allocator hands out multiples of 512 bytes, and now and then a larger block that it does not split; what the trace does
-not tell of that, and what was there before it began, is a row of its own, so the bytes add up to the metric.
+allocator hands out multiples of 512 bytes, and sometimes a larger block that it does not split. What the trace omits of
+that, and what was allocated before it began, is a separate row, so the bytes add up to the metric.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from typing import Any
 
 from harness.probe.border.wire import Explanation, Held, PhaseReading
 from harness.probe.holders import categories, replay, sites
-from harness.probe.meters.ledger import DEVICE, Entry, Event, StorageLedger
+from harness.probe.holders.frames import CALLERS, PLUMBING, WRAPPERS
+from harness.probe.meters.ledger import DEVICE, Event, StorageLedger, StorageReference
 
 #: What the allocator rounds requests up to, bytes (``kMinBlockSize``).
 _UNIT = 512
 
-#: Events that are kept; a step of a large model has a few hundred thousand.
+#: Events that the allocator keeps; a step of a large model has a few hundred thousand.
 MOST_EVENTS = 1 << 22
 
 
 def history(snapshot: Mapping[str, Any], device: int) -> tuple[list[Event], dict[int, int], dict[int, list[Any]]]:
     """(allocations and frees, one event for each entry of the trace; serial -> address; serial -> frames).
 
-    An entry that neither hands out nor takes back is an event of no bytes, so that positions in both are the same.
+    An entry that is neither an allocation nor a free becomes an event of no bytes, so that positions in both are equal.
     """
     events: list[Event] = []
     addresses: dict[int, int] = {}
@@ -52,25 +53,25 @@ def history(snapshot: Mapping[str, Any], device: int) -> tuple[list[Event], dict
 
 
 def where(frames: Sequence[Mapping[str, Any]], package: str) -> tuple[str, tuple[str, ...], bool]:
-    """(site, its callers, whether the site is the framework's) as `harness.probe.holders.sites` tells them."""
+    """(site, its callers, whether the site is in the framework), as in `harness.probe.holders.sites`."""
     found: list[str] = []
     own = False
     for frame in frames:
         path = str(frame["filename"]).replace("\\", "/")
         inside = path.rpartition("-packages/")[2] if "-packages/" in path else "/".join(path.split("/")[-3:])
         top = inside.split("/")[0].removesuffix(".py")
-        if (top in sites.SILENT and not inside.startswith("torch/optim/")) or frame["name"] in sites.WRAPPERS:
+        if (top in PLUMBING and not inside.startswith("torch/optim/")) or frame["name"] in WRAPPERS:
             continue
         own = own or (not found and top == package)
         found.append(f"{inside}:{frame['line']} in {frame['name']}")
     if not found:
         return "outside the framework", (), False
-    return found[0], tuple(found[1 : 1 + sites.CALLERS]), own
+    return found[0], tuple(found[1 : 1 + CALLERS]), own
 
 
-class CudaRecorder(sites.Recorder):
-    """As a `Recorder`, with the device's part from the allocator's history. ``snapshot`` takes one; ``device`` is its
-    index. What a block is for is known by its address, from the storages that the ledger booked there."""
+class CudaSiteRecorder(sites.SiteRecorder):
+    """As a `SiteRecorder`, with the device's part from the allocator's history. ``snapshot`` takes a snapshot; ``device``
+    is the device's index. What a block is for is found by its address, from the storages that the ledger booked there."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class CudaRecorder(sites.Recorder):
         self._every: list[int] = [0]  #: position in the history at which each phase began
         self._readings: dict[str, int] = {}
 
-    def born(self, entry: Entry, storage: Any) -> None:
+    def born(self, entry: StorageReference, storage: Any) -> None:
         super().born(entry, storage)
         if entry.memory == DEVICE:
             self._at_address[storage.data_ptr()].append(self._births[entry.serial])
@@ -106,15 +107,15 @@ class CudaRecorder(sites.Recorder):
         self._marks = [mark for mark in self._marks if mark[0] == "init"]
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None:
-        """What the allocator says that it has handed out, which the explanation must add up to."""
+        """The bytes that the allocator reports, to which the explanation must add up."""
         for phase, reading in readings.items():
             for metric in ("device_peak_bytes", "device_retained_bytes"):
                 self._readings[f"{phase}.{metric}"] = getattr(reading, metric)
 
     def explanation(self, rank: int) -> Explanation:
-        told = super().explanation(rank)
+        of_ledger = super().explanation(rank)
         device = self._of_device(rank)
-        moments = {key: device.moments.get(key, moment) for key, moment in told.moments.items()}
+        moments = {key: device.moments.get(key, moment) for key, moment in of_ledger.moments.items()}
         for key, nbytes in self._readings.items():
             if key in moments:
                 moments[key] = completed(moments[key], nbytes)
@@ -137,7 +138,8 @@ class CudaRecorder(sites.Recorder):
             for number, serial in enumerate(serials):
                 site, via, own = where(frames[serial], self._package)
                 birth = births[serial] = replay.Birth(site, via, "", began[serial], False, own)
-                if len(known) == len(serials):  # else memory that is no storage was there as well, and nobody can say
+                # Else the address also held memory that was no storage, and which is which is unknown.
+                if len(known) == len(serials):
                     birth.category, birth.module = known[number].category, known[number].module
                     birth.names = known[number].names
         full = len(events) >= MOST_EVENTS
@@ -151,7 +153,7 @@ class CudaRecorder(sites.Recorder):
 
 
 def completed(moment: Any, nbytes: int) -> Any:
-    """A moment whose rows add up to what the allocator says."""
+    """A moment whose rows add up to ``nbytes``, the allocator's figure."""
     missing = nbytes - moment.nbytes
     if not missing:
         return moment

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class HostWork:
-    """Counts calls while it is entered; may be entered again, and goes on counting."""
+    """Counts calls while it is entered. It can be entered again, and then counts on."""
 
     def __init__(self) -> None:
         self._profile = cProfile.Profile(subcalls=False)
@@ -30,7 +30,7 @@ class HostWork:
         self._profile.disable()
 
     def functions(self) -> dict[str, int]:
-        """Calls by function, most called first; without the calls that belong to measuring."""
+        """Calls by function, most called first, without those of the probe."""
         counted: dict[str, int] = {}
         for entry in self._profile.getstats():
             name = _python_name(entry.code) if isinstance(entry.code, CodeType) else _builtin_name(entry.code)
@@ -55,7 +55,7 @@ def _python_name(code: CodeType) -> str | None:
 
 
 def _builtin_name(description: str) -> str | None:
-    """From ``<built-in method builtins.len>`` to ``builtins.len``; None for the profiler's own."""
+    """``<built-in method builtins.len>`` -> ``builtins.len``; None for the profiler's own."""
     if "_lsprof.Profiler" in description:
         return None
     return _ADDRESS.sub("", description.strip("<>").replace("built-in method ", ""))

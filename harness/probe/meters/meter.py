@@ -2,11 +2,11 @@
 
 What is counted, exactly:
 
-- *Memory*: every storage from the moment an operator returns it until its last owner lets go, requested bytes, without
-  an allocator's rounding. Scratch memory that a kernel takes and gives back inside itself is not seen.
+- *Memory*: every storage from the moment an operator returns it until its last owner releases it, requested bytes, without
+  an allocator's rounding. Scratch memory inside a kernel is not counted.
 - *The garbage collector's timing is taken out*: it runs at both ends of a phase and never within one, so reference
   cycles count in the peak of the phase that made them, and never in what is retained.
-- *A communication thread's timing is taken out*: a collective is finished, and let go of by its thread, before the
+- *A communication thread's timing is taken out*: a collective is finished, and released by its thread, before the
   operator returns. The handle that the caller gets holds the outputs, as NCCL's and gloo's do, and nothing else.
 - *Op launches*: dispatched operators, except views and those that only make room (see `harness.probe.meters.operators`).
 
@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-import torch.distributed  # so that c10d's operators are there
+import torch.distributed  # registers c10d's operators
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE, StorageLedger
 
-#: How long a communication thread may take to let go of a finished collective's tensors; after that they are held.
+#: How long a communication thread may take to release the tensors of a finished collective; after that they count as held.
 _RELEASE_LIMIT_S = 5.0
 
 
@@ -54,7 +54,7 @@ class TorchMeter(TorchDispatchMode):
     def __enter__(self) -> TorchMeter:
         self._collector_was_on = gc.isenabled()
         gc.collect()
-        gc.freeze()  # what was imported so far is not walked again, neither at the end of a phase nor later
+        gc.freeze()  # what was imported so far is not walked again
         gc.disable()
         self._watch_resizes()
         super().__enter__()
@@ -69,12 +69,12 @@ class TorchMeter(TorchDispatchMode):
             gc.enable()
 
     def adopt(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Counts tensors that were made before the meter was entered."""
+        """Books tensors that were made before the meter was entered."""
         for tensor in tensors:
             self.ledger.add(tensor.untyped_storage(), self.memory_of(tensor))
 
     def begin(self) -> None:
-        gc.collect(1)  # what is older than the last end has been looked through there
+        gc.collect(1)  # older objects were walked at the end of the last phase
         self.ledger.reset_peak()
         self.op_launches = 0
         self.flops = 0
@@ -113,7 +113,7 @@ class TorchMeter(TorchDispatchMode):
         return out
 
     def count(self, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> None:
-        """Books one operator that has run."""
+        """Counts one operator that has run."""
         self.op_launches += what.launches
         if what.flops is not None:
             self.flops += int(what.flops(*args, **(kwargs or {}), out_val=out))
@@ -141,11 +141,11 @@ class TorchMeter(TorchDispatchMode):
             return func(*args, **kwargs)
         involved = list(operators.tensors_in(args))
         counts = [_use_count(tensor) for tensor in involved]
-        return self._let_go([func(*args, **kwargs)], involved, counts)
+        return self._finish_collective([func(*args, **kwargs)], involved, counts)
 
-    def _let_go(self, box: list[Any], involved: list[torch.Tensor], counts: list[int]) -> Any:
+    def _finish_collective(self, box: list[Any], involved: list[torch.Tensor], counts: list[int]) -> Any:
         """Waits for a collective and for its thread to release the tensors, and gives the caller a finished handle."""
-        out = box.pop()  # handed over in a box, so that no caller's frame keeps the handle
+        out = box.pop()  # passed in a list, so that no caller's frame keeps the handle
         position, work = _find_work(out)
         if work is None:
             return out
@@ -153,7 +153,7 @@ class TorchMeter(TorchDispatchMode):
         outputs = [] if position is None else list(operators.tensors_in(out))
         finished = finished_work(outputs)
         if finished is None:
-            return out  # a torch whose handles cannot be made from Python: the real one then
+            return out  # this torch cannot make handles in Python: the real one then
         del work
         replaced = finished if position is None else (*out[:position], finished, *out[position + 1 :])
         holds = {id(tensor): 0 for tensor in involved}
@@ -168,7 +168,7 @@ class TorchMeter(TorchDispatchMode):
         return replaced
 
     def _watch_resizes(self) -> None:
-        """``storage.resize_`` goes past the dispatcher, so the method itself is wrapped."""
+        """``storage.resize_`` bypasses the dispatcher, so the method itself is wrapped."""
         original = torch.UntypedStorage.resize_
         ledger, memory_of = self.ledger, self.memory_of
 
@@ -182,8 +182,8 @@ class TorchMeter(TorchDispatchMode):
 
 
 def finished_work(outputs: list[torch.Tensor]) -> Any:
-    """A handle of a collective that is done and holds its outputs, boxed as the dispatcher wants it; None where this
-    torch cannot make one."""
+    """A handle of a finished collective that holds its outputs, boxed for the dispatcher; None where this torch cannot
+    make one."""
     c10d = torch._C._distributed_c10d
     if not hasattr(c10d.Work, "boxed"):
         return None

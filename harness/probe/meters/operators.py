@@ -39,7 +39,7 @@ COLLECTIVES: dict[str, tuple[str, tuple[int, ...]]] = {
     "monitored_barrier_": ("barrier", ()),
 }
 
-#: Of these, the ones that a peer waits for in its own time: never waited for on its behalf.
+#: Of these, the ones that complete when the peer takes part: the meter does not wait for them.
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 
 #: Operators that neither read nor write an element, so that no device launches a kernel for them.
@@ -50,7 +50,7 @@ _NO_KERNEL = {
     "_local_scalar_dense",
 }  # fmt: skip
 
-#: Operators whose result may be a storage nobody has seen, although their schema says that it is an argument's.
+#: Operators whose result may be a new storage, although their schema says that it is an argument's.
 _ADOPTS = {"lift_fresh", "set_", "resize_", "resize_as_", "data"}
 
 
@@ -71,7 +71,7 @@ class Traits:
         aliases = [r.alias_info is not None for r in schema.returns]
         is_view = bool(aliases) and all(aliases) and not writes
         #: Kernels a device launches for it: one, or none for views, what only makes room, and what has no tensor at all
-        #: (torch asks its libraries through operators what they can do).
+        #: (torch queries its libraries through operators).
         tensors = any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
         no_kernel = is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") or not tensors
         self.launches = 0 if no_kernel else 1

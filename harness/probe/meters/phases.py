@@ -29,8 +29,8 @@ def walk(training: Training, phase: Phase) -> None:
             training.step(micro_batch)
 
 
-class Metered:
-    """Memory, operations and communication by phase; with ``clocked``, also what measuring them took."""
+class MeteredPhases:
+    """Memory, operations and communication by phase; with ``clocked``, also the seconds that each phase took."""
 
     def __init__(self, meter: Meter, *, clocked: bool = False) -> None:
         self.meter = meter
@@ -52,7 +52,7 @@ class Metered:
         self.readings[name] = self.readings[name].folded_with(reading) if name in self.readings else reading
 
 
-class Profiled:
+class ProfiledPhases:
     """Calls by phase and function."""
 
     def __init__(self) -> None:
@@ -65,26 +65,26 @@ class Profiled:
 
 
 class Stopwatch(Protocol):
-    """How a device tells time. An adapter may bring its own: ``stopwatch(device)``, None for the host's."""
+    """How a device measures time. An adapter may have a function ``stopwatch(device)``; None stands for the host's."""
 
     def start(self) -> None:
-        """A round begins: nothing of what was before may count."""
+        """A round begins: earlier work must not count."""
 
     def mark(self) -> Any:
-        """Now, in the order of the device's work."""
+        """A mark at this point of the device's work."""
 
     def stop(self) -> None:
-        """The round is over: all marks can be read afterwards."""
+        """The round is over; afterwards all marks can be read."""
 
     def seconds(self, begin: Any, end: Any) -> float:
         """Between two marks."""
 
     def clocks(self) -> Clocks | None:
-        """What the device ran at in the round, where it tells."""
+        """The device's clocks in the round, where it reports them."""
 
 
 class HostStopwatch:
-    """For devices that have done what they were asked by the time the call returns."""
+    """For devices that have finished their work when the call returns."""
 
     def start(self) -> None: ...
 
@@ -100,7 +100,7 @@ class HostStopwatch:
         return None
 
 
-class Timed:
+class TimedPhases:
     """Seconds by phase, of one round."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
@@ -114,7 +114,7 @@ class Timed:
         self._marks.append((name, begin, self._stopwatch.mark()))
 
     def round(self, training: Training) -> dict[str, float]:
-        """Walks one step and tells its seconds by phase."""
+        """Walks one step and returns its seconds by phase."""
         self._stopwatch.start()
         walk(training, self)
         self._stopwatch.stop()
@@ -125,20 +125,20 @@ class Timed:
 
 
 def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:
-    """The same phases, each told to ``announce`` before it begins, so that a crash has a stage."""
+    """The same phases, each announced before it begins, so that a crash has a stage."""
 
     @contextmanager
-    def told(name: str) -> Iterator[None]:
+    def announcing(name: str) -> Iterator[None]:
         announce(name)
         with phase(name):
             yield
 
-    return told
+    return announcing
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """No cyclic garbage collection inside: when it strikes depends on counters, and what is measured must repeat."""
+    """No cyclic garbage collection inside: when it runs depends on counters, and measurements must repeat."""
     gc.collect()
     gc.disable()
     try:

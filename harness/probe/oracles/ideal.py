@@ -1,7 +1,7 @@
 """The truth about memory: what ZeRO says that a rank must hold, term by term. Pure arithmetic, standard library only.
 
-It needs no baseline: a release that holds more than this, by more than rounding and bookkeeping, holds something that
-nobody asked for. The terms are upper bounds of what the configuration permits, so a sound release is at or below them.
+It needs no baseline: a release that holds more than this, by more than rounding and bookkeeping, holds something that the
+configuration does not require. The terms are upper bounds of what it permits, so a sound release is at or below them.
 
 Sources, named in `TERMS`: the ZeRO paper (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
 Parameter Models", 2020, arXiv:1910.02054), section 5 for the shares and section 6 for buffers; ZeRO-Offload
@@ -57,8 +57,8 @@ TERMS: dict[str, tuple[str, str]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
-    """What decides how much is held, as the user configured it; what he did not is DeepSpeed's documented default."""
+class IdealJob:
+    """What of the configuration decides how much is held. Defaults are those that DeepSpeed documents."""
 
     world_size: int
     element_bytes: int  #: of a parameter
@@ -74,12 +74,12 @@ class Job:
     sub_group_size: int = 1_000_000_000
     hpz_partition_size: int = 1
     micro_batches: int = 1
-    backwards: int = 1  #: of each micro-batch, every one after a forward of its own
+    backwards: int = 1  #: of each micro-batch, each after its own forward
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
-    """What of the model decides it. Tied parameters count once."""
+class ModelSizes:
+    """What of the model decides how much is held. Tied parameters count once."""
 
     numels: Sequence[int]  #: elements of each parameter
     largest_module: int  #: elements of the parameters that one module holds itself: they are fetched together
@@ -87,7 +87,7 @@ class Model:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plain:
+class PlainMemory:
     """What plain PyTorch takes for one micro-batch beyond parameters and gradients, in bytes."""
 
     batch: int
@@ -107,7 +107,7 @@ def from_configuration(
     gradient_bytes: int,
     micro_batches: int,
     backwards: int = 1,
-) -> Job:
+) -> IdealJob:
     """The job that the ``zero_optimization`` dictionary of a DeepSpeed configuration describes."""
     names = {
         "reduce_bucket_size": "reduce_bucket_size",
@@ -119,7 +119,7 @@ def from_configuration(
         "zero_hpz_partition_size": "hpz_partition_size",
     }
     given = {field: int(zero[name]) for name, field in names.items() if zero.get(name) is not None}
-    return Job(
+    return IdealJob(
         world_size=world_size,
         element_bytes=element_bytes,
         stage=int(zero["stage"]),
@@ -132,10 +132,10 @@ def from_configuration(
     )
 
 
-def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = False) -> dict[str, Terms]:
+def ideal(model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_memory: bool = False) -> dict[str, Terms]:
     """``backward.device_retained_bytes`` -> term -> bytes, for what each phase may hold at its end and at its peak.
 
-    Without ``plain`` (nobody measured the activations) what depends on them is left out. ``one_memory``: the memory of
+    Without ``plain``, the measured activations, what depends on them is left out. ``one_memory``: the memory of
     the host is the device's, as where the CPU is the accelerator. Empty without ZeRO (stage 0).
     """
     if job.stage == 0:
@@ -172,7 +172,7 @@ def ideal(model: Model, job: Job, plain: Plain | None, *, one_memory: bool = Fal
     return found
 
 
-def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
+def _states(model: ModelSizes, job: IdealJob) -> tuple[Terms, Terms]:
     """What stays from initialization on, on the device and on the host."""
     share, element = _share(model.trained, job), job.element_bytes
     gradient = job.gradient_bytes or element
@@ -194,13 +194,13 @@ def _states(model: Model, job: Job) -> tuple[Terms, Terms]:
         device["master"] = share * _FP32
         if job.stage == 3:
             device["gradients"] = share * gradient
-        elif job.stage == 1 and job.gradient_bytes:  # a type of their own: buffers for all of them, from the start
+        elif job.stage == 1 and job.gradient_bytes:  # another dtype: buffers for all of them, from the start
             device["gradients"] = sum(model.trained) * gradient
     return device, host
 
 
-def _while_reducing(model: Model, job: Job) -> Terms:
-    """What is there from the first gradient to the step. Stage 3 has it all along."""
+def _while_reducing(model: ModelSizes, job: IdealJob) -> Terms:
+    """What is held from the first gradient to the step. Stage 3 holds it all along."""
     if job.stage == 3:
         return {}
     whole = sum(model.trained) * job.element_bytes
@@ -215,26 +215,26 @@ def _while_reducing(model: Model, job: Job) -> Terms:
     return terms
 
 
-def _share(numels: Sequence[int], job: Job) -> int:
-    """Elements that fall to this rank. Stage 3 cuts each parameter by itself and pads it; below, all of
-    them are laid end to end first, and padded to twice the ranks so that messages are aligned."""
+def _share(numels: Sequence[int], job: IdealJob) -> int:
+    """Elements of this rank. Stage 3 splits each parameter by itself and pads it; below, all of them are laid end to end
+    first, and padded to twice the ranks so that messages are aligned."""
     if job.stage == 3:
         return sum(-(-n // job.world_size) for n in numels)
     return -(-sum(numels) // (2 * job.world_size)) * 2
 
 
-def _sub_group(model: Model, job: Job) -> int:
+def _sub_group(model: ModelSizes, job: IdealJob) -> int:
     """Elements that the optimizer updates at once. A sub-group is closed by the parameter that fills it."""
     if job.stage < 3:
         return _share(model.trained, job)
     return min(_share(model.trained, job), job.sub_group_size + -(-max(model.trained) // job.world_size))
 
 
-def _persistent(model: Model, job: Job) -> int:
+def _persistent(model: ModelSizes, job: IdealJob) -> int:
     return sum(n for n in model.numels if n <= job.persistence_threshold)
 
 
-def _window(model: Model, job: Job) -> int:
+def _window(model: ModelSizes, job: IdealJob) -> int:
     """Bytes of whole parameters: what is kept to be used again (or stays below max_live), what is fetched ahead, and
     the module at work, which cannot do with less than its own."""
     partitioned = sum(model.numels) - _persistent(model, job)

@@ -1,4 +1,4 @@
-"""What plain PyTorch takes to train one micro-batch: the activations of the memory oracle (`harness.probe.oracles.ideal`).
+"""What plain PyTorch needs to train one micro-batch: the activations of the memory oracle (`harness.probe.oracles.ideal`).
 
 Of models whose layers are all alike only two small depths are run: what one more layer adds, every further one adds as
 well (``tests/probe/oracles/test_plain.py`` compares with the whole model, to the byte).
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from harness.probe.framework import Meter
-from harness.probe.oracles.ideal import Model, Plain
+from harness.probe.oracles.ideal import ModelSizes, PlainMemory
 from harness.probe.workloads import objectives, workload
 from harness.probe.workloads.workload import Workload
 
@@ -25,7 +25,7 @@ _ALIKE = ("llama", "qwen2")
 _SHALLOW = (2, 3)
 
 
-def sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
+def sizes(work: Workload, shape: Mapping[str, Any]) -> ModelSizes:
     """Of the scenario's model. Nothing is allocated."""
     if not _folds(shape):
         return _sizes(work, shape)
@@ -35,22 +35,22 @@ def sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
     def deep(few: Sequence[int], more: Sequence[int]) -> list[int]:
         return [*few, *(list((Counter(more) - Counter(few)).elements()) * further)]
 
-    return Model(deep(few.numels, more.numels), more.largest_module, deep(few.trained, more.trained))
+    return ModelSizes(deep(few.numels, more.numels), more.largest_module, deep(few.trained, more.trained))
 
 
-def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
-    """One forward and backward without any framework, inside the entered ``meter``: what it takes beyond parameters."""
+def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> PlainMemory:
+    """What one forward and backward without a framework takes beyond parameters. ``meter`` must be entered."""
     # Where a module runs twice, the gradients of its first run are held until the second has been gone through as well.
     if not _folds(shape) or objectives.of(work).runs > 1:
         return whole(work, shape, meter, device)
     few, more = (astuple(whole(work, _with_layers(shape, layers), meter, device)) for layers in _SHALLOW)
     further = shape["num_hidden_layers"] - _SHALLOW[0]
-    return Plain(*(one + (other - one) * further for one, other in zip(few, more)))
+    return PlainMemory(*(shallow + (deeper - shallow) * further for shallow, deeper in zip(few, more)))
 
 
-def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> Plain:
-    """As `activations`, of the model with all its layers. Each gradient is dropped as soon as it is there: where
-    gradients go is the framework's business."""
+def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> PlainMemory:
+    """As `activations`, of the model with all its layers. Each gradient is dropped as soon as it is complete: where
+    gradients are kept is up to the framework."""
     model = _build(work, shape, torch.device(device))
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -59,8 +59,8 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
     before = _held(meter)
     data = objective.data(work, shape["vocab_size"], 0, 0, 0, device)
     base = _held(meter)
-    taken = [Plain(base - before, 0, 0, 0)]
-    with _torchs_own_linear():
+    taken = [PlainMemory(base - before, 0, 0, 0)]
+    with _original_linear():
         for loss_of in objective.losses:
             meter.begin()
             loss = loss_of(model, data)
@@ -69,19 +69,19 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
             loss.backward()
             backward = meter.end()
             taken.append(
-                Plain(
+                PlainMemory(
                     batch=base - before,
                     forward_peak=forward.device_peak_bytes - base,
                     forward_retained=forward.device_retained_bytes - base,
                     backward_peak=backward.device_peak_bytes - base,
                 )
             )
-    return Plain(*map(max, zip(*map(astuple, taken))))
+    return PlainMemory(*map(max, zip(*map(astuple, taken))))
 
 
 @contextmanager
-def _torchs_own_linear() -> Iterator[None]:
-    """zero.Init leaves a linear layer of its own in the place of torch's, for the rest of the process."""
+def _original_linear() -> Iterator[None]:
+    """Restores torch's linear function inside: zero.Init replaces it for the rest of the process."""
     replaced = torch.nn.functional.linear
     torch.nn.functional.linear = torch._C._nn.linear
     try:
@@ -103,9 +103,9 @@ def _build(work: Workload, shape: Mapping[str, Any], device: torch.device) -> to
         return workload.build(work, workload.configuration(work, shape), work.torch_dtype)
 
 
-def _sizes(work: Workload, shape: Mapping[str, Any]) -> Model:
+def _sizes(work: Workload, shape: Mapping[str, Any]) -> ModelSizes:
     model = _build(work, shape, torch.device("meta"))
-    return Model(
+    return ModelSizes(
         numels=[parameter.numel() for parameter in model.parameters()],
         trained=[parameter.numel() for parameter in model.parameters() if parameter.requires_grad],
         largest_module=max(sum(p.numel() for p in m.parameters(recurse=False)) for m in model.modules()),

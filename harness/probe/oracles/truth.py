@@ -1,8 +1,8 @@
 """The truth about numerics: the same weights, batches and optimizer through plain PyTorch, without any framework.
 
-Trained twice in one process that sees all ranks' batches: in fp32, which is the truth, and in the dtype of the scenario
-with fp32 master weights, which is the yardstick: how far honest rounding alone strays from the truth. A framework is
-wrong where it strays several times as far. Mixed precision with master weights is that of Micikevicius et al., "Mixed
+Trained twice in one process on all ranks' batches: in fp32, which is the truth, and in the dtype of the scenario with fp32
+master weights, which is the yardstick: how far rounding alone strays from the truth. A framework is wrong where it strays
+several times as far. Mixed precision with master weights is that of Micikevicius et al., "Mixed
 Precision Training", 2018 (arXiv:1710.03740).
 """
 
@@ -24,14 +24,14 @@ from harness.probe.workloads.workload import Workload
 #: How many times the yardstick's own distance from the truth is still rounding.
 ROUNDING_FACTOR = 4.0
 #: The least relative distance that counts as wrong, by dtype, for the loss, the gradient norm and a parameter's
-#: movement. The yardstick can be accidentally exact, and ranks add in another order. Sound releases were seen at a
+#: movement. The yardstick can be accidentally exact, and ranks add in another order. Sound releases were measured at a
 #: quarter of these or less; a single norm layer trained with nine tenths of its gradient is beyond them.
 FLOORS = {"fp32": (1e-5, 1e-4, 1e-3), "bf16": (1e-3, 2e-2, 3e-2), "fp16": (1e-3, 1e-2, 2e-2)}
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a few steps of training gave. Parameters are fp32 and whole."""
+    """The result of a few steps of training. Parameters are fp32 and whole."""
 
     losses: list[float]
     gradient_norms: list[float]  #: infinite where the step was skipped
@@ -70,8 +70,8 @@ class Trainee:
         return {name: values.detach() for name, values in self._masters.items()}
 
     def backward(self, *losses: Callable[[], torch.Tensor], share: float) -> float:
-        """One micro-batch: goes backward from each loss as soon as it is computed. It is ``share`` of the step: so much
-        of its gradients is added to the step's, and so much of the losses' sum is returned."""
+        """One micro-batch, with a backward after each loss. It is ``share`` of the step: that share of its gradients is
+        added to the step's, and that share of the losses' sum is returned."""
         self.model.zero_grad(set_to_none=True)
         total = 0.0
         for compute in losses:
@@ -138,12 +138,12 @@ def judge(
     numerics: Numerics,
     train: Callable[[Workload, Mapping[str, Any], int, torch.dtype], Trained] = train,
 ) -> None:
-    """Fills in the truth and the distances, each divided by its tolerance: above 1 is wrong. ``trained`` holds whole
-    parameters after ``steps`` steps, in fp32 where the framework keeps them so.
+    """Fills in the truth and the distances from it, each divided by its tolerance: above 1 is wrong. ``trained`` holds
+    whole parameters after ``steps`` steps, in fp32 where the framework keeps them so.
 
     After an infinite gradient fp16 promises what the truth does, to skip the step. bf16 and fp32 promise less: either
-    that, or that the norm is told as no number, so that the user can stop before he saves such weights (the adapter
-    tells the norm; DeepSpeed documents ``check_grad_overflow`` of bf16 for newer releases only).
+    that, or that the reported norm is not finite, so that the user can stop before such weights are saved (the adapter
+    reports the norm; DeepSpeed documents ``check_grad_overflow`` of bf16 for newer releases only).
     """
     numerics.parameter_digest = digest(trained)
     if work.lora_dropout:
@@ -155,7 +155,7 @@ def judge(
     numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
     norms = numerics.gradient_norms
     at = work.infinite_gradient_step
-    untold = at is not None and at < len(norms) and work.dtype != "fp16" and _is_number(norms[at])
+    unreported = at is not None and at < len(norms) and work.dtype != "fp16" and _is_number(norms[at])
     poisoned = at is not None and not all(bool(values.isfinite().all()) for values in trained.values())
     judged = range(steps)
     if poisoned and work.dtype != "fp16":
@@ -164,7 +164,7 @@ def judge(
         numerics.true_losses[at + 1 :] = [None] * (steps - at - 1)
     loss_floor, norm_floor, parameter_floor = FLOORS[work.dtype]
     numerics.loss_error = _worst_error(numerics.losses, true.losses, yardstick.losses, loss_floor, judged)
-    if untold:
+    if unreported:
         numerics.gradient_norm_error = math.inf
     elif all(norm is not None for step, norm in enumerate(norms) if step in judged and step != at):
         finite = [step for step in judged if step != at]
@@ -172,7 +172,7 @@ def judge(
             norms, true.gradient_norms, yardstick.gradient_norms, norm_floor, finite
         )
     if poisoned and work.dtype != "fp16":
-        numerics.note = f"step {at} had an infinite gradient, which reached the weights and which its norm tells"
+        numerics.note = f"step {at} had an infinite gradient, which reached the weights and which its norm reports"
         return
     numerics.parameter_error, numerics.note = _worst_parameter(true, yardstick, trained, parameter_floor)
 
@@ -188,7 +188,7 @@ def _worst_parameter(
         moved = (true.parameters[name] - start).norm().item()
         distance = (trained[name].float() - true.parameters[name]).norm().item()
         rounding = (yardstick.parameters[name] - true.parameters[name]).norm().item()
-        # Where the framework keeps no fp32 weights, what it shows is as coarse as its dtype.
+        # Where the framework keeps no fp32 weights, its weights are as coarse as their dtype.
         coarse = 0.0 if trained[name].dtype == torch.float32 else torch.finfo(trained[name].dtype).eps
         tolerance = max(ROUNDING_FACTOR * rounding, floor * moved, 1e-12) + coarse * start.norm().item()
         error = distance / tolerance if math.isfinite(distance) else math.inf
@@ -214,7 +214,7 @@ def _worst_error(
     steps: Iterable[int],
 ) -> float:
     steps = list(steps)
-    # Rounding that was seen in one step is rounding in each: a loss near zero can be accidentally exact.
+    # Rounding of the size in one step is rounding in each step: a loss near zero can be accidentally exact.
     rounding = ROUNDING_FACTOR * max((abs(yardstick[step] - true[step]) for step in steps), default=0.0)
     worst = 0.0
     for step in steps:
@@ -230,5 +230,5 @@ def _number(value: float) -> float | None:
 
 
 def _is_number(norm: float | None) -> bool:
-    """Whether a norm that was told looks like one. DeepSpeed says -1 for one that is not finite."""
+    """Whether a reported norm is a finite one. DeepSpeed reports -1 for one that is not."""
     return norm is not None and math.isfinite(norm) and norm >= 0

@@ -1,7 +1,7 @@
 """One cell inside a measured environment: its ranks, its record, and pytest-benchmark as its timer.
 
 The test at the bottom is what the probe's server runs for the host, one cell at a time, and what ``pytest scenarios/``
-collects for a person: there it covers every scenario and variant that runs on CPU.
+collects for a user: there it covers every scenario and variant that runs on CPU.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from harness.probe.border.surroundings import ENVIRONMENT
 from harness.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
 from harness.probe.framework import Framework
 from harness.probe.process import meeting
-from harness.probe.process.rank import read_record, run
+from harness.probe.process.rank import run
+from harness.probe.process.rank_file import rank_file, read_record
 from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
 
-#: Rounds of a cell that a person runs with plain pytest.
+#: Rounds of a cell under plain pytest.
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
 
 
 class Gate:
-    """What a timed round waits for. This one is always open; the server's waits for the host."""
+    """What a timed round waits for. This one never waits; the server's waits for the host."""
 
     def pass_through(self) -> None:
         """Returns when the next timed round may run."""
 
     def beat(self, stage: str) -> None:
-        """A sign of life."""
+        """Reports a sign of life: the stage that runs."""
 
-    def learned(self, modules: list[str]) -> None:
-        """Modules that a rank imported lazily: worth importing before the next fork."""
+    def imported(self, modules: list[str]) -> None:
+        """Modules that a rank imported lazily: the server imports them before its next fork."""
 
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
-    """Run a cell to its end and leave ``record.json`` in ``folder``, whatever happens. Returns what it holds."""
+    """Runs a cell to its end and writes ``record.json`` to ``folder``, however the cell ends. Returns the record."""
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
     processes = request.local_ranks or framework.world_size(request.parameters, request.device)
     here = range(request.first_rank, request.first_rank + processes)
@@ -63,7 +64,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
             request.timeout_s,
             gate.beat,
         ) as ranks:
-            gate.learned(ranks.measured())
+            gate.imported(ranks.measured())
             if request.rounds:
                 benchmark.pedantic(
                     lambda: rounds.append(ranks.round()),
@@ -74,20 +75,20 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage
         record.signature, record.log_tail = ended.signature, ended.detail
-    except Exception as error:  # the probe's own fault is a result as well, never a hang
+    except Exception as error:  # an error of the probe itself is a result too, never a hang
         record.outcome, record.stage = "failed", "harness"
         record.signature, record.log_tail = signature_of(error), detail_of(error)
     if request.explain:
         merge_explanation_files(folder, here)
     counted = rounds[request.warmup_rounds :]
     record.ranks, record.detail = _collect(folder, here)
-    record.round_s = [sum(one.seconds.values()) for one in counted]
-    record.clocks = [one.clocks for one in counted if one.clocks is not None]
-    record.discarded_rounds = sum(one.discarded for one in counted)
+    record.round_s = [sum(timed.seconds.values()) for timed in counted]
+    record.clocks = [timed.clocks for timed in counted if timed.clocks is not None]
+    record.discarded_rounds = sum(timed.discarded for timed in counted)
     for rank in record.ranks:
         for phase, reading in rank.phases.items():
             if counted and phase in counted[0].seconds:
-                reading.seconds = median(one.seconds[phase] for one in counted)
+                reading.seconds = median(timed.seconds[phase] for timed in counted)
     if request.rounds and counted:
         benchmark.extra_info.update(extra_info(record))
     unfinished = folder / "record.unfinished"
@@ -105,7 +106,7 @@ def _shape(request: CellRequest) -> Mapping[str, Any]:
 
 
 def extra_info(record: RunRecord) -> dict[str, int]:
-    """Memory of the worst rank by phase, for pytest-benchmark's own report."""
+    """``{phase}_{metric}`` -> bytes of the worst rank, for pytest-benchmark's own report."""
     return {
         f"{phase}_{name}": max(getattr(rank.phases[phase], name) for rank in record.ranks)
         for phase in (record.ranks[0].phases if record.ranks else ())
@@ -117,11 +118,11 @@ def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None
     records: list[RankRecord] = []
     detail: Detail | None = None
     for number in here:
-        path = folder / f"rank-{number}.json"
+        path = rank_file(folder, number)
         if path.exists():
-            record, its_detail = read_record(path)
+            record, record_detail = read_record(path)
             records.append(record)
-            detail = its_detail or detail
+            detail = record_detail or detail
     return records, detail
 
 

@@ -1,4 +1,5 @@
-"""One JSON object a line over a socket pair: how the server and a cell's process, and that one and its ranks, talk."""
+"""Messages over a socket pair, one JSON object a line: between the server and a cell's process, and between that process
+and its ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ class Closed(Exception):
 
 
 class Channel:
-    """One end. Messages are small; what is large travels in files."""
+    """One end of the pair. Messages are small; large data travels in files."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -35,7 +36,7 @@ class Channel:
             raise Closed from error
 
     def receive(self, timeout_s: float | None = None) -> Message | None:
-        """The next message; None when none came in time. Raises Closed."""
+        """The next message; None where none came within the timeout. Raises Closed."""
         while b"\n" not in self._read:
             if not select.select([self._end], [], [], timeout_s)[0]:
                 return None
@@ -52,10 +53,10 @@ class Channel:
 
     @property
     def pending(self) -> bool:
-        """Whether a whole message has been read from the socket already."""
+        """Whether a whole message is in the buffer, where ``select`` does not see it."""
         return b"\n" in self._read
 
 
 def pair() -> tuple[Channel, Channel]:
-    one, other = socket.socketpair()
-    return Channel(one), Channel(other)
+    first, second = socket.socketpair()
+    return Channel(first), Channel(second)

@@ -8,6 +8,6 @@ from harness.probe.process.cell import execute
 
 
 def test_cell(request: Any, benchmark: Any) -> None:
-    """The record tells how it went; the test itself only carries pytest-benchmark's timer."""
+    """The outcome is in the record; the test only carries pytest-benchmark's timer."""
     session = request.config.dsregress
     execute(session.request, session.folder, benchmark, session)

@@ -13,8 +13,8 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
 def variables(rendezvous: str, folder: Path) -> dict[str, str]:
-    """What each rank finds in its environment. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on the machine of rank 0, empty
-    where all ranks are here; ``folder`` is the run's own."""
+    """Environment variables of each rank. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on the machine of rank 0, empty where
+    all ranks are on this machine; ``folder`` is the run's."""
     if not rendezvous:
         return {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous"}
     address, _, port = rendezvous.removeprefix("tcp://").rpartition(":")
@@ -27,25 +27,26 @@ def variables(rendezvous: str, folder: Path) -> dict[str, str]:
 
 
 def spans_machines(environment: Mapping[str, str] = os.environ) -> bool:
-    """In a rank: whether others of its job run on other machines."""
+    """In a rank: whether other ranks of its job run on other machines."""
     return environment.get("DSREGRESS_RENDEZVOUS", "").startswith("tcp://")
 
 
 def interface_to(address: str) -> str:
-    """The network interface by which this machine reaches an IPv4 address, ``lo`` for its own. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        asked.connect((address, 9))  # sends nothing
-        ours = asked.getsockname()[0]
+    """The network interface by which this machine reaches an IPv4 address; ``lo`` for an address of this machine. Raises
+    OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
+        probing.connect((address, 9))  # sends nothing
+        local_address = probing.getsockname()[0]
         for _, name in socket.if_nameindex():
-            if _address_of(asked, name) == ours:
+            if _address_of(probing, name) == local_address:
                 return name
     return "lo"  # an address of the loopback other than its first
 
 
-def _address_of(asked: socket.socket, interface: str) -> str:
+def _address_of(any_socket: socket.socket, interface: str) -> str:
     """The interface's address, empty where it has none."""
     try:
-        answer = fcntl.ioctl(asked.fileno(), _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
+        answer = fcntl.ioctl(any_socket.fileno(), _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
     except OSError:
         return ""
     return socket.inet_ntoa(answer[20:24])

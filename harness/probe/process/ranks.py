@@ -33,7 +33,7 @@ class TimedRound:
     """One timed round."""
 
     seconds: dict[str, float]  #: by phase, of the slowest rank
-    clocks: Clocks | None  #: of a throttled rank, else of the slowest clocked one; None where no GPU reports them
+    clocks: Clocks | None  #: of a throttled rank, else of the rank clocked lowest; None where no GPU reports them
     discarded: int  #: throttled rounds before it
 
 

@@ -10,9 +10,9 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent ends, even by SIGKILL. Linux only; elsewhere no effect.
+    """Asks the kernel to kill this process when its parent ends, even by SIGKILL. Linux only; elsewhere no effect.
 
-    ``parent`` is the parent's pid as it was before the fork: if that one is gone already, this process ends at once.
+    ``parent`` is the parent's pid from before the fork. If that process is gone, this one exits at once.
     """
     try:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -23,7 +23,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def kill_group(group: int) -> None:
-    """Kill a whole process group; no error when it is gone already."""
+    """Kills a whole process group; no error where it is gone."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -31,7 +31,7 @@ def kill_group(group: int) -> None:
 
 
 def kernel_out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for memory since boot (0 where it does not tell)."""
+    """How many processes the kernel has killed for memory since boot; 0 where it does not report that."""
     try:
         with open("/proc/vmstat") as lines:
             for line in lines:

@@ -1,7 +1,8 @@
-"""The probe's server: imports the framework once, then runs cells for the host, each in a fork of itself.
+"""The probe's server: imports the framework once, then runs cells for the host, each in a forked process.
 
-Started by the host as ``python -m harness.probe.process.server``. Commands come in on stdin and events go out on what was
-stdout, one JSON object a line; the framework's own prints go to the log. See ``docs/architecture.md`` for the dialogue.
+The host starts it as ``python -m harness.probe.process.server``. It reads commands from stdin and writes events to the
+original stdout, one JSON object a line; what the framework prints goes to the log. ``docs/architecture.md`` describes the
+dialogue.
 """
 
 from __future__ import annotations
@@ -36,30 +37,31 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         import_s = _preload(options.framework, options.device)
     except BaseException as error:
-        host.tell(
+        host.send(
             {"event": "import_failed", "signature": faults.signature_of(error), "detail": faults.detail_of(error)}
         )
         return 1
-    host.tell({"event": "ready", "import_s": import_s})
+    host.send({"event": "ready", "import_s": import_s})
     _serve(host, import_s)
     return 0
 
 
 def _preload(framework: str, device: str) -> float:
     start = time.perf_counter()
-    gc.disable()  # it would walk a million objects that stay, again and again: a sixth of the time
-    import pytest_benchmark.plugin  # noqa: F401  (paid here once, not in every cell)
+    gc.disable()  # it would walk a million lasting objects repeatedly: a sixth of the time
+    import pytest_benchmark.plugin  # noqa: F401  (imported once here, not in every cell)
 
     importlib.import_module("harness.probe.process.cell")
     importlib.import_module(framework).preload(device)
     gc.collect()
-    gc.freeze()  # what is imported stays: collections in the forks need not walk it, nor unshare its pages
+    gc.freeze()  # imported modules stay: collections in the forks need not walk them, nor unshare their pages
     gc.enable()
     return time.perf_counter() - start
 
 
 class _Host:
-    """The host's end: commands from stdin, events to the stdout that was."""
+    """Commands from the host on stdin, events to the host on the original stdout. From then on file descriptors 1 and 2
+    are the log, and 0 is empty: nothing that a framework prints or reads can reach the dialogue."""
 
     def __init__(self, log: Path) -> None:
         self._events = os.fdopen(os.dup(1), "w", buffering=1)
@@ -76,17 +78,17 @@ class _Host:
 
     @property
     def pending(self) -> bool:
-        """Whether a whole command has been read already."""
+        """Whether a whole command is in the buffer, where ``select`` does not see it."""
         return b"\n" in self._read
 
-    def tell(self, event: Message) -> None:
+    def send(self, event: Message) -> None:
         try:
             self._events.write(json.dumps(event) + "\n")
         except OSError:
-            sys.exit(1)  # nobody listens any more
+            sys.exit(1)  # the host is gone
 
     def command(self) -> Message | None:
-        """The next command; None at the end of input."""
+        """The next command; None at the end of input, when the host is gone."""
         while b"\n" not in self._read:
             more = os.read(self._commands, 65536)
             if not more:
@@ -97,7 +99,7 @@ class _Host:
         return command
 
     def close(self) -> None:
-        """In a fork: the dialogue is not its own."""
+        """For a fork, which takes no part in the dialogue."""
         os.close(self._commands)
         os.close(self._events.fileno())
 
@@ -112,7 +114,7 @@ def _serve(host: _Host, import_s: float) -> None:
 
 
 def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
-    """Fork the cell's process and carry messages until it has ended. False when the host is gone."""
+    """Forks the cell's process and passes messages on until it has ended. False where the host is gone."""
     ours, theirs = pair()
     parent = os.getpid()
     pid = os.fork()
@@ -129,7 +131,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     theirs.close()
     stage, alive, imported = "init", True, []
     while True:
-        if _cell_speaks(host, ours):
+        if _cell_has_message(host, ours):
             try:
                 message = ours.receive()
             except Closed:
@@ -139,7 +141,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
             if "imported" in message:
                 imported = message["imported"]
             else:
-                host.tell(message)
+                host.send(message)
         else:
             command = host.command()
             if command is None or command["do"] == "stop":
@@ -151,14 +153,14 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     _, status = os.waitpid(pid, 0)
     ours.close()
     _complete(folder, import_s, stage, status)
-    host.tell({"event": "ended"})
+    host.send({"event": "ended"})
     _import_all(imported)
     return alive
 
 
-def _cell_speaks(host: _Host, cell: Channel) -> bool:
-    """Waits for either; whether it is the cell. What was read together with the message before is in a buffer already,
-    where select does not see it."""
+def _cell_has_message(host: _Host, cell: Channel) -> bool:
+    """Waits for a message of either; returns whether the cell has one. A message that came together with the one before
+    is in a buffer, where ``select`` does not see it."""
     if cell.pending or host.pending:
         return cell.pending
     ready = select.select([cell.fileno(), host.fileno()], [], [])[0]
@@ -166,11 +168,11 @@ def _cell_speaks(host: _Host, cell: Channel) -> bool:
 
 
 def _import_all(modules: list[str]) -> None:
-    """Import here what a rank imported lazily, so that the forks to come need not."""
+    """Imports what a rank imported lazily, so that later forks need not."""
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception:  # importable only in a rank: then each rank goes on importing it
+        except Exception:  # some modules can be imported in a rank only, and each rank then imports them
             pass
     if modules:
         gc.collect()
@@ -178,18 +180,18 @@ def _import_all(modules: list[str]) -> None:
 
 
 def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
-    """Adds what only the server knows to the record, or writes one for a cell that could not."""
+    """Adds the import time to the cell's record, or writes a record for a cell that died without one."""
     path = folder / "record.json"
     if path.exists():
         record = json.loads(path.read_text())
     else:
-        how = (
+        signature = (
             faults.signal_signature(os.WTERMSIG(status))
             if os.WIFSIGNALED(status)
             else f"the cell's process ended with exit code {os.WEXITSTATUS(status)}"
         )
         log = faults.tail(str(folder / "cell.log")) or ""
-        record = asdict(RunRecord(outcome="failed", stage=stage, signature=how, log_tail=log))
+        record = asdict(RunRecord(outcome="failed", stage=stage, signature=signature, log_tail=log))
     record["import_s"] = import_s
     unfinished = folder / "record.unfinished"
     unfinished.write_text(json.dumps(record))
@@ -197,7 +199,7 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
 
 
 def _cell_process(folder: Path, server: Channel) -> int:
-    """In the fork: one pytest session with one item, so that pytest-benchmark is the timer."""
+    """Runs the cell in the forked process, as one pytest session with one item, so that pytest-benchmark is the timer."""
     handle = os.open(folder / "cell.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -210,11 +212,11 @@ def _cell_process(folder: Path, server: Channel) -> int:
         "-o", "python_files=item.py", f"--benchmark-json={folder / 'benchmark.json'}",
     ]  # fmt: skip
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return int(pytest.main(options, plugins=[_Session(request, folder, server)]))
+    return int(pytest.main(options, plugins=[_CellPlugin(request, folder, server)]))
 
 
-class _Session:
-    """The pytest plugin of a session that serves the host: hands the item its request and its gate."""
+class _CellPlugin:
+    """The pytest plugin of a cell's session: hands the item its request, and is its gate (`harness.probe.process.cell`)."""
 
     def __init__(self, request: CellRequest, folder: Path, server: Channel) -> None:
         self.request, self.folder, self._server = request, folder, server
@@ -222,7 +224,7 @@ class _Session:
     def pytest_configure(self, config: object) -> None:
         config.dsregress = self  # type: ignore[attr-defined]
 
-    # pytest-benchmark asks git and the processor for their names; the host knows both, and the asking costs a second.
+    # pytest-benchmark runs git and queries the processor, which takes a second; the host records both itself.
     @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, str]:
         return {"node": "unnamed", "python_version": sys.version.split()[0]}
@@ -240,7 +242,7 @@ class _Session:
     def beat(self, stage: str) -> None:
         self._server.send({"event": "beat", "stage": stage})
 
-    def learned(self, modules: list[str]) -> None:
+    def imported(self, modules: list[str]) -> None:
         self._server.send({"event": "beat", "imported": modules})
 
 

@@ -1,8 +1,8 @@
 """DeepSpeed's CPU accelerator with another device: ``meta``.
 
-The CPU's is the one accelerator whose methods all work without hardware, and what it claims (synchronous, no streams)
-is true of a simulation. Whatever a release's own class has beyond what is overridden here is inherited, so releases
-are told apart by nobody.
+The CPU's is the only accelerator whose methods all work without hardware, and what it claims (synchronous, no streams)
+is true of a simulation. Methods that are not overridden here are inherited from the release's own class, so no code here
+depends on the release.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import torch
 
 def meta_accelerator(pin_memory: Any, empty_cache: Any) -> Any:
     """An accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
-    host tensor, ``empty_cache`` takes note that the allocator was told to give back what it caches. Import DeepSpeed
-    first."""
+    host tensor, ``empty_cache`` notes that the allocator's cache was emptied. Import DeepSpeed first."""
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
 
     class MetaAccelerator(CPU_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]

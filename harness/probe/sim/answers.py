@@ -1,8 +1,8 @@
-"""What to answer when a program asks for the value of a tensor that has none.
+"""The answers to a program that reads the value of a tensor that has none.
 
-Frameworks ask for values to keep books: is there an overflow, what is the norm of the gradients, do the ranks agree. A
-healthy job has one answer to each (no; something finite; yes), and it changes neither memory nor communication, so
-these are answered. Anybody else who asks makes a decision that the simulation cannot know: an error names the place.
+Frameworks read values for bookkeeping: is there an overflow, what is the norm of the gradients, do the ranks agree. A
+healthy job has one answer to each (no; something finite; yes), and it changes neither memory nor communication, so these
+are answered. Any other reader makes a decision that the simulation cannot know: an error names the place.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from harness.probe.sim.errors import SimulationError, caller, place
+from harness.probe.sim.errors import SimulationError, caller, location
 
-#: Modules whose questions are bookkeeping.
+#: Modules that read values for bookkeeping.
 _BOOKKEEPERS = ("deepspeed", "torch.optim", "torch.nn.utils", "accelerate", "harness.probe.frameworks")
 
 #: Words in the names of functions that look for values that a healthy job does not have.
@@ -37,7 +37,7 @@ HEALTHY = 1.0
 
 
 def remember(outcome: torch.Tensor, comparison: str, number: Any) -> None:
-    """Notes what a comparison with a number comes to, in case its outcome is asked for."""
+    """Notes the outcome of a comparison with a number, in case it is read."""
     outcome._dsregress_outcome = COMPARISONS[comparison](HEALTHY, number)  # type: ignore[attr-defined]
 
 
@@ -46,8 +46,8 @@ def scalar(tensor: torch.Tensor) -> Any:
     frame = caller()
     if not _keeps_books(frame):
         raise SimulationError(
-            f"a decision by data ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At "
-            f"{place(frame)}"
+            f"a data-dependent decision ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At "
+            f"{location(frame)}"
         )
     if tensor.dtype == torch.bool:
         return getattr(tensor, "_dsregress_outcome", False)
@@ -60,7 +60,7 @@ def equal() -> bool:
     frame = caller()
     if not _keeps_books(frame):
         raise SimulationError(
-            f"tensors compared by value; sim has shapes only: run the cell on cpu or cuda. At {place(frame)}"
+            f"tensors compared by value; sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
         )
     return True
 
@@ -69,7 +69,7 @@ def _integer(tensor: torch.Tensor, frame: FrameType | None) -> int:
     if tensor.dtype == torch.uint8:  # how flags travel through a collective
         return 0
     raise SimulationError(
-        f"a size in a tensor ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At {place(frame)}"
+        f"a size in a tensor ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
     )
 
 
@@ -79,7 +79,7 @@ def _keeps_books(frame: FrameType | None) -> bool:
 
 
 def _functions(frame: FrameType | None) -> Iterator[str]:
-    """Names of the functions that are asking, outwards as long as they belong to a framework."""
+    """Names of the functions that read the value, outwards as long as they belong to a framework."""
     while frame is not None and _keeps_books(frame):
         yield frame.f_code.co_name
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What has to be set aside in DeepSpeed for a simulation, found by feature and never by version number."""
+"""What is replaced in DeepSpeed for a simulation, found by feature and never by version number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def adapted(pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[
 
 @contextlib.contextmanager
 def ranks_agree() -> Iterator[None]:
-    """Without the comparisons across ranks: in a process group that computes nothing they would compare noise."""
+    """Disables comparisons across ranks: in a process group that computes nothing they would compare noise."""
     answers = {**dict.fromkeys(_SANITY_CHECKS, _agreed), "get_lst_from_rank0": list}
     undo: list[tuple[Any, str, Any]] = []
     for module in [m for name, m in sys.modules.items() if name.startswith("deepspeed.") and m is not None]:

@@ -1,4 +1,4 @@
-"""What cannot be simulated: one line that names the place and the way out."""
+"""What cannot be simulated: one line that names the place in the code and the way out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _OURS = ("harness.probe.sim.", "harness.probe.meters.", "harness.probe.holders."
 
 
 class SimulationError(RuntimeError):
-    """The program asked for something that tensors without storage do not have."""
+    """The program needs something that tensors without storage do not have."""
 
 
 def caller() -> FrameType | None:
     """The innermost frame that is neither the simulation's nor torch's own (``torch.optim`` and ``torch.nn.utils``
-    count as the program's: they ask for values)."""
+    count as the program's: they read values)."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
@@ -31,7 +31,7 @@ def caller() -> FrameType | None:
     return None
 
 
-def place(frame: FrameType | None) -> str:
+def location(frame: FrameType | None) -> str:
     """``transformers/models/llama/modeling_llama.py:123 in forward``: as it is imported, so without the folders of this
     machine."""
     if frame is None:
@@ -44,8 +44,8 @@ def place(frame: FrameType | None) -> str:
     return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
-def says(frame: FrameType, word: str) -> bool:
-    """Whether the statement that a frame is executing has the literal ``word`` in it, up to where it has got."""
+def spells(frame: FrameType, word: str) -> bool:
+    """Whether the statement that a frame executes has the literal ``word`` in the part that has run."""
     executed = [i for i in dis.get_instructions(frame.f_code) if i.offset <= frame.f_lasti]
     for instruction in reversed(executed):
         if instruction.opname.startswith(("STORE_", "POP_TOP", "RETURN_")):

@@ -1,13 +1,13 @@
-"""What an operator makes of the geometry of its arguments, remembered.
+"""A cache of what operators make of the geometry of their arguments.
 
 On tensors without contents an operator's result is a function of its arguments' sizes, strides and dtypes and of the
 other arguments' values. torch computes it anew each time, for many operators in Python (`torch._refs`), which takes a
-hundred times as long as making the result: and a model of eighty equal layers asks for the same few hundred results
+hundred times as long as making the result, and a model of eighty equal layers needs the same few hundred results
 thousands of times.
 
-Remembered is only what is seen to be such a function: the operator's schema says that it writes nothing and returns
-nothing of its arguments', every tensor in its arguments and in its result is on the meta device, and the storage of each
-result is new and as large as its sizes and strides need.
+Only such functions are cached: the operator's schema says that it writes nothing and returns none of its arguments, every
+tensor in its arguments and in its result is on the meta device, and the storage of each result is new and as large as its
+sizes and strides need.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.la
 
 
 def key(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
-    """All that the result depends on; None where it may depend on more."""
+    """The cache key: all that the result depends on; None where it may depend on more."""
     parts: list[Any] = [func]
     if not _describe(args, parts):
         return None
@@ -52,13 +52,13 @@ def _describe(values: Any, parts: list[Any]) -> bool:
     return True
 
 
-class Memory:
+class ResultCache:
     """Results by `key`."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[tuple[_Result, ...], type | None, int]] = {}
 
-    def again(self, key: Hashable) -> tuple[Any, int] | None:
+    def lookup(self, key: Hashable) -> tuple[Any, int] | None:
         """(A new result, its FLOPs) as the operator would give it; None where nothing is known."""
         known = self._known.get(key)
         if known is None:
@@ -68,16 +68,16 @@ class Memory:
             return _make(results[0]), flops
         return kind(_make(result) if len(result) == 3 else result[0] for result in results), flops
 
-    def remember(self, key: Hashable, arguments: Iterable[torch.Tensor], out: Any, flops: int) -> None:
+    def store(self, key: Hashable, arguments: Iterable[torch.Tensor], out: Any, flops: int) -> None:
         """Notes what the operator returned for these tensors, where it can be made again."""
         kind = type(out) if isinstance(out, (list, tuple)) else None
         returned = out if kind else (out,)
-        results = [_result(one) for one in returned]
+        results = [_result(value) for value in returned]
         if None in results:
             return
-        storages = [one.untyped_storage()._cdata for one in returned if isinstance(one, torch.Tensor)]
-        seen = {tensor.untyped_storage()._cdata for tensor in arguments}
-        if len({*storages, *seen}) == len(storages) + len(seen):
+        storages = [value.untyped_storage()._cdata for value in returned if isinstance(value, torch.Tensor)]
+        inputs = {tensor.untyped_storage()._cdata for tensor in arguments}
+        if len({*storages, *inputs}) == len(storages) + len(inputs):
             self._known[key] = (tuple(results), kind, flops)  # type: ignore[arg-type]
 
 

@@ -3,7 +3,7 @@
 Offloaded optimizer states of a 70B model are tens of gigabytes of CPU tensors. Here they are real CPU tensors on pages
 that the kernel never has to provide: an anonymous mapping without reservation, which costs address space alone as long
 as nobody writes to it. Such a tensor is a *ghost*: it has a device, a shape, a dtype and a storage like any other, so
-every code path that asks for those behaves as it would; operators on it are answered from its geometry and not run.
+every code path that reads those behaves as usual; operators on it are answered from its geometry and not run.
 
 A CPU tensor becomes a ghost by its origin: it is large and new, or something that is a ghost or on the device was
 copied or computed into it. Small CPU tensors that the program filled itself (token ids, flags, step counts) stay real
@@ -20,7 +20,7 @@ import torch
 #: New CPU tensors of at least this many bytes have no contents; smaller ones are cheap enough to be real.
 LARGE_BYTES = 1 << 20
 
-#: Below this a ghost's pages come from the ordinary allocator: a mapping of its own would cost more than it saves.
+#: Below this a ghost's pages come from the ordinary allocator: a separate mapping would cost more than it saves.
 _MAPPED_BYTES = 1 << 16
 
 

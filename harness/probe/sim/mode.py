@@ -1,6 +1,6 @@
-"""The dispatch mode of a simulation: runs operators on shapes, answers what has no data, and keeps the books.
+"""The dispatch mode of a simulation: runs operators on shapes, answers queries for values, and books storages.
 
-Every operator has a plan, made when it is first seen and found again by its identity, because a step of a large model
+Every operator has a plan, made at its first call and found again by its identity, because a step of a large model
 is a hundred thousand operators, half of them views:
 
 - a view runs as it is: it touches no element, on any device;
@@ -26,7 +26,7 @@ from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE
 from harness.probe.meters.meter import TorchMeter, finished_work
 from harness.probe.sim import answers, geometry, host
-from harness.probe.sim.errors import SimulationError, caller, place, says
+from harness.probe.sim.errors import SimulationError, caller, location, spells
 
 aten = torch.ops.aten
 
@@ -45,7 +45,7 @@ class SimulationMode(TorchMeter):
         assert self.ledger.trace is not None
         self.reserving = Reserving(self.ledger.trace, allocator)
         self._plans: dict[Any, Plan] = {}
-        self._made = geometry.Memory()
+        self._results = geometry.ResultCache()
         self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
         self._special: dict[Any, Plan] = {
             aten._local_scalar_dense.default: self._item,
@@ -70,7 +70,7 @@ class SimulationMode(TorchMeter):
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Operators in here are a question of the simulation's own, and no work. Nothing that they make may be kept."""
+        """Operators inside are the simulation's own and do not count. Nothing that they make may be kept."""
         launches, moves = self.op_launches, len(self.ledger.moves)
         yield
         self.op_launches = launches
@@ -119,7 +119,7 @@ class SimulationMode(TorchMeter):
         return func(*args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator that makes a tensor out of nothing."""
+        """An operator that makes a new tensor from no other."""
         device = kwargs.get("device")
         what = operators.traits(func)
         if device is not None and device.type == "meta":
@@ -147,7 +147,7 @@ class SimulationMode(TorchMeter):
             out = func(*args, **kwargs)
         except NotImplementedError as error:
             raise SimulationError(
-                f"{func} has no meta kernel, so no shape: run the cell on cpu or cuda. At {place(caller())}"
+                f"{func} has no meta kernel, so no shape: run the cell on cpu or cuda. At {location(caller())}"
             ) from error
         if "device" in kwargs and isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
@@ -155,15 +155,15 @@ class SimulationMode(TorchMeter):
         return out
 
     def _compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As `_compute`, for an operator whose result may be known by its arguments' geometry."""
+        """As `_compute`, for an operator whose result may be cached by its arguments' geometry."""
         key = geometry.key(func, args, kwargs)
         if key is None:
             return self._compute(func, args, kwargs)
-        known = self._made.again(key)
+        known = self._results.lookup(key)
         if known is None:
             flops = self.flops
             out = self._compute(func, args, kwargs)
-            self._made.remember(key, operators.tensors_in((args, tuple(kwargs.values()))), out, self.flops - flops)
+            self._results.store(key, operators.tensors_in((args, tuple(kwargs.values()))), out, self.flops - flops)
             return out
         out, flops = known
         self.op_launches += operators.traits(func).launches
@@ -222,7 +222,7 @@ class SimulationMode(TorchMeter):
         work = finished_work(held)
         return work if outputs is None else (outputs, work)
 
-    # -- operators with a plan of their own --------------------------------------------------------------------------
+    # -- operators with a special plan --------------------------------------------------------------------------------
 
     def _item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
@@ -277,8 +277,8 @@ class SimulationMode(TorchMeter):
         return self._as_ghost(host.stand_in(args[0]))
 
     def _meant(self, kwargs: dict[str, Any]) -> int:
-        """Where a tensor belongs that was asked for on the meta device: on the accelerator, unless the asking statement
-        spells the name ``meta`` out. That one wants a tensor without storage for its own ends, on a GPU as well."""
+        """The memory of a tensor that is requested on the meta device: the accelerator's, unless the requesting statement
+        spells the name ``meta`` out. Such a statement wants a tensor without storage on a GPU as well."""
         if "device" not in kwargs:
             return DEVICE
         frame = caller()
@@ -287,8 +287,8 @@ class SimulationMode(TorchMeter):
         where = (id(frame.f_code), frame.f_lasti)  # by its identity, as hashing code reads all of it
         known = self._says_meta.get(where)
         if known is None:
-            # The code is kept, so that its identity stays its own.
-            known = self._says_meta[where] = (says(frame, "meta"), frame.f_code)
+            # The code object is kept, so that its id is not reused.
+            known = self._says_meta[where] = (spells(frame, "meta"), frame.f_code)
         return NOWHERE if known[0] else DEVICE
 
     # -- host memory without contents --------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class SimulationMode(TorchMeter):
         return tensor
 
     def _become_ghost(self, tensor: torch.Tensor) -> None:
-        """From now on nobody can know what is in it."""
+        """From now on the contents of the tensor are unknown."""
         storage = tensor.untyped_storage()
         self.ledger.add(storage, HOST, ghost=True)
         entry = self.ledger.entries.get(storage._cdata)
@@ -313,7 +313,7 @@ class SimulationMode(TorchMeter):
 
 def _each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """The same nest of lists and tuples with other tensors. (A function that calls itself from within another would be a
-    cycle that holds the tensors until garbage is collected, and the books would say so.)"""
+    cycle that holds the tensors until garbage is collected, and the ledger would count them.)"""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Puts one process in the place of one rank of a large job."""
+"""Makes one process one rank of a large job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from harness.probe.sim.mode import SimulationMode
 
 
 class Simulation:
-    """As long as it is entered, this process is rank ``rank`` of ``world_size``, its accelerator is ``meta``, and no
-    operator computes anything.
+    """Inside, this process is rank ``rank`` of ``world_size``, its accelerator is ``meta``, and no operator computes
+    anything.
 
     Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the
     framework does anything: before ``init_distributed``, before a model is built. One simulation per process at a time.
@@ -45,7 +45,7 @@ class Simulation:
         allocator: AllocatorSettings = AllocatorSettings(),  # noqa: B008 (it is frozen)
     ) -> None:
         if not 0 <= rank < world_size:
-            raise SimulationError(f"rank {rank} of {world_size}: there is no such rank; ranks count from 0")
+            raise SimulationError(f"rank {rank} of {world_size} does not exist: ranks count from 0")
         self.rank = rank
         self.world_size = world_size
         self.ranks_per_node = min(ranks_per_node, world_size)
@@ -88,7 +88,7 @@ class SimulationMeter:
 
     @property
     def ledger(self) -> StorageLedger:
-        """The books, for whoever wants the trace."""
+        """The ledger, with its trace."""
         return self._mode.ledger
 
     def __enter__(self) -> SimulationMeter:
@@ -109,7 +109,7 @@ class SimulationMeter:
 
 @contextlib.contextmanager
 def environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
-    """What a launcher would have set."""
+    """Sets the variables that a launcher would set."""
     local = rank % ranks_per_node
     values = {
         "RANK": rank, "WORLD_SIZE": world_size, "LOCAL_RANK": local, "LOCAL_SIZE": ranks_per_node,
@@ -136,7 +136,6 @@ def process_group(rank: int, world_size: int) -> Iterator[None]:
     if dist.is_initialized():
         raise SimulationError("a process group exists already: enter the simulation before anything joins one")
     dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())
-    # The group's collectives are answered by the mode, on any device; this is for what asks the group for its device.
     try:
         yield
     finally:
@@ -178,20 +177,20 @@ def _autocast() -> Iterator[None]:
         original(self, "cpu", *args, **{**kwargs, "enabled": False})
 
     def as_on_cpu(function: Any) -> Any:
-        def answer(device_type: Any = "cpu", *args: Any) -> Any:
+        def on_cpu(device_type: Any = "cpu", *args: Any) -> Any:
             return function("cpu" if device_type == "meta" else device_type, *args)
 
-        return answer
+        return on_cpu
 
-    questions = {name: getattr(torch, name) for name in ("get_autocast_dtype", "is_autocast_enabled")}
+    queries = {name: getattr(torch, name) for name in ("get_autocast_dtype", "is_autocast_enabled")}
     autocast.__init__ = __init__
-    for name, function in questions.items():
+    for name, function in queries.items():
         setattr(torch, name, as_on_cpu(function))
     try:
         yield
     finally:
         autocast.__init__ = original
-        for name, function in questions.items():
+        for name, function in queries.items():
             setattr(torch, name, function)
 
 

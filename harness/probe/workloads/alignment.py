@@ -4,7 +4,7 @@
 ``data["ids"]`` has a row per sequence, or all samples of the micro-batch end to end in one row (``Workload.packed``),
 without padding, as OpenRLHF packs them; then ``data["positions"]`` begins anew with each sample, which is how
 transformers knows a pack. A single sample in its row is packed already. Everything else has a row per sample, and a column
-per token but the first, which nobody predicts.
+per token but the first, which is not predicted.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def pairs(
 
 
 def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
-    """DPO's loss on `pairs`. The reference sees them between the model's forward pass and its backward pass, without
-    gradients: a model of its own, or, where there is none, the model without its adapters."""
+    """DPO's loss on `pairs`. The reference scores them between the model's forward pass and its backward pass, without
+    gradients: it is a separate model, or, without one, the model with its adapters disabled."""
     new = of_answers(model, data)
     with torch.no_grad():
         if reference is not None:
@@ -82,14 +82,14 @@ def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
 def group_samples(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """As `samples`, but only the answers' columns are there, so only their logits are computed: TRL's GRPO."""
+    """As `samples`, with the answers' columns alone, so only their logits are computed, as in TRL's GRPO."""
     found = samples(work, vocabulary, step, rank, micro_batch, device)
     first = max(work.prompt_length - 1, 0)
     return {**found, "answers": found["answers"][:, first:], "old": found["old"][:, first:]}
 
 
 def group_policy_gradient(model: Any, data: Data) -> torch.Tensor:
-    """GRPO's loss of a model with adapters on `group_samples`: without them it is the reference, which sees the samples
+    """GRPO's loss of a model with adapters on `group_samples`: without them it is the reference, which scores the samples
     first."""
     with torch.no_grad(), without_adapters(model):
         reference = log_probabilities(model, data)
@@ -115,11 +115,11 @@ def of_answers(model: Any, data: Data) -> torch.Tensor:
 
 
 def values(model: Any, data: Data) -> torch.Tensor:
-    """What a model with one number per token says of the samples up to each token: (samples, tokens)."""
+    """The output of a model with one number per token, for the samples up to each token: (samples, tokens)."""
     ids = data["ids"]
     inputs = {"input_ids": ids} if "positions" not in data else {"input_ids": ids, "position_ids": data["positions"]}
-    said: torch.Tensor = model(**inputs).logits.squeeze(-1).float()
-    return said.reshape(data["answers"].shape[0], -1)
+    output: torch.Tensor = model(**inputs).logits.squeeze(-1).float()
+    return output.reshape(data["answers"].shape[0], -1)
 
 
 @contextlib.contextmanager
@@ -127,7 +127,7 @@ def without_adapters(model: Any) -> Iterator[None]:
     """A peft model, in an engine or bare, as it was before it had adapters. Raises ValueError for another model."""
     inner = model if hasattr(model, "disable_adapter") else getattr(model, "module", model)
     if not hasattr(inner, "disable_adapter"):
-        raise ValueError("a preference objective needs a reference: a model of its own, or adapters (lora_rank)")
+        raise ValueError("a preference objective needs a reference: a separate model, or adapters (lora_rank)")
     with inner.disable_adapter():
         yield
 

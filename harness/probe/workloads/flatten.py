@@ -1,4 +1,4 @@
-"""An effective configuration as dotted keys and JSON scalars, whatever objects a release keeps it in."""
+"""An effective configuration as dotted keys and JSON scalars, from whatever objects a release keeps it in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-#: Keys that name this run or this machine and not a choice of the framework.
+#: Keys that identify this run or this machine, and no choice of the framework.
 _OWN = ("_param_dict", "global_rank", "mesh_device")
 
 

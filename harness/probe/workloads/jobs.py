@@ -2,8 +2,8 @@
 
 The policy and the critic are trained, the reference and the reward model are frozen. A micro-batch is scored first,
 without gradients, by the frozen models and by the trained ones as they are; then each trained role goes forward, backward
-and through its step, the policy first. Frameworks and the truth run the functions here on models of their own: whatever
-is called as a transformers model is.
+and through its step, the policy first. Frameworks and the truth run the functions here on their own models, which can be
+anything that is called as a transformers model is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POLICY, CRITIC, REFERENCE, REWARD = "policy", "critic", "reference", "reward"
 #: In the order in which models are built, and trained.
 ROLES = (POLICY, CRITIC, REFERENCE, REWARD)
 TRAINED = (POLICY, CRITIC)
-#: Roles whose model says one number per token and not the next token.
+#: Roles whose model returns one number per token instead of logits.
 _VALUED = (CRITIC, REWARD)
 
 
@@ -31,39 +31,40 @@ class JobParameters:
     """The part of a scenario's parameters that says what a job is."""
 
     job: str = "actor_critic"  #: a key of `JOBS`
-    roles: str = "policy+critic+reference+reward"  #: what a missing one would have said is drawn from a seed
+    roles: str = "policy+critic+reference+reward"  #: the output of a missing role is drawn from a seed
     kl_coefficient: float = 0.0  #: of the divergence from the reference, in the policy's loss
     frozen_offload_param: bool = False  #: parameters of the frozen models on the host
     gpu_memory_utilization: float = 0.0  #: share of each card that the generation engine beside the job keeps
 
 
 class Job:
-    """One kind of job on one rank. Raises ValueError where roles and kind do not go together."""
+    """One kind of job on one rank. Raises ValueError for roles that this kind of job does not have."""
 
     #: The roles that it makes sense with; there is always a policy.
     possible: ClassVar[tuple[str, ...]] = ROLES
 
-    def __init__(self, work: Workload, asked: JobParameters, vocabulary: int) -> None:
-        named = asked.roles.split("+")
-        strange = sorted(set(named) - set(self.possible))
-        if strange or POLICY not in named:
+    def __init__(self, work: Workload, parameters: JobParameters, vocabulary: int) -> None:
+        named = parameters.roles.split("+")
+        unknown = sorted(set(named) - set(self.possible))
+        if unknown or POLICY not in named:
             raise ValueError(
-                f"roles={asked.roles}: {asked.job} has a policy, and of the others: {', '.join(self.possible[1:])}"
+                f"roles={parameters.roles}: {parameters.job} needs a policy, and can have: {', '.join(self.possible[1:])}"
             )
-        self.work, self.asked, self.vocabulary = work, asked, vocabulary
+        self.work, self.parameters, self.vocabulary = work, parameters, vocabulary
         self.roles = tuple(role for role in ROLES if role in named)
         self.trained = tuple(role for role in self.roles if role in TRAINED)
 
     def data(self, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu") -> Data:
-        """What one rank sees in one micro-batch: a function of the numbers."""
+        """The data of one micro-batch of one rank, a function of these numbers alone."""
         raise NotImplementedError
 
     def scored(self, models: Mapping[str, Any], data: Data) -> Data:
-        """The same with what has to be known before anybody is updated. Call it without gradients."""
+        """The data with everything that the losses need from the models as they are, before the first update. Call it
+        without gradients."""
         return data
 
     def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
-        """The scalar that a trained role goes backward from."""
+        """The scalar loss of a trained role."""
         raise NotImplementedError
 
 
@@ -103,12 +104,12 @@ class ActorCritic(Job):
         new = alignment.log_probabilities(models[role], data)
         loss = losses.policy_loss(new, data["old"], data["advantages"], answers)
         if "reference" in data:
-            loss = loss + self.asked.kl_coefficient * losses.divergence(new, data["reference"], answers)
+            loss = loss + self.parameters.kl_coefficient * losses.divergence(new, data["reference"], answers)
         return loss
 
 
 class Preference(Job):
-    """DPO with the reference as a model of its own. With LoRA one model does for both: the objective ``preference``."""
+    """DPO with a separate reference model. With LoRA a single model is enough: the objective ``preference``."""
 
     possible = (POLICY, REFERENCE)
 
@@ -123,16 +124,16 @@ JOBS: dict[str, type[Job]] = {"actor_critic": ActorCritic, "preference": Prefere
 
 
 def job_of(parameters: Mapping[str, Any], vocabulary: int) -> Job:
-    """The job that a scenario's parameters describe. Raises ValueError where they describe none."""
-    asked = workload.pick(JobParameters, parameters)
-    if asked.job not in JOBS:
-        raise ValueError(f"no such job: {asked.job} (there are: {', '.join(JOBS)})")
-    return JOBS[asked.job](workload.pick(Workload, parameters), asked, vocabulary)
+    """The job that a scenario's parameters describe. Raises ValueError for an unknown job or unknown roles."""
+    chosen = workload.pick(JobParameters, parameters)
+    if chosen.job not in JOBS:
+        raise ValueError(f"no such job: {chosen.job} (known: {', '.join(JOBS)})")
+    return JOBS[chosen.job](workload.pick(Workload, parameters), chosen, vocabulary)
 
 
 def weights_of(role: str) -> str:
-    """What is put before the names that weights are made from: the reference begins as the policy, the reward model is
-    another model than the critic."""
+    """The prefix of the names that weights are made from: the reference begins as the policy, the reward model differs
+    from the critic."""
     return "reward." if role == REWARD else ""
 
 
@@ -147,7 +148,7 @@ def build(role: str, work: Workload, config: Any, dtype: torch.dtype) -> torch.n
 class ValueModel(torch.nn.Module):
     """A language model's body with one number per token in the place of the next token, as OpenRLHF's critic and reward
     models are. Not transformers' own ``...ForTokenClassification``: the second one that is built under zero.Init in a
-    process comes out without a single parameter (seen with transformers 4.57.6 and DeepSpeed 0.16.8)."""
+    process comes out without a single parameter (observed with transformers 4.57.6 and DeepSpeed 0.16.8)."""
 
     def __init__(self, body: torch.nn.Module, hidden_size: int, dtype: torch.dtype) -> None:
         super().__init__()

@@ -7,8 +7,8 @@ columns: column *t* is about token *t + 1*. Sources: Schulman et al., "Proximal 
 Estimation", 2015 (arXiv:1506.02438); Rafailov et al., "Direct Preference Optimization", 2023 (arXiv:2305.18290),
 equation 7; Shao et al., "DeepSeekMath", 2024 (arXiv:2402.03300), section 4.1.2 for advantages within a group.
 
-TRL has such losses as well, inside trainers that bring datasets, tokenizers and a loop of their own: no small
-dependency, so the formulas are the project's own. They were written from the papers.
+TRL has such losses too, inside trainers with their own datasets, tokenizers and loop. That is no small dependency, so the
+formulas here are the project's, written from the papers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch.nn.functional as F
 CLIP = 0.2
 #: DPO's temperature (LLaMA-Factory's ``pref_beta`` and TRL's default).
 BETA = 0.1
-#: Keeps a group whose rewards are all the same from dividing by nothing.
+#: Avoids a division by zero in a group whose rewards are all equal.
 _LEAST_DEVIATION = 1e-9
 
 

@@ -1,4 +1,4 @@
-"""What one micro-batch does: its data, and its losses, each with a backward of its own.
+"""What one micro-batch does: its data and its losses, each with its own backward.
 
 Chosen by the scenario's parameter ``objective``, and used alike by the adapters, by the truth
 (`harness.probe.oracles.truth`) and by the plain pass of the memory oracle (`harness.probe.oracles.plain`). A new
@@ -33,8 +33,8 @@ def token_ids(
 def answers(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> Data:
-    """As `token_ids`, and ``labels`` of the same shape: all but the first token, which is nobody's target and which
-    releases differ in counting, so it is prompt (-100) here."""
+    """As `token_ids`, with ``labels`` of the same shape: all but the first token, which is never a target. Releases differ
+    in whether they count it, so it is marked as prompt (-100) here."""
     ids = batch(work, vocabulary, step, rank, micro_batch, device)
     return {"ids": ids, "labels": _after_prompt(ids, 1)}
 
@@ -72,7 +72,7 @@ class Objective:
     runs: int = 1  #: of the module with gradients, behind each loss
 
     def all_data(self, work: Workload, vocabulary: int, step: int) -> Iterator[Data]:
-        """What all ranks together see in one step."""
+        """The data of all ranks in one step."""
         for rank in range(work.world_size):
             for micro_batch in range(work.gradient_accumulation_steps):
                 yield self.data(work, vocabulary, step, rank, micro_batch)
@@ -142,13 +142,13 @@ class _Infinite(torch.autograd.Function):
 
 
 def with_infinite_gradient(loss: torch.Tensor) -> torch.Tensor:
-    """What an overflow in backward looks like: the loss is as it was, and no gradient behind it is finite."""
+    """What an overflow in backward looks like: the loss is unchanged, and no gradient behind it is finite."""
     infinite: torch.Tensor = _Infinite.apply(loss)
     return infinite
 
 
 def of(work: Workload) -> Objective:
-    """The objective of a workload. Raises ValueError for one that there is not."""
+    """The objective of a workload. Raises ValueError for an unknown one."""
     if work.objective not in OBJECTIVES:
-        raise ValueError(f"no such objective: {work.objective} (there are: {', '.join(OBJECTIVES)})")
+        raise ValueError(f"no such objective: {work.objective} (known: {', '.join(OBJECTIVES)})")
     return OBJECTIVES[work.objective]

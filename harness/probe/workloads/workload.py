@@ -1,7 +1,7 @@
-"""The fixed work: real transformers models with weights that are a function of their names, and data of a seed.
+"""The fixed workload: real transformers models with weights that are a function of their names, and data from a seed.
 
-Used by the adapters and by the truth alike, so that every framework, release, ZeRO stage and world size trains the same
-thing from the same point.
+Adapters and the truth both use it, so every framework, release, ZeRO stage and world size trains the same model on the
+same data from the same start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Workload:
     """The part of a scenario's parameters that says what is computed, whatever the framework."""
 
     model: str = "llama-tiny"
-    objective: str = "next_token"  #: what a micro-batch does: a name in `harness.probe.workloads.objectives`
+    objective: str = "next_token"  #: what a micro-batch computes: a name in `harness.probe.workloads.objectives`
     sequence_length: int = 64  #: tokens
     micro_batch_size: int = 1  #: sequences per rank and micro-batch
     gradient_accumulation_steps: int = 1
@@ -51,7 +51,7 @@ class Workload:
     lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
     lora_modules_to_save: str = ""  #: trained whole beside the adapters
     infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
-    checkpoint: bool = False  #: saved after the first step, left by another step, and loaded: nothing may differ
+    checkpoint: bool = False  #: saved after the first step, changed by another step, and loaded: nothing may differ
     evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
 
     @property
@@ -98,14 +98,14 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
 
 
 def checkpointed(work: Workload, model: Any) -> None:
-    """Gradient checkpointing by transformers' own switch, where the work asks for it."""
+    """Enables gradient checkpointing by transformers' own switch, where the workload has it."""
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
 
 
 def of_type(dtype: torch.dtype) -> dict[str, Any]:
-    """The keyword by which transformers' ``from_config`` is told a dtype; releases differ in its name."""
+    """The dtype as a keyword argument of transformers' ``from_config``; releases differ in its name."""
     import transformers
 
     release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
@@ -150,7 +150,7 @@ def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
 
 ADAM_BETAS = (0.9, 0.95)
 #: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
-#: gradient near zero into a full step of either sign, and no tolerance could tell a wrong gradient from that.
+#: gradient near zero into a full step of either sign, and no tolerance could distinguish a wrong gradient from that.
 ADAM_EPSILON = 1e-3
 
 

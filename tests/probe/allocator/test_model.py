@@ -16,8 +16,8 @@ from harness.probe.allocator.model import (
     AllocatorSettings,
     CachingAllocator,
     OutOfMemoryError,
-    replay,
 )
+from harness.probe.allocator.replay import replay
 from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, HOST, Event
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -196,28 +196,28 @@ def test_of_the_oversize_blocks_only_as_many_go_back_as_a_request_needs() -> Non
 def test_a_program_that_empties_the_cache_reserves_less_from_then_on() -> None:
     trace: list[Event] = [(1, 60 * MIB, DEVICE, 1), (2, 12 * MIB, DEVICE, 1), (1, -60 * MIB, DEVICE, 1)]
     trace += [(CACHE_EMPTIED, 0, DEVICE, 1), (3, 30 * MIB, DEVICE, 2)]
-    told = replay(trace, AllocatorSettings())
-    assert (told.phases[1].reserved_peak_bytes, told.phases[2].reserved_peak_bytes) == (72 * MIB, 42 * MIB)
-    assert told.retries == 0
+    result = replay(trace, AllocatorSettings())
+    assert (result.phases[1].reserved_peak_bytes, result.phases[2].reserved_peak_bytes) == (72 * MIB, 42 * MIB)
+    assert result.retries == 0
 
 
 def test_a_replay_names_the_event_that_a_card_cannot_serve() -> None:
     trace: list[Event] = [(1, 60 * MIB, DEVICE, 1), (2, 999 * GIB, HOST, 1), (3, 30 * MIB, DEVICE, 2)]
     trace += [(4, 30 * MIB, DEVICE, 2), (5, 30 * MIB, DEVICE, 3)]
-    told = replay(trace, AllocatorSettings(card_bytes=100 * MIB))
-    assert told.failure is not None
-    assert (told.failure.phase, told.failure.event, told.failure.requested_bytes) == (2, 3, 30 * MIB)
-    assert told.failure.reserved_bytes == told.failure.allocated_bytes == 90 * MIB
-    assert {phase: usage.reserved_peak_bytes for phase, usage in told.phases.items()} == {1: 60 * MIB, 2: 90 * MIB}
+    result = replay(trace, AllocatorSettings(card_bytes=100 * MIB))
+    assert result.failure is not None
+    assert (result.failure.phase, result.failure.event, result.failure.requested_bytes) == (2, 3, 30 * MIB)
+    assert result.failure.reserved_bytes == result.failure.allocated_bytes == 90 * MIB
+    assert {phase: usage.reserved_peak_bytes for phase, usage in result.phases.items()} == {1: 60 * MIB, 2: 90 * MIB}
     assert replay(trace, AllocatorSettings(card_bytes=150 * MIB)).failure is None
 
 
 def test_a_phase_starts_from_what_is_reserved_and_not_from_zero() -> None:
     trace: list[Event] = [(1, 60 * MIB, DEVICE, 1), (1, -60 * MIB, DEVICE, 1), (2, 10 * MIB, DEVICE, 2)]
-    told = replay(trace, AllocatorSettings())
-    assert told.phases[2].reserved_peak_bytes == 60 * MIB
-    assert told.phases[2].allocated_peak_bytes == 10 * MIB
-    assert told.phases[2].fragmentation_bytes == 50 * MIB
+    result = replay(trace, AllocatorSettings())
+    assert result.phases[2].reserved_peak_bytes == 60 * MIB
+    assert result.phases[2].allocated_peak_bytes == 10 * MIB
+    assert result.phases[2].fragmentation_bytes == 50 * MIB
 
 
 # -- expandable segments -----------------------------------------------------------------------------------------------

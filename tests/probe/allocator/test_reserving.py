@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from harness.probe.allocator.model import AllocatorSettings, replay
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.allocator.replay import replay
 from harness.probe.allocator.reserving import Reserving
 from harness.probe.meters.ledger import DEVICE, HOST, Event
 

@@ -19,7 +19,7 @@ class Job:
     def __init__(self, holders: Any = None) -> None:
         self.ledger = StorageLedger()
         framework = SimpleNamespace(holders=holders) if holders else SimpleNamespace()
-        self.recorder = sites.Recorder(self.ledger, framework, "tests")
+        self.recorder = sites.SiteRecorder(self.ledger, framework, "tests")
         self.recorder.built(self)
 
     @contextlib.contextmanager
@@ -171,10 +171,10 @@ def test_the_timeline_keeps_every_phases_extremes() -> None:
 
 
 def test_a_meter_without_books_is_said_to_have_none() -> None:
-    with sites.watching(object(), SimpleNamespace(), "tinyframe.adapter") as watch:
+    with sites.observe_sites(object(), SimpleNamespace(), "tinyframe.adapter") as watch:
         told = watch.explanation(0)
     assert told.moments == {}
-    assert "keeps no books" in told.note
+    assert "keeps no ledger" in told.note
 
 
 def test_attributes_of_optimizers_tell_what_they_hold() -> None:

@@ -47,7 +47,7 @@ class Gpu:
         self.held: list[Storage] = []
         self.ledger = StorageLedger()
         framework = SimpleNamespace(holders=self._holders)
-        self.recorder = snapshot.CudaRecorder(self.ledger, framework, "deepspeed", snapshot=self.snapshot, device=0)
+        self.recorder = snapshot.CudaSiteRecorder(self.ledger, framework, "deepspeed", snapshot=self.snapshot, device=0)
         self.recorder.built(self)
 
     def _holders(self, training: object) -> list[tuple[str, str, Tensor]]:

@@ -1,11 +1,11 @@
-"""Metered and timed steps, with a made-up meter and stopwatch in the place of a framework's."""
+"""MeteredPhases and timed steps, with a made-up meter and stopwatch in the place of a framework's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from harness.probe.border.wire import Clocks, PhaseReading
-from harness.probe.meters.phases import HostStopwatch, Metered, Timed, walk
+from harness.probe.meters.phases import HostStopwatch, MeteredPhases, TimedPhases, walk
 
 
 class PretendedJob:
@@ -58,7 +58,7 @@ class Ticks:
 
 
 def test_the_card_that_a_phase_needs_is_that_of_its_neediest_step() -> None:
-    metered = Metered(Cards([9, 30, 40, 10, 31, 41, 11, 20, 42, 12, 20, 35]))  # type: ignore[arg-type]
+    metered = MeteredPhases(Cards([9, 30, 40, 10, 31, 41, 11, 20, 42, 12, 20, 35]))  # type: ignore[arg-type]
     walk(PretendedJob(), metered)  # type: ignore[arg-type]
     metered.readings = {}  # the warm-up step's are dropped
     walk(PretendedJob(), metered)  # type: ignore[arg-type]
@@ -68,20 +68,20 @@ def test_the_card_that_a_phase_needs_is_that_of_its_neediest_step() -> None:
 
 
 def test_where_no_allocator_is_modelled_no_card_is_named() -> None:
-    metered = Metered(Cards([None] * 6))  # type: ignore[arg-type]
+    metered = MeteredPhases(Cards([None] * 6))  # type: ignore[arg-type]
     walk(PretendedJob(), metered)  # type: ignore[arg-type]
     assert {reading.smallest_card_bytes for reading in metered.readings.values()} == {None}
 
 
 def test_a_round_adds_up_the_micro_batches_by_the_device_s_own_clock() -> None:
     ticks = Ticks()
-    seconds = Timed(ticks).round(PretendedJob())  # type: ignore[arg-type]
+    seconds = TimedPhases(ticks).round(PretendedJob())  # type: ignore[arg-type]
     assert seconds == {"forward": 2.0, "backward": 2.0, "step": 2.0}
     assert ticks.told == ["start", "stop"]
 
 
 def test_the_host_s_clock_needs_nothing_of_a_device() -> None:
-    seconds = Timed(HostStopwatch()).round(PretendedJob())  # type: ignore[arg-type]
+    seconds = TimedPhases(HostStopwatch()).round(PretendedJob())  # type: ignore[arg-type]
     assert list(seconds) == ["forward", "backward", "step"]
     assert min(seconds.values()) >= 0
 

@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from harness.probe.oracles.ideal import TERMS, Job, Model, Plain, from_configuration, ideal
+from harness.probe.oracles.ideal import TERMS, IdealJob, ModelSizes, PlainMemory, from_configuration, ideal
 
 #: 1,000 + 500 + 10 elements; one module holds 1,000 of them.
-MODEL = Model(numels=[1000, 500, 10], largest_module=1000, trained=[1000, 500, 10])
-JOB = Job(
+MODEL = ModelSizes(numels=[1000, 500, 10], largest_module=1000, trained=[1000, 500, 10])
+JOB = IdealJob(
     world_size=4,
     element_bytes=2,
     reduce_bucket_size=100,
@@ -20,7 +20,7 @@ JOB = Job(
     prefetch_bucket_size=50,
     sub_group_size=300,
 )
-PLAIN = Plain(batch=64, forward_peak=7000, forward_retained=6000, backward_peak=8000)
+PLAIN = PlainMemory(batch=64, forward_peak=7000, forward_retained=6000, backward_peak=8000)
 
 
 def test_every_term_is_explained_with_its_source() -> None:

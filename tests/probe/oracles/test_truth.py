@@ -115,7 +115,7 @@ def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: f
     norms = [*truth.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, told]
     numerics = judged(work, parameters=poisoned, gradient_norms=norms)
     assert (numerics.parameter_error, numerics.gradient_norm_error <= 1) == (None, True)
-    assert "which its norm tells" in numerics.note
+    assert "which its norm reports" in numerics.note
 
 
 def test_an_infinite_gradient_that_is_told_as_a_number_is_wrong_whatever_became_of_the_weights() -> None:

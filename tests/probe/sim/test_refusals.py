@@ -23,7 +23,7 @@ def test_a_decision_by_data_names_who_makes_it_and_the_way_out() -> None:
     assert (
         signature_of(refused.value)
         == (
-            "SimulationError: a decision by data (bool[]); sim has shapes only: run the cell on cpu or cuda. At "
+            "SimulationError: a data-dependent decision (bool[]); sim has shapes only: run the cell on cpu or cuda. At "
             f"tests/probe/sim/test_refusals.py:{line} in decide_by_data"
         )[:160]
     )
@@ -40,7 +40,7 @@ def test_an_operator_without_a_shape_rule_is_named() -> None:
 
 @pytest.mark.parametrize(("rank", "world_size"), [(4, 4), (-1, 4), (0, 0)])
 def test_a_rank_that_does_not_exist(rank: int, world_size: int) -> None:
-    with pytest.raises(SimulationError, match="there is no such rank"):
+    with pytest.raises(SimulationError, match="does not exist"):
         Simulation(rank, world_size)
 
 
@@ -70,6 +70,6 @@ def test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls() -> No
     of_torch: dict[str, object] = {"__name__": "torch.nn.modules.asking", "caller": caller}
     exec("def forward(self): return caller()", of_torch)
     asking = type("Asking", (torch.nn.Module,), {"forward": of_torch["forward"]})
-    with Simulation(0, 2) as simulation, sites.watching(simulation.meter, None, "somewhere"):
+    with Simulation(0, 2) as simulation, sites.observe_sites(simulation.meter, None, "somewhere"):
         frame = asking()()
     assert frame.f_code.co_name == "test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls"

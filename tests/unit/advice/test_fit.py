@@ -224,7 +224,7 @@ def test_the_search_finds_every_break_point_and_starts_small(count: int) -> None
         ({"ranks": (12,)}, "--ranks: 12 ranks do not fill nodes of 8 GPUs; take 8 or 16, or set --gpus-per-node"),
         ({"ranks": (5000,)}, "--ranks: 5000 ranks; a job has 1 to 4096"),
         ({"sweep": fit.Sweep("heads", (1,))}, "llama: has no parameter heads; take another scenario or sweep"),
-        ({"variant": "zero=9"}, "--variant: no such variant: zero=9 ('zero' is no parameter of this scenario)"),
+        ({"variant": "zero=9"}, "--variant: no such variant: zero=9 ('zero' is not a parameter of this scenario)"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(change: dict[str, object], message: str) -> None:

@@ -60,7 +60,8 @@ def test_every_parameter_that_a_shown_scenario_sets_is_one_that_the_adapter_read
     namespace: dict[str, scenario.Scenario] = {}
     exec(shown, namespace)
     read = "".join(
-        (ROOT / "harness" / "probe" / file).read_text() for file in ("workloads/workload.py", "frameworks/deepspeed.py")
+        (ROOT / "harness" / "probe" / file).read_text()
+        for file in ("workloads/workload.py", "frameworks/deepspeed_config.py")
     )
     for parameter in namespace["SCENARIO"].parameters:
         assert f"    {parameter}: " in read, parameter

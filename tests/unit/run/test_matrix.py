@@ -94,7 +94,7 @@ def test_a_workload_that_several_globs_name_runs_once() -> None:
         (
             Selection(scenarios=("llama",), variants=("zero_stag=2",)),
             (
-                "llama: no such variant: zero_stag=2 ('zero_stag' is no parameter of this scenario); "
+                "llama: no such variant: zero_stag=2 ('zero_stag' is not a parameter of this scenario); "
                 "`python -m harness scenarios` lists scenarios with their variants"
             ),
         ),

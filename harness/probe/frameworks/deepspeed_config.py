@@ -1,0 +1,93 @@
+"""The DeepSpeed configuration that a scenario's parameters describe."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Sharding:
+    """The part of a scenario's parameters that is DeepSpeed's. None leaves the framework's default in force; "auto" is
+    resolved by the ``integration`` (`harness.probe.frameworks.integrations`)."""
+
+    zero_stage: int = 3
+    integration: str = "transformers"  #: what completes the configuration: transformers, accelerate or none
+    zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
+    offload_optimizer: bool = False
+    offload_param: bool = False
+    gradient_accumulation_dtype: str | None = None
+    reduce_bucket_size: Any = None  #: elements
+    prefetch_bucket_size: Any = None  #: elements
+    persistence_threshold: Any = None  #: elements
+    max_live_parameters: int | None = None
+    max_reuse_distance: int | None = None
+    sub_group_size: int | None = None
+    overlap_comm: bool | None = None
+    contiguous_gradients: bool | None = None
+    hpz_partition_size: int | None = None
+    allgather_bucket_size: int | None = None  #: elements; below stage 3
+    reduce_scatter: bool | None = None
+    round_robin_gradients: bool | None = None
+    gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
+    load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
+    compile_backend: str = "none"  #: of torch.compile
+    loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
+
+
+def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+    """The dictionary that ``deepspeed.initialize`` gets."""
+    from harness.probe.frameworks import integrations
+    from harness.probe.workloads.workload import Workload, pick
+
+    work, shard = pick(Workload, parameters), pick(Sharding, parameters)
+    zero = {
+        "stage": shard.zero_stage,
+        "overlap_comm": shard.overlap_comm,
+        "contiguous_gradients": shard.contiguous_gradients,
+        "reduce_bucket_size": shard.reduce_bucket_size,
+        "allgather_bucket_size": shard.allgather_bucket_size,
+        "reduce_scatter": shard.reduce_scatter,
+        "round_robin_gradients": shard.round_robin_gradients,
+        "sub_group_size": shard.sub_group_size,
+        "zero_hpz_partition_size": shard.hpz_partition_size,
+    }
+    if shard.zero_stage == 3:
+        zero["stage3_prefetch_bucket_size"] = shard.prefetch_bucket_size
+        zero["stage3_param_persistence_threshold"] = shard.persistence_threshold
+        zero["stage3_max_live_parameters"] = shard.max_live_parameters
+        zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
+        zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
+    if shard.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if shard.offload_param:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
+    settings: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": work.micro_batch_size,
+        "gradient_accumulation_steps": work.gradient_accumulation_steps,
+        "zero_optimization": {name: value for name, value in zero.items() if value is not None},
+        "bf16": {"enabled": work.dtype == "bf16"},
+        "zero_allow_untested_optimizer": True,
+        # The optimizer that is passed in stays, also under offload: DeepSpeed's own is a C++ extension to be compiled.
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 2**31,
+    }
+    if work.dtype == "fp16":
+        settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
+    if work.gradient_clipping is not None:
+        settings["gradient_clipping"] = work.gradient_clipping
+    if shard.gradient_accumulation_dtype is not None:
+        settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
+    return integrations.complete(
+        settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
+    )
+
+
+def effective_zero(zero: Mapping[str, Any]) -> dict[str, Any]:
+    """``zero_optimization`` without what DeepSpeed ignores: an unresolved ``auto``, and offload to ``none``."""
+    return {
+        name: value
+        for name, value in zero.items()
+        if value != "auto" and not (isinstance(value, dict) and value.get("device") == "none")
+    }

@@ -1,0 +1,50 @@
+"""What one rank leaves for its cell: ``rank-N.json`` in the run's folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, PhaseReading, RankRecord
+
+
+def rank_file(folder: Path, rank: int) -> Path:
+    return folder / f"rank-{rank}.json"
+
+
+def write_record(folder: Path, record: RankRecord, detail: Detail | None) -> None:
+    """Writes the file whole or not at all. ``detail`` is that of rank 0, None for the others."""
+    write_json(rank_file(folder, record.rank), {"record": asdict(record), "detail": asdict(detail) if detail else None})
+
+
+def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
+    """Reads what `write_record` wrote."""
+    content = json.loads(path.read_text())
+    record = content["record"]
+    record["phases"] = {name: PhaseReading(**reading) for name, reading in record["phases"].items()}
+    record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
+    return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Writes a file whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(content))
+    unfinished.rename(path)
+
+
+def representable(numerics: Numerics) -> Numerics:
+    """The same object, without the infinities and NaNs that JSON has no number for: None in the lists, `NO_NUMBER` as an
+    error."""
+    numerics.losses = [loss if loss is not None and math.isfinite(loss) else None for loss in numerics.losses]
+    numerics.gradient_norms = [
+        norm if norm is not None and math.isfinite(norm) else None for norm in numerics.gradient_norms
+    ]
+    for name in ("loss_error", "gradient_norm_error", "parameter_error"):
+        error = getattr(numerics, name)
+        if error is not None and not error < NO_NUMBER:
+            setattr(numerics, name, NO_NUMBER)
+    return numerics
