@@ -202,10 +202,10 @@ def test_a_file_that_stands_twice_counts_once(bundled: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress(b""), "not a bundle of results"),
+        (gzip.compress(b"", mtime=0), "not a bundle of results"),
         (b"not gzip", "not a bundle of results"),
-        (gzip.compress(b'{"schema": 1}\n'), "not a bundle of results"),
-        (gzip.compress(b'{"schema": 9, "kind": "bundle", "about": "", "lines": {}}\n'), "update dsregress"),
+        (gzip.compress(b'{"schema": 1}\n', mtime=0), "not a bundle of results"),
+        (gzip.compress(b'{"schema": 9, "kind": "bundle", "about": "", "lines": {}}\n', mtime=0), "update dsregress"),
     ],
     ids=["empty", "not gzip", "another header", "a newer schema"],
 )
