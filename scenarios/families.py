@@ -1,7 +1,7 @@
 """The generic families: one model, forward, backward and step, in every configuration that people report trouble with.
 
 Two lists of variants: `COVERAGE` for an ordinary model, and `TIED` for what tied embeddings and biases change. What each
-variant exercises, and which oracle judges it, is told in docs/coverage.md. Standard library only, as scenarios are.
+variant exercises, and which oracle judges it, is listed in docs/coverage.md. Standard library only, as scenarios are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COVERAGE: Variants = (
     *one_by_one(zero_stage=(0, 1, 2), zero_init=(False,), offload_optimizer=(True,)),
     {"offload_optimizer": True, "offload_param": True},
     {"world_size": 4, "hpz_partition_size": 2},
-    # what is whole when: read hazards of small parameters, nothing kept or fetched ahead, reduction beside backward
+    # what is whole when: read hazards of small parameters, nothing kept or prefetched, reduction overlapping backward
     {"persistence_threshold": "auto"},
     {"max_live_parameters": 0, "max_reuse_distance": 0, "prefetch_bucket_size": 0},
     {"overlap_comm": True, "zero_stage": 2},
@@ -57,7 +57,7 @@ COVERAGE: Variants = (
     {"lora_rank": 8, "gradient_checkpointing": "non_reentrant"},
     {"lora_rank": 8, "lora_modules_to_save": "lm_head"},
     {"lora_rank": 8, "zero_stage": 2},
-    # what happens between and beside healthy steps
+    # what happens between healthy steps
     {"infinite_gradient_step": 1},
     {"infinite_gradient_step": 1, "zero_stage": 2},
     {"infinite_gradient_step": 1, "dtype": "fp16"},

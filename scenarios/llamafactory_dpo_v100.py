@@ -4,7 +4,7 @@ Reported: out of memory, one card with 23.51 GB allocated, 5.51 GB reserved but 
 Remedies named: bf16 over fp16 (a V100 has no bf16 units), cutoff_len 4096 -> 2048, smaller batches and other
 accumulation, expandable_segments, torch.compile, ZeRO-3, offload of parameters and optimizer.
 
-``roles=policy+reference`` is full DPO with a reference model of its own; with ``lora_rank`` and ``roles=policy`` the
+``roles=policy+reference`` is full DPO with a separate reference model; with ``lora_rank`` and ``roles=policy`` the
 reference is the policy with its adapters disabled, run between the policy's forward and its backward. transformers'
 integration resolves "auto". A V100 has no flash attention: in fp16 torch takes the memory-efficient kernel, which holds as
 much.

@@ -1,8 +1,8 @@
 """OpenRLHF#776 and #821, DeepSpeed#7116: PPO of Llama-3-70B, the actor on 4 nodes of 8 A800-80G.
 
 Reported: with DeepSpeed 0.15.0 it trains, with 0.16.* the actor runs out of memory in backward, however many nodes it
-gets. The reference model and vLLM had nodes of their own, so the actor's GPUs hold the actor alone. OpenRLHF 0.5.x hands
-its DeepSpeed dictionary over with every size "auto", which nobody resolves: DeepSpeed drops them and takes its defaults.
+gets. The reference model and vLLM ran on other nodes, so the actor's GPUs hold the actor alone. OpenRLHF 0.5.x passes its
+DeepSpeed dictionary on with every size "auto", which nothing resolves: DeepSpeed drops them and takes its defaults.
 
 Not known in public, and chosen: the learning rate and the optimizer's other numbers (they change no byte).
 """

@@ -1,6 +1,6 @@
 """OpenRLHF#373: how PPO's actor is split over its GPUs, and what each way of splitting costs.
 
-Asked there: ZeRO-2 shards optimizer states and gradients and leaves whole parameters on every GPU, ZeRO-3 shards the
+The question: ZeRO-2 shards optimizer states and gradients and leaves whole parameters on every GPU, ZeRO-3 shards the
 parameters too; what does a GPU hold then, as the actor gets 2 to 32 of them, what does accumulation buy, and what does
 ZeRO-3 within a node (hpz) cost and save? Pins of that day: DeepSpeed 0.14.4, transformers 4.42.4.
 

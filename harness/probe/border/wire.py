@@ -25,12 +25,10 @@ class CellRequest:
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count; 0 where nothing is timed
     timeout_s: float  #: longest time between two signs of life of the ranks
-    explain: bool = (
-        False  #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
-    )
-    rendezvous: str = (
-        ""  #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty where all are on this machine
-    )
+    #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
+    explain: bool = False
+    #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty where all are on this machine
+    rendezvous: str = ""
     first_rank: int = 0  #: of those on this machine
     local_ranks: int = 0  #: how many run on this machine, where they span machines
 
@@ -131,7 +129,7 @@ class Held:
     category: str  #: one of `harness.probe.holders.categories`
     module: str  #: path in the model, layers' numbers as ``*``; empty where it is unknown
     site: str  #: ``deepspeed/runtime/zero/partition_parameters.py:1234 in wait``
-    via: list[str]  #: who called that place, outwards
+    via: list[str]  #: the callers of that place, outwards
     born: str  #: the phase they were made in, of whichever step; ``forward 2`` is that of the second micro-batch
 
 

@@ -337,7 +337,7 @@ def ideal(
     parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
     """What the ranks of this job must hold under ZeRO; see `harness.probe.oracles.ideal`. Without activations on a real GPU:
-    beside the engine there is no room to train the model once more."""
+    next to the engine there is no room to train the model once more."""
     from harness.probe.oracles import ideal as oracle
     from harness.probe.oracles import plain
     from harness.probe.workloads import objectives

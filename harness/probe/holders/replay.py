@@ -1,4 +1,4 @@
-"""From a trace of allocations and frees, and where each storage was made, to who held what at each phase's peak and end.
+"""Who held what at each phase's peak and end, from a trace of allocations and frees and from where each storage was made.
 
 The trace is replayed when the step is over, so the bytes add up to the metric."""
 

@@ -186,7 +186,7 @@ def _states(model: ModelSizes, job: IdealJob) -> tuple[Terms, Terms]:
             device["secondary"] = sum(-(-n // job.hpz_partition_size) for n in model.numels) * element
     else:
         device["parameters"] = sum(model.numels) * element
-    if job.offload_optimizer:  # fp32 gradients beside those that arrive in the parameters' type
+    if job.offload_optimizer:  # fp32 gradients in addition to those that arrive in the parameters' type
         host["master"], host["gradients"] = share * _FP32, share * (_FP32 + gradient)
         if job.stage < 3:
             device["staging"] = host["staging"] = max(model.trained) * element

@@ -130,7 +130,7 @@ def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every scenario beside the collecting file that runs on CPU, in every variant."""
+    """Every scenario in the folder of the collecting file that runs on CPU, in every variant."""
     folder = Path(str(metafunc.definition.path)).parent
     cells = []
     for name, file in scenarios.find(folder).items():

@@ -39,9 +39,8 @@ class Workload:
     weight_decay: float = 0.1
     learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
-    prompt_length: int = (
-        0  #: tokens at the start of each sequence that no loss is about (`harness.probe.workloads.alignment`)
-    )
+    #: tokens at the start of each sequence that no loss is about (`harness.probe.workloads.alignment`)
+    prompt_length: int = 0
     samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
     packed: bool = False  #: the sequences of a micro-batch end to end in one row
     frozen: str = ""  #: parameters with this in their names are not trained
