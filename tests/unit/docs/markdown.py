@@ -8,8 +8,13 @@ from pathlib import Path
 
 from tests.paths import ROOT
 
-#: Every page that people read; what tests expect as output is none.
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+#: The documentation proper, each page of which is reached from the README.
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+#: Those and the README beside the code of a package, or beside data.
+PAGES = sorted(
+    [*DOCS, *(page for room in ("harness", "scenarios", "results") for page in (ROOT / room).rglob("README.md"))]
+)
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
