@@ -29,7 +29,9 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     python: str  #: "3.11"
     versions: dict[str, str]  #: of the axes, and of any other framework under test
-    label: str = ""  #: what a person calls it: ``VERSION``, a commit, advice; ``NAMED STACK: `` before it. No identity
+    label: str = (
+        ""  #: its short name: ``VERSION``, a commit or a remedy, after ``NAMED STACK: ``; not part of its identity
+    )
 
     @functools.cached_property
     def id(self) -> str:
@@ -39,7 +41,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     @property
     def named(self) -> str:
-        """The configured stack that its pins are from; empty for the default ones, and where nobody said."""
+        """The configured stack that its pins are from; empty for the default one, or if unknown."""
         return self.label.rpartition(": ")[0]
 
     def __hash__(self) -> int:
@@ -206,8 +208,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Enum):
-    """What one version of a framework says to a question that is asked of many, one after another."""
+    """The answer of one version of a framework in a bisection."""
 
     GOOD = "good"
     BAD = "bad"
-    UNKNOWN = "unknown"  #: it does not install, does not import, or ends before the question can be answered
+    UNKNOWN = "unknown"  #: it does not install, does not import, or ends before it can be judged

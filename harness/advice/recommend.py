@@ -1,4 +1,4 @@
-"""Which release should I pin? From what was measured: the newest one that nothing speaks against. Pure.
+"""Which release to pin: of those that were measured, the newest one that nothing speaks against. Pure.
 
 A release is fit to be pinned for a workload where it ran, was judged (against the baseline, or is it), has no finding
 of the kinds that fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits
@@ -22,7 +22,7 @@ from harness.wording.names import outcome_text
 
 
 class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked."""
+    """The workload to run, the card to fit, and what rules a release out."""
 
     scenario: str
     variant: str
@@ -58,7 +58,7 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known. Releases are in version order, newest first."""
+    """The recommendation, and what is known of the other releases, newest first."""
 
     question: RecommendQuery
     package: str
@@ -66,7 +66,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     pick: ReleaseAdvice | None
     newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them where there is none
     older: tuple[ReleaseAdvice, ...]
-    missing: tuple[str, ...]  #: names of releases that were asked for and have no result
+    missing: tuple[str, ...]  #: names of requested releases without a result
 
 
 def advise(
@@ -95,7 +95,7 @@ def advise(
 
 
 class _Same:
-    """Which cells are of the workload that is asked for: by the parameters, or by a name that comes to the same."""
+    """Which cells belong to the workload: by their parameters, or by a variant that resolves to the same."""
 
     def __init__(self, scenario: Scenario, variant: str) -> None:
         self._wanted = {device: scenario.resolve(variant, device) for device in scenario.devices}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.benchmarks import environments, overhead, simulation, stored, sweep
 from harness.benchmarks.figures import Figure, MachineDescription, lines, write
-from harness.cli.progress import Silent
+from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings, load
 from harness.config.variables import installer_environment
 from harness.envs import hardware
@@ -25,15 +25,16 @@ SECTIONS = ("results", "sim", "overhead", "environments", "sweep")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the sections, print their figures, and return the exit code."""
     options = _options(arguments)
     machine = _machine()
     figures: list[Figure] = []
-    bench = _BenchmarkRun(load(), options.stacks, options.repeats)
+    benchmark_run = _BenchmarkRun(load(), options.stacks, options.repeats)
     sections: dict[str, Callable[[], Iterator[Figure]]] = {
-        "results": bench.results,
-        "sim": bench.sim,
-        "overhead": bench.overhead,
-        "environments": bench.environments,
+        "results": benchmark_run.results,
+        "sim": benchmark_run.sim,
+        "overhead": benchmark_run.overhead,
+        "environments": benchmark_run.environments,
         "sweep": sweep.run,
     }
     try:
@@ -78,13 +79,13 @@ class _BenchmarkRun:
     def sim(self) -> Iterator[Figure]:
         scenario = pipeline.load_scenarios(self._settings)[simulation.SCENARIO]
         stacks = self._stacks(1)
-        with session(self._settings, stacks, Silent(), self._installer) as opened:
+        with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
             (environment,) = opened.build(stacks)
             yield from simulation.run(environment, scenario, opened.target.executor, self._repeats)
 
     def overhead(self) -> Iterator[Figure]:
         stacks = self._stacks(self._wanted)
-        with session(self._settings, stacks, Silent(), self._installer):
+        with session(self._settings, stacks, QuietWatch(), self._installer):
             pass  # built, so that the runs that are timed need not
         releases = [stack.versions["deepspeed"] for stack in stacks]
         cores = hardware.detect().cores

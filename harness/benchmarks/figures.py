@@ -40,7 +40,7 @@ def measured(section: str, what: str, values: Sequence[float], unit: str, goal: 
 
 
 def lines(machine: MachineDescription, figures: Sequence[Figure]) -> list[str]:
-    """For a person: one line each, aligned."""
+    """For the terminal: one line each, aligned."""
     shown = [f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:.0f} GiB, Python {machine.python}"]
     shown += [f"{machine.date}, load before the run {machine.load:.1f}"]
     width = max((len(figure.what) for figure in figures), default=0)

@@ -41,6 +41,7 @@ def run(environment: Environment, scenario: Scenario, executor: Executor, repeat
 
 
 def _once(environment: Environment, cell: Cell, executor: Executor) -> dict[str, float]:
+    """Run the cell once: part -> seconds, and the peak memory in GiB."""
     with PeakMemory() as peak:
         worker = executor.worker(environment, cell.device, cell.framework)
         try:

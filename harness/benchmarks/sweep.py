@@ -185,7 +185,7 @@ class _SimulatedNode:
         self.built: dict[str, float] = {}
 
     def has_from(self, stack: str, now: float) -> float:
-        """When the stack's environment is there, for whoever asks now."""
+        """When the stack's environment is ready, if it is requested now."""
         if stack not in self.built:
             first = not self.built
             arrived = self._index.brings(self._sweep.shared_bytes if first else self._sweep.own_bytes, now)
@@ -239,8 +239,10 @@ def run() -> Iterator[Figure]:
     """Figures of the bench's section ``sweep``: simulated, on no machine."""
     for name, sweep in SWEEPS.items():
         paper, schedule = on_paper(sweep), simulate(sweep)
-        told = f"on paper {paper.least_s:,.0f} s at least, by {paper.bottleneck}; {paper.empty_s:,.0f} s on empty nodes"
-        yield Figure(section="sweep", what=f"{name}: all of it", value=schedule.makespan_s, unit="s", goal=told)
+        estimate = (
+            f"on paper {paper.least_s:,.0f} s at least, by {paper.bottleneck}; {paper.empty_s:,.0f} s on empty nodes"
+        )
+        yield Figure(section="sweep", what=f"{name}: all of it", value=schedule.makespan_s, unit="s", goal=estimate)
         shares = {
             "cells": schedule.in_cells,
             "imports": schedule.in_imports,

@@ -43,7 +43,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> 
 class PeakMemory:
     """The largest memory of what we start while it is entered, looked at up to every twentieth of a second.
 
-    What we had already started is not counted: it is somebody else's (a cluster, an engine that go on beside it).
+    Processes that we started earlier, such as a cluster or an engine, do not count.
     """
 
     def __init__(self) -> None:

@@ -20,16 +20,16 @@ COMMANDS = {
     "regress": "Measure stacks against a baseline and report what differs. The main command.",
     "compare": "Compare the stored results of two stacks or versions.",
     "bisect": "Find the release, and the commit, that made a difference.",
-    "bisect-step": "Answer for the commit that is checked out, as `git bisect run` wants it.",
-    "explain": "Say who holds the memory of a cell: by category, module and place in the code.",
-    "fit": "Say on which GPUs, and from how many of them on, a workload fits.",
-    "remedies": "What each piece of advice buys: memory, work, time, and whether it fits then.",
-    "recommend": "Which release to pin, from stored results.",
+    "bisect-step": "Test the commit that is checked out, for `git bisect run`.",
+    "explain": "Show what holds the memory of a cell, by category, module and place in the code.",
+    "fit": "Find the GPUs, and how many of them, that a workload fits.",
+    "remedies": "Measure what each remedy buys: memory, work, time, and whether it fits then.",
+    "recommend": "Choose the release to pin, from stored results.",
     "report": "Report stored results, without measuring anything.",
     "bundle": "Put a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",
-    "stacks": "List the stacks of the configuration, and those that have results.",
+    "stacks": "List the configured stacks, and those with results.",
     "env": "Build one stack's environment and print its interpreter.",
     "images": "List or remove the container images of stacks.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
@@ -69,8 +69,8 @@ def cli(ctx: click.Context, debug: bool) -> None:
     Examples:
       python -m harness regress                                  the configured releases, the configured scenarios
       python -m harness regress --deepspeed '0.16.*'             a series against the baseline
-      python -m harness regress --scenario 'qwen*' --dry-run     what would be run, and how long it takes
-      python -m harness compare 0.15.0 0.16.4                    what is stored, again
+      python -m harness regress --scenario 'qwen*' --dry-run     what would run, and for how long
+      python -m harness compare 0.15.0 0.16.4                    compare stored results
 
     \b
     Exit codes: 0 nothing worse, 1 a regression, 2 wrong usage or configuration, 3 the harness or an environment
@@ -81,11 +81,11 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given or os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words or os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0")
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = cli.main(args=given, prog_name="dsregress", standalone_mode=False)
+        code = cli.main(args=words, prog_name="dsregress", standalone_mode=False)
     except click.exceptions.Abort:
         _say("interrupted; what was measured is stored, and the same command goes on from there")
         code = EXIT_INTERRUPTED
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             traceback.print_exc()
         _say(f"error: {error}")
         code = error.exit_code
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output, e.g. head, is done
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_OK
     except Exception as error:
@@ -105,12 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             traceback.print_exc()
         _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
         code = EXIT_HARNESS
-    sys.exit(_as_git_reads_it(code) if "bisect-step" in given else code or EXIT_OK)
+    sys.exit(_as_git_reads_it(code) if "bisect-step" in words else code or EXIT_OK)
 
 
 def _as_git_reads_it(code: int | None) -> int:
-    """For `git bisect run` every code from 1 to 127 but 125 is a bad commit, and one from 128 on ends the bisection: a call
-    that went wrong must not be taken for a commit that did. ``bisect-step`` itself returns 0, 1 or 125."""
+    """`git bisect run` takes every code from 1 to 127 but 125 for a bad commit, and one from 128 on ends the bisection.
+    A failed call must not pass for a bad commit. ``bisect-step`` itself returns 0, 1 or 125."""
     if not code or code in (EXIT_REGRESSION, 125) or code >= EXIT_ENDS_GIT_BISECT:
         return code or EXIT_OK
     return EXIT_ENDS_GIT_BISECT
@@ -121,5 +121,5 @@ def _say(line: str) -> None:
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    """A CI system's cancel: unwinds like Ctrl-C, so that every process started is reaped."""
+    """When a CI system cancels: unwind as on Ctrl-C, so that every process we started is reaped."""
     sys.exit(128 + number)

@@ -17,9 +17,9 @@ from harness.wording.names import outcome_text
 @click.argument("version", required=False)
 @options.stack_options
 def command(version: str | None, stacks: options.StackOptions) -> None:
-    """Build one stack's environment unless it is there, and print the path of its interpreter.
+    """Build one stack's environment, unless it exists, and print the path of its interpreter.
 
-    VERSION is one of the package under test.
+    VERSION is a version of the package under test.
 
     \b
     Examples:

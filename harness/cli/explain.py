@@ -32,10 +32,10 @@ from harness.wording import commands
     "moments",
     multiple=True,
     metavar="GLOB",
-    help=f"Moments, as metrics are named: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. May be repeated. "
+    help=f"Moments, as metrics are named: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
     "Default: the device's at the peak and the end of each phase, and the host's where it is used.",
 )
-@click.option("--fresh", is_flag=True, help="Find out again, whatever is stored.")
+@click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
 @options.executor_options
 @options.results_option
 @options.json_option
@@ -51,12 +51,12 @@ def command(
     json_file: str | None,
     svg_file: str | None,
 ) -> int:
-    """Show who holds the memory at each phase's peak and at its end: by category (parameter shards, gathered parameters,
+    """Show what holds the memory at each phase's peak and at its end: by category (parameter shards, gathered parameters,
     gradients, ...), by module, and by the place in the code that made it. The bytes add up to the metric.
 
     CELL is stack/scenario/variant/device: an id as `show` prints it, a glob that only one stored cell matches, or
-    VERSION/scenario/variant/device with a release of the package under test. The cell is run once more for it, without
-    being timed, unless it was explained before.
+    VERSION/scenario/variant/device with a release of the package under test. Unless its explanation is stored, the cell
+    runs once more, untimed.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def command(
       explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
 
     \b
-    Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run of the cell gave no explanation.
+    Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the cell's run gave no explanation.
     """
     settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
     store = Store(settings.results)
@@ -101,16 +101,16 @@ def _explained(
     stacks = list(dict.fromkeys(cell.stack for cell in cells))
     with session(settings, stacks, progress, installer) as opened:
         found = opened.explain(cells, fresh=fresh)
-    told: dict[str, Explanation] = {}
+    explanations: dict[str, Explanation] = {}
     for name, one in found.items():
         if one.explanation is None:
             raise NothingMeasured(one.why_not, where=name, hint=f"`{commands.regress()}` on it shows more")
-        told[name] = one.explanation
-    return told
+        explanations[name] = one.explanation
+    return explanations
 
 
 def _cell(text: str, settings: Settings, store: Store, installer: Installer) -> Cell:
-    """The one cell that a person means. Raises UsageError."""
+    """The one cell that ``text`` means. Raises UsageError."""
     package = targets.varied_package(settings)
     stored = {name: result.cell for name, result in newest(store.load().results).items()}
     for pattern in (text, f"*-{package}{text}", f"{text}*", f"*-{package}{text}*"):
@@ -165,8 +165,8 @@ def _drawn(cell: Cell, mine: Explanation, other: Cell | None, theirs: Explanatio
         package = next((name for name, one in cell.stack.versions.items() if one != other.stack.versions.get(name)), "")
         if package and cell.workload == other.workload:
             lines = {
-                f"{package} {one.stack.versions[package]}": told.timeline
-                for one, told in ((cell, mine), (other, theirs))
+                f"{package} {one.stack.versions[package]}": explained.timeline
+                for one, explained in ((cell, mine), (other, theirs))
                 if package in one.stack.versions
             }
         else:

@@ -108,11 +108,11 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     metavar="GBIT/S",
     help="Bandwidth between nodes, per GPU, for the model of step time.",
 )
-@click.option("--fresh", is_flag=True, help="Simulate everything again, whatever is stored.")
+@click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
 @options.json_option
 @options.markdown_option
-@click.option("--svg", "svg_file", metavar="FILE", help="Draw the peaks over the ranks, or over what is swept.")
+@click.option("--svg", "svg_file", metavar="FILE", help="Draw the peaks over the ranks, or over the swept parameter.")
 def command(
     scenario: str,
     cards: tuple[Card, ...],
@@ -131,7 +131,7 @@ def command(
     markdown_file: str | None,
     svg_file: str | None,
 ) -> int:
-    """Simulate SCENARIO at several scales and say on which cards it fits.
+    """Simulate SCENARIO at several scales and find the cards that it fits.
 
     Runs the real code of each release as one rank of the job, without a GPU. Results are stored and reused. Those in a
     folder or bundle that --results names answer whichever version of the probe measured them, and the answer names it.

@@ -11,13 +11,13 @@ from harness.system import docker
 
 @click.command("images")
 @click.argument("stacks", nargs=-1, metavar="[STACK]...")
-@click.option("--prune", is_flag=True, help="Remove them, but for those that a container uses.")
-@click.option("--keep", multiple=True, metavar="STACK", help="With --prune: leave these; may be repeated.")
+@click.option("--prune", is_flag=True, help="Remove them, except those in use by a container.")
+@click.option("--keep", multiple=True, metavar="STACK", help="With --prune: leave these. Repeatable.")
 def command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) -> None:
     """List the images that `regress --executor docker` has built, newest first: one per stack, and what stacks share.
 
-    STACK is a part of a stack's id. A stack's image stands on a common one, which is removed with the last that does; the
-    size given is of the whole, of which the common part is on the disk once.
+    STACK is a part of a stack's id. Images of stacks share a common base image, which is removed with the last of them;
+    sizes include it, though it is on the disk once.
 
     \b
     Examples:

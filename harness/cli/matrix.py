@@ -24,7 +24,7 @@ from harness.wording import commands
     "scenarios",
     multiple=True,
     metavar="GLOB",
-    help="With --json: scenarios, as '*_zero3'. May be repeated.",
+    help="With --json: scenarios, as '*_zero3'. Repeatable.",
 )
 @click.option(
     "--new", is_flag=True, help="Print the releases of the index newer than the committed ones, as 0.20.0,0.20.1."
@@ -53,7 +53,7 @@ def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[st
 
 
 def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
-    """Those asked for, or those that a plain run measures. Raises UsageError where none is left."""
+    """The scenarios that match, by default those that a plain run measures. Raises UsageError where none does."""
     wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
     found = [name for name in pipeline.load_scenarios(settings) if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
     if not found:
@@ -62,7 +62,7 @@ def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
 
 
 def _new(settings: Settings) -> list[str]:
-    """Final releases of the varied package that the index has and the committed data does not know yet."""
+    """Final releases of the varied package that the index has and the committed data lacks."""
     package = targets.varied_package(settings)
     newest = max(map(Version, releases.known(package)), default=Version("0"))
     published = releases.in_order(pipeline.new_installer(settings).published(package))

@@ -96,7 +96,7 @@ def write_files(
     json: tuple[str | None, Callable[[_T], bytes]],
     markdown: tuple[str | None, Callable[[_T], str]],
 ) -> None:
-    """An answer on the terminal, and in the files that were asked for (``-``: stdout, and nothing else there)."""
+    """Print an answer and write the requested files; with a file ``-`` stdout gets that file alone."""
     for file, content in (json, markdown):
         if file is None:
             continue
@@ -107,7 +107,7 @@ def write_files(
 
 
 def write_file(file: str, data: bytes) -> None:
-    """A file that a person asked for; ``-`` is stdout. Raises ResultsError."""
+    """Write a requested file; ``-`` is stdout. Raises ResultsError."""
     if file == "-":
         click.echo(data, nl=False)
         return

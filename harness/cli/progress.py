@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live display on a terminal, a line per event in a log."""
+"""Progress of a run: a live display on a terminal, a line per event in a log."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class Progress:
         return table
 
 
-class Silent:
-    """A watch that tells nobody."""
+class QuietWatch:
+    """A watch that prints notes and nothing else."""
 
     def building(self, stack: Stack, state: str, environment: Environment | None) -> None: ...
 

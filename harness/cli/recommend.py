@@ -25,9 +25,12 @@ from harness.wording import commands
 
 @click.command("recommend")
 @click.argument("scenario")
-@options.card_option("The card that it has to fit, e.g. A800-80G. Default: the scenario's.")
+@options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
-    "--variant", default="base", metavar="VARIANT", help="Your case of it, e.g. 'gradient_checkpointing=none'."
+    "--variant",
+    default="base",
+    metavar="VARIANT",
+    help="Your case of the scenario, e.g. 'gradient_checkpointing=none'.",
 )
 @options.stack_options
 @options.fail_on_option(
@@ -44,15 +47,14 @@ def command(
     results: str | None,
     json_file: str | None,
 ) -> int:
-    """Say which release to pin for SCENARIO: the newest one that nothing speaks against.
+    """Choose the release to pin for SCENARIO: the newest one that nothing speaks against.
 
-    Goes by stored results, on every device mode that they are of, and runs nothing: what has not been measured is not
-    recommended, and the command that measures it is printed. For the releases that are out of the question it says why,
-    and what to set if it must be one of them.
+    Reads stored results, on every device mode, and runs nothing. A release that was not measured is not recommended; the
+    command that measures it is printed. For each rejected release the report says why, and what to set if you must use it.
 
     \b
-    Exit codes: 0 there is one, and all that was asked for is measured; 1 something speaks against each; 4 results are
-    missing.
+    Exit codes: 0 a release is recommended, and every requested one is measured; 1 something speaks against each; 4 results
+    are missing.
 
     \b
     Examples:

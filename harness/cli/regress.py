@@ -20,12 +20,14 @@ from harness.store import Store
 @options.stack_options
 @options.selection_options
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each cell; 0 for no timing.")
-@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="Longest silence of a cell.")
-@click.option("--fresh", is_flag=True, help="Measure everything again, whatever is stored.")
+@click.option(
+    "--timeout", "timeout_s", type=float, metavar="SECONDS", help="End a cell that shows no sign of life for this long."
+)
+@click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Say which places in the code hold the memory that findings are about. Default: yes, but not of what takes long "
+    help="Name the places in the code that hold the memory of each finding. Default: yes, except where that takes long "
     "to simulate.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
@@ -52,8 +54,8 @@ def command(
     """Measure stacks against a baseline and report what differs.
 
     Builds an isolated environment per stack, trains the selected scenarios in it for real, stores each run under the
-    results folder, and compares. What is stored already is not measured again. Without options: the stacks and
-    scenarios of [tool.dsregress] in pyproject.toml.
+    results folder, and compares. Stored results are reused. Without options: the stacks and scenarios of [tool.dsregress]
+    in pyproject.toml.
 
     \b
     Examples:
@@ -103,7 +105,7 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     text = f"{len(cells)} cells on {stacks} stacks"
     if cells:
         seconds = GUESSED_STACK_S * stacks + guessed_s(cells, known)
-        text += f", about {duration_text(seconds)} with what has to be built, if none is reused"
+        text += f", about {duration_text(seconds)} including builds, if no result is reused"
     if unknown:
-        text += f" (a guess for the {unknown} that were never run here)"
+        text += f" (a guess for the {unknown} that never ran here)"
     click.echo(text)

@@ -22,7 +22,7 @@ from harness.run.published import answering
 
 @click.command("remedies")
 @click.argument("scenario")
-@options.card_option("Say what fits this card, e.g. A800-80G. Default: the scenario's.")
+@options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
     "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
 )
@@ -31,7 +31,7 @@ from harness.run.published import answering
 @options.stack_options
 @options.overhead_option
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each case, where it is timed.")
-@click.option("--fresh", is_flag=True, help="Run everything again, whatever is stored.")
+@click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
 @options.results_option
 @options.json_option
 @options.markdown_option
@@ -51,10 +51,10 @@ def command(
 ) -> int:
     """Measure every remedy of SCENARIO alone, and the best combination, against the unmodified case.
 
-    A scenario names the advice that people give for it (`scenarios` lists it). Each piece is run for real, in sim as one
-    rank at full scale; advice that does nothing or makes it worse is called so. Results are stored and reused. Those in a
-    folder or bundle that --results names answer whichever version of the probe measured them, and the answer names it.
-    Where no release is named, it is the newest of the configured ones.
+    Remedies are the usual advice, declared by the scenario (`scenarios` lists them). Each one runs for real, in sim as one
+    rank at full scale, and the report says which do nothing or make it worse. Results are stored and reused. With --results
+    naming a folder or bundle, those in it count whichever version of the probe measured them, and the answer names that
+    version. The default release is the newest configured one.
 
     \b
     Examples:

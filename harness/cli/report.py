@@ -1,4 +1,4 @@
-"""``report``: stored results, again."""
+"""``report``: the report of stored results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def command(
 ) -> int:
     """Report what is stored, without measuring anything.
 
-    FOLDERS are folders of results, or bundles of them (default: the configured folder); several are merged, which is
-    how the jobs of a CI matrix become one report.
+    FOLDERS are folders of results, or bundles of them (default: the configured folder). Several are merged, so that the
+    jobs of a CI matrix become one report.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ from harness.run import pipeline
 def command(pattern: str) -> None:
     """List scenarios, their variants and remedies. PATTERN is a glob over their names.
 
-    A remedy is run by `remedies`, and by `regress` where --variant names it, in its words or as the variant it is.
+    `remedies` runs the remedies; so does `regress` with --variant and the remedy's name or its variant.
     Any other combination of a scenario's parameters can be spelled out as a variant: --variant zero_stage=2,dtype=fp32
     """
     settings = options.load_settings()

@@ -1,4 +1,4 @@
-"""From what a person writes to what is stored."""
+"""Stored stacks, by the id or version that the user writes."""
 
 from __future__ import annotations
 

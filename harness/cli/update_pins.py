@@ -21,14 +21,14 @@ from harness.versions.stacks import plan
 
 
 def update_pins(
-    settings: Settings, installer: Installer, *, upgrade: bool, told: Callable[[str], None] = print
+    settings: Settings, installer: Installer, *, upgrade: bool, report: Callable[[str], None] = print
 ) -> None:
     """Write ``releases.json``, the base lock, and the locks of the default and the named stacks.
 
     With ``upgrade`` what no stack pins moves to its newest release; without, it stays where the base lock has it.
     """
     releases.write({package: installer.published(package) for package in releases.OLDEST})
-    told(f"wrote {releases.FILE.name}")
+    report(f"wrote {releases.FILE.name}")
 
     def stacks(name: str | None) -> tuple[Stack, ...]:
         return plan(
@@ -49,11 +49,11 @@ def update_pins(
             file = locking.FOLDER / locking.file_name(stack)
             if file not in kept:
                 _lock(stack, file, base, installer)
-                told(f"wrote locks/{file.name}")
+                report(f"wrote locks/{file.name}")
             kept.add(file)
     for stale in set(locking.FOLDER.glob("*.txt")) - kept:
         stale.unlink()
-        told(f"removed locks/{stale.name}")
+        report(f"removed locks/{stale.name}")
 
 
 def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:

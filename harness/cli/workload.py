@@ -11,7 +11,7 @@ from harness.probe.scenario import Scenario
 from harness.run import matrix, pipeline
 from harness.run.matrix import Selection
 
-#: Where it runs if nobody says: the real thing at a small size, else what simulates it.
+#: Preferred device modes: the real thing at a small size, else the simulation.
 _DEVICES = ("cpu", "sim", "cuda")
 
 

@@ -1,1 +1,1 @@
-"""What a person chooses: settings from flags, environment variables and ``pyproject.toml``."""
+"""What the user chooses: settings from flags, environment variables and ``pyproject.toml``."""

@@ -15,7 +15,7 @@ class Ray(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         "~/.cache/dsregress"  #: on each node: environments and scratch files (DSREGRESS_ENVIRONMENTS there wins)
     )
     ranks_per_node: int = 0  #: ranks of one cell on a node; 0: as many as have a core, or a GPU, each
-    resources: dict[str, dict[str, float]] = {}  #: device mode -> custom resources that each of its cells asks for
+    resources: dict[str, dict[str, float]] = {}  #: device mode -> custom resources that each of its cells requests
     wait_s: float = 60.0  #: how long to wait for a node that is large enough to join
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
 an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
 
-Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: ask no index),
+Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: use no index),
 ``RAY_ADDRESS`` (Ray's own).
 """
 
@@ -41,7 +41,7 @@ DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that a person can choose. Folders are absolute paths."""
+    """Everything that the user can configure. Folders are absolute paths."""
 
     root: str = ""  #: the project's folder; relative paths are relative to it
     baseline: str = "0.15.0"  #: a version of the varied package
@@ -55,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fail_on: tuple[FailOn, ...] = ("memory", "time", "numerics", "crash")
     executor: str = "local"  #: a name in `harness.run.targets`
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"  #: interpreter of the stacks
-    offline: bool = False  #: ask no package index
+    offline: bool = False  #: use no package index
     #: package -> spec, or list of specs for the varied one
     stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
     stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``

@@ -1,4 +1,4 @@
-"""From which size on a difference matters: the defaults, and why each is what it is.
+"""How large a difference must be to matter: the defaults, and the reason for each.
 
 Read from ``[tool.dsregress.thresholds]``. A difference is *relevant* when it reaches both its floor (an absolute size,
 against differences that are large in percent of nearly nothing) and its share of the baseline's value. Thresholds never
@@ -37,7 +37,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: The same release differs from itself by up to 15 % between runs of a shared machine; paired rounds take most of
     #: that away, and less than 10 % is what people put up with for a fix.
     time_share: float = 0.10
-    #: With 6 pairs, chance alone puts all on one side once in 32 times; fewer cannot be told from chance at all.
+    #: With 6 pairs, chance alone puts all on one side once in 32 times; with fewer, chance cannot be ruled out at all.
     rounds: int = 6
     #: The chance that a report in which nothing differs calls any step time significant, over all its stacks.
     time_false_alarm: float = 0.05

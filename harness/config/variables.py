@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: What a measured process may see of the caller's environment. Everything else is a variance that nobody would notice.
+#: What a measured process may see of the caller's environment. Everything else is unnoticed variance.
 MEASURED_VARIABLES = frozenset((
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
     *("TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME"),
@@ -32,8 +32,8 @@ def child_environment(
 
 
 def prepare_ray() -> None:
-    """What Ray reads from our environment where it is started here: it reports nothing to its makers, and runs cells at
-    the priority that they have without it."""
+    """What Ray reads from our environment where it is started here: no usage reports, and cells run at
+    their usual priority."""
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_worker_niceness"):
         os.environ.setdefault(name, "0")
 

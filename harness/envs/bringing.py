@@ -1,7 +1,7 @@
-"""What a build inside a container needs of this machine: uv, the user's pip configuration, and packages that lie here.
+"""What a build inside a container needs from this machine: uv, the user's pip configuration, and local packages.
 
-Where indexes are reached over the network, only their addresses are brought. Folders (`find-links`, and indexes given as
-``file:``) are not seen from inside a build, so the files that the requirements may need are copied from them.
+Of indexes on the network only the addresses are copied. Folders (`find-links`, and indexes given as ``file:``) are out of
+a build's sight, so the files that the requirements may need are copied.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ _DOCKERFILES = Path(__file__).with_name("docker")
 
 _COMMON, _STACK = "dsregress-common", "dsregress"
 
-#: NVIDIA tags its images with the toolkit's whole release, which the numbers of CUDA's wheels do not tell. One that is not
-#: here is asked for by the wheels' number; `--image-base` and ``base`` name another.
+#: NVIDIA tags its images with the toolkit's whole release, which the numbers of CUDA's wheels do not show. One that is not
+#: here is requested by the wheels' number; `--image-base` and ``base`` name another.
 _CUDA_TAGS = {
     "11.8": "11.8.0",
     "12.1": "12.1.1",
@@ -119,7 +119,7 @@ def base_image(locked: LockedStack, limits: Containers, *, gpu: bool) -> str:
 
 
 class ImageBuilder:
-    """Builds the images of stacks, and asks environments in them what they are."""
+    """Builds the images of stacks, and reads what their environments hold."""
 
     def __init__(self, *, folder: Path, installer: Installer, limits: Containers, framework: str, gpu: bool) -> None:
         self._folder = folder
@@ -171,7 +171,7 @@ class ImageBuilder:
         self, client: DockerClient, of: ImageParts, locked: LockedStack, waiting: Callable[[], None]
     ) -> Failed | None:
         try:
-            # Images are the engine's, not this project's: whoever builds on this machine waits for the same lock.
+            # Images belong to the engine, not to this project: every build on this machine waits for the same lock.
             locks = Path(tempfile.gettempdir()) / f"dsregress-images-{os.getuid()}"
             locks.mkdir(mode=0o700, exist_ok=True)
             with held(locks / f"{of.common_key}.lock", waiting):
@@ -241,8 +241,8 @@ class ImageBuilder:
         assert image.id is not None
         command = ["python", "-c", Path(inside.__file__).read_text(encoding="utf-8"), self._framework]
         limits = docker.confined(self._limits, gpus=self._gpu)
-        said = docker.answer_of(client, image.id, command, str(self._folder), limits)
-        answer = json.loads(said)
+        printed = docker.answer_of(client, image.id, command, str(self._folder), limits)
+        answer = json.loads(printed)
         self._hardware = msgspec.convert(answer["machine"], Hardware)
         return Environment(
             stack=locked.stack,
@@ -342,6 +342,7 @@ def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str]:
 
 
 def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> EnvironmentUnavailable:
+    """A failed build that is not the stack's fault: the base image's, or the engine's."""
     base = arguments.get("BASE", "")
     absent = (
         r"pull access denied|manifest.* (unknown|not found)|not found: manifest|no such host|lookup |dial tcp|TLS hand"
@@ -349,9 +350,9 @@ def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> Envi
     absent += r"|i/o timeout|invalid reference format|failed to resolve|Client\.Timeout|context deadline|No such image"
     if base and re.search(absent, error):
         return EnvironmentUnavailable(
-            f"the base image {base} cannot be had: {' '.join(error.split())[:160]}",
+            f"the base image {base} cannot be pulled: {' '.join(error.split())[:160]}",
             where="docker",
-            hint=f"`docker pull {base}` where it can be, or name another with --image-base",
+            hint=f"`docker pull {base}`, or name another with --image-base",
         )
     if "returned a non-zero code" in error or "OCI runtime create failed" in error:
         last = next((line for line in reversed([error, *log.splitlines()]) if line.strip()), "no output")

@@ -26,10 +26,10 @@ from harness.envs.pip_config import read as read_pip_config
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.model import Failed
 
-#: Where PyTorch publishes its CPU builds; asked when the user's own indexes have none.
+#: Where PyTorch publishes its CPU builds, for when the user's own indexes have none.
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/torch/"
 
-_INDEX_ANSWER_S = 5.0  # an index that does not answer a page in this time is taken as out of reach
+_INDEX_ANSWER_S = 5.0  # an index that does not answer in this time counts as out of reach
 _COMMAND_S = 1800.0
 
 
@@ -54,7 +54,7 @@ class Installer:
             self.environment.setdefault("UV_NO_PROGRESS", "1")
             self.environment.setdefault(
                 "UV_HTTP_CONNECT_TIMEOUT", "10"
-            )  # out of reach is known soon, slow is waited for
+            )  # fail early if out of reach, be patient if slow
             self.environment.setdefault("NO_COLOR", "1")
 
     @functools.cached_property
@@ -130,8 +130,8 @@ class Installer:
     def install_source(self, python: Path, folder: Path) -> Failed | None:
         """Add what the source in ``folder`` builds to an environment that has all that it requires.
 
-        With the environment's own build tools first, which asks no index and has torch at hand, as some setups demand;
-        then, for another build backend than those, isolated as pip would.
+        First with the environment's own build tools, which need no index and can import torch, as some setups demand; then,
+        for a build backend that is not among them, isolated as pip would.
         """
         first: Failed | None = None
         for options in (("--no-build-isolation",), ()):
@@ -165,7 +165,7 @@ class Installer:
 
     def _classify(self, done: subprocess.CompletedProcess[str], where: str) -> Failed:
         output = _output(done)
-        if self.offline and "No solution found" in output:  # says nothing of the stack: nobody was asked
+        if self.offline and "No solution found" in output:  # says nothing about the stack: no index was consulted
             hint = "run once without DSREGRESS_OFFLINE"
             raise EnvironmentUnavailable("offline, and not all packages are in uv's cache", where=where, hint=hint)
         return signatures.classify(output, where)
@@ -198,7 +198,7 @@ class Installer:
             except subprocess.TimeoutExpired:
                 hint = "check the network and the index"
                 raise EnvironmentUnavailable(
-                    f"gave no end in {_COMMAND_S:.0f} s", where=command[0], hint=hint
+                    f"did not end in {_COMMAND_S:.0f} s", where=command[0], hint=hint
                 ) from None
 
 
@@ -218,7 +218,7 @@ def _published(installer: Installer, package: str, python: str) -> tuple[str, ..
         raise UsageError(
             f"no index knows {package!r}", where="package index", hint="check the name and pip config list"
         )
-    hint = "check the network and pip config list; what the harness knows already needs no index"
+    hint = "check the network and pip config list; releases that the harness knows need no index"
     raise EnvironmentUnavailable(f"no index answers for {package}", where="package index", hint=hint)
 
 

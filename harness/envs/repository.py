@@ -1,7 +1,7 @@
-"""A framework's git repository, near or far: which commits lie between two releases, and what one of them holds.
+"""A framework's git repository, local or remote: the commits between two releases, and the files of a commit.
 
-A local clone is only read: nothing is checked out in it, no ref is made. A URL is cloned once, without the contents of
-files that nobody asks for, and fetched again when a commit is missing.
+A local clone is only read: nothing is checked out in it, no ref is made. A URL is cloned once, without file contents until
+they are needed, and fetched again when a commit is missing.
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Repository:
-    """See the module. Raises UsageError for what is no repository, EnvironmentUnavailable where git or a URL fails."""
+    """See the module. Raises UsageError where there is no repository, EnvironmentUnavailable where git or a URL fails."""
 
     def __init__(self, place: str, *, cache: Path, environment: Mapping[str, str]) -> None:
         self.place = place
-        # Without these, git would take an unpacked commit for a part of the repository that the harness lies in, or ask
-        # a person for a password.
+        # Without these, git would take an unpacked commit for a part of the repository that the harness lies in, or prompt
+        # for a password.
         self._environment = {**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-        self._is_far = bool(_URL.match(place)) and not Path(place).exists()
-        if self._is_far:
+        self._is_remote = bool(_URL.match(place)) and not Path(place).exists()
+        if self._is_remote:
             self._folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
         else:
             self._folder = Path(place).expanduser().resolve()
 
     def open(self) -> None:
         """Find the repository; clone a URL that was not cloned yet."""
-        if self._is_far:
+        if self._is_remote:
             if (self._folder / "HEAD").exists():
                 return
             with new_folder(self._folder) as unfinished:
-                self._far("clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished))
-        elif not self._folder.is_dir() or self._ask("rev-parse", "--git-dir") is None:
-            raise UsageError("is no git repository", where=self.place, hint="--repository takes a clone or a URL")
+                self._run_remote("clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished))
+        elif not self._folder.is_dir() or self._output("rev-parse", "--git-dir") is None:
+            raise UsageError("not a git repository", where=self.place, hint="--repository takes a clone or a URL")
 
     def commit(self, name: str) -> Commit | None:
         """The commit that a name (a tag, a branch, a hash) means; None where there is none."""
-        line = self._ask("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
-        if line is None and self._is_far:
-            self._far(
+        line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
+        if line is None and self._is_remote:
+            self._run_remote(
                 "--git-dir", str(self._folder), "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*"
             )
-            line = self._ask("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
+            line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
         return _commit(line.strip()) if line else None
 
     def release(self, package: str, version: str) -> Commit:
@@ -75,7 +75,7 @@ class Repository:
         ``version`` is none, of whatever it names. Raises UsageError."""
         names = [f"{kind}{version}" for kind in ("refs/tags/v", "refs/tags/", f"refs/tags/{package}-", "")]
         for name in names:
-            if (found := self._ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) is not None:
+            if (found := self._output("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) is not None:
                 commit = self.commit(found.strip())
                 if commit is not None:
                     return commit
@@ -91,7 +91,7 @@ class Repository:
         Where ``old`` is no ancestor of ``new`` (release branches), from the last commit that they share. Raises UsageError
         where they share none, or where ``new`` is the older one.
         """
-        base = self._ask("merge-base", old.sha, new.sha)
+        base = self._output("merge-base", old.sha, new.sha)
         if base is None:
             raise UsageError(
                 f"{old.short} and {new.short} share no history", where=self.place, hint="take another clone"
@@ -99,7 +99,7 @@ class Repository:
         start = self.commit(base.strip())
         if start is None or start.sha == new.sha:
             raise UsageError(f"{new.short} is not newer than {old.short}", where=self.place, hint="check its tags")
-        text = self._ask(
+        text = self._output(
             "log", "--reverse", "--first-parent", "--format=%H%x09%cI%x09%s", f"{start.sha}..{new.sha}", "--"
         )
         return (start, *(_commit(line) for line in (text or "").splitlines() if line))
@@ -116,7 +116,7 @@ class Repository:
     def changed_files(self, old: Commit, new: Commit) -> tuple[str, ...]:
         """What ``git diff --stat`` says of a change, most lines first: ``+12 -3 deepspeed/runtime/zero/stage3.py``."""
         found = []
-        for line in (self._ask("diff", "--numstat", "--no-renames", old.sha, new.sha) or "").splitlines():
+        for line in (self._output("diff", "--numstat", "--no-renames", old.sha, new.sha) or "").splitlines():
             added, removed, file = line.split("\t", 2)
             is_text = added != "-"
             size = int(added) + int(removed) if is_text else 0
@@ -127,7 +127,9 @@ class Repository:
         """The lines of these files that a change touches, each file under its name, as ``git diff`` shows them."""
         found: list[str] = []
         for file in files:
-            text = self._ask("diff", "--no-renames", "--no-color", "--no-ext-diff", old.sha, new.sha, "--", file) or ""
+            text = (
+                self._output("diff", "--no-renames", "--no-color", "--no-ext-diff", old.sha, new.sha, "--", file) or ""
+            )
             _, at, hunks = text.partition("\n@@ ")
             if at:  # binary files have none
                 found += [file, *f"@@ {hunks}".splitlines()]
@@ -143,23 +145,23 @@ class Repository:
     def newest_tag(self, commit: Commit) -> str:
         """The name of the newest tag at or before a commit that looks like a release; empty where there is none."""
         for pattern in ("v[0-9]*", "[0-9]*"):
-            found = self._ask("describe", "--tags", "--abbrev=0", f"--match={pattern}", commit.sha)
+            found = self._output("describe", "--tags", "--abbrev=0", f"--match={pattern}", commit.sha)
             if found is not None:
                 return found.strip().removeprefix("v")
         return ""
 
-    def _ask(self, *arguments: str) -> str | None:
+    def _output(self, *arguments: str) -> str | None:
         done = self._run(*arguments)
         return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
-    def _far(self, *arguments: str) -> None:
+    def _run_remote(self, *arguments: str) -> None:
         done = _git(arguments, self._environment)
         if done.returncode != 0:
             raise self._failed(done, "cannot be fetched")
 
     def _failed(self, done: subprocess.CompletedProcess[bytes], what: str) -> EnvironmentUnavailable:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = said[-1] if said else "git said nothing"
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = lines[-1] if lines else "no message from git"
         return EnvironmentUnavailable(f"{what}: {reason}", where=self.place, hint="a local clone needs no network")
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -167,7 +169,7 @@ class Repository:
 
 
 def _git(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
-    # git run by `git bisect run` is told where the repository is, which would be that of every git below it.
+    # `git bisect run` exports the repository's location, which every git below it would take for its own.
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     try:
         return subprocess.run(
@@ -179,7 +181,7 @@ def _git(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess
         ) from None
     except subprocess.TimeoutExpired:
         raise EnvironmentUnavailable(
-            f"gave no end in {_COMMAND_S:.0f} s", where="git", hint="a local clone needs no network"
+            f"did not end in {_COMMAND_S:.0f} s", where="git", hint="a local clone needs no network"
         ) from None
 
 

@@ -34,7 +34,7 @@ _MACHINE = (
 
 
 def classify(output: str, where: str) -> Failed:
-    """The failure that the installer's ``output`` tells of. Raises EnvironmentUnavailable where the machine is at fault."""
+    """The failure that the installer's ``output`` reports. Raises EnvironmentUnavailable where the machine is at fault."""
     package_is_at_fault = "build backend returned an error" in output or "metadata-generation-failed" in output
     if not package_is_at_fault:
         for pattern, what, hint in _MACHINE:
@@ -44,8 +44,8 @@ def classify(output: str, where: str) -> Failed:
 
 
 def build_failure(output: str, name: str) -> Failed:
-    """The failure of a source that does not build. Its own setup may say anything, of networks too: that is no fault of
-    this machine, as everything it needs is there already."""
+    """The failure of a source that does not build. Whatever its setup prints, about networks too, is not this machine's
+    fault: everything that the build needs is installed."""
     lines = [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
     errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
     text = without_folders(output.strip())[-_DETAIL_CHARACTERS:]
@@ -70,8 +70,8 @@ def signature(output: str) -> str:
         return _short(f"no solution: {because[1]}")
     if errors:
         return _short(errors[-1])
-    told = [line for line in lines if re.match(r"(error|ERROR):", line)]
-    return _short(told[0] if told else next((line for line in lines if line), "no output"))
+    reported = [line for line in lines if re.match(r"(error|ERROR):", line)]
+    return _short(reported[0] if reported else next((line for line in lines if line), "no output"))
 
 
 def _short(text: str) -> str:

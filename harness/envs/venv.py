@@ -32,7 +32,7 @@ _AT_ONCE = 2
 
 
 class _Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """What a whole environment says of itself."""
+    """Describes a complete environment."""
 
     schema: int = 1
     lock_sha256: str
@@ -42,7 +42,7 @@ class _Marker(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a package of a stack comes from that no index has: a commit."""
+    """The source of a package that no index has: a commit."""
 
     package: str
     unpack: Callable[[Path], None]  #: writes its files into a folder that is not there yet
@@ -84,7 +84,7 @@ def build(
 
 
 def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
-    """The stack's environment where it stands and is whole, else None. Nothing is built, nobody is waited for."""
+    """The stack's environment where it stands and is whole, else None. Builds nothing and does not wait."""
     place = _place(locked, folder, gpu=gpu)
     marker = _whole(place, locked)
     return None if marker is None else _describe(place, locked, marker, framework)

@@ -1,5 +1,5 @@
 """Version specs -> releases that exist -> stacks -> locked stacks.
 
-`releases` holds what is known, `specs` expands what a person writes, `stacks` makes the compared stacks, `locking` pins
-everything else in them. Nothing here opens a connection: whoever calls passes in the functions that do.
+`releases` holds the known releases, `specs` expands what the user writes, `stacks` makes the compared stacks, `locking`
+pins everything else in them. Nothing here opens a connection: callers pass in the functions that do.
 """

@@ -1,9 +1,9 @@
 """A stack -> the same stack with every package pinned.
 
 Stacks that are compared must differ in the version under test alone. So a stack is resolved with the committed base lock
-as preferences: whatever the base has stays, unless the stack's own requirements forbid it; `drift` tells what they forbade.
+as preferences: the base's pins stay unless the stack's own requirements forbid it; `drift` reports what they forbade.
 Locks are universal: one lock serves every Python from 3.10 on and both kinds of machine. They hold neither index URLs nor
-builds of a version (``+cpu``): which build is installed is the machine's business (``harness.envs.recipe``).
+builds of a version (``+cpu``): the machine decides which build is installed (``harness.envs.recipe``).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python:
     """Pins for ``requirements``, as near to the pins in ``base`` as they allow.
 
     First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
-    ones; and last with builds of torch allowed, for a person whose only torch is such a build.
+    ones; and last with builds of torch allowed, for users whose only torch is such a build.
     """
     builds = tuple(line.replace("===", "==") for line in requirements)
     failure: Failed | None = None

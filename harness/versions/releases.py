@@ -1,4 +1,4 @@
-"""The releases that are known without asking anybody: committed data, refreshed by ``nox -s update_pins``."""
+"""The releases that are known offline: committed data, refreshed by ``nox -s update_pins``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known(package: str) -> tuple[str, ...]:
 
 
 def in_order(versions: Iterable[str]) -> tuple[str, ...]:
-    """The versions, oldest first, each once, without what is no version and without builds of one (``2.13.0+cpu``)."""
+    """The versions, oldest first, each once, without texts that are no version and builds of one (``2.13.0+cpu``)."""
     parsed: dict[Version, str] = {}
     for text in versions:
         try:

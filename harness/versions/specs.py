@@ -1,4 +1,4 @@
-"""What a person writes for versions -> releases that exist.
+"""A version spec, as the user writes it -> releases that exist.
 
 A spec is a list of items between commas: an exact version (``0.16.4``, ``==0.16.4``), a series (``0.16.*``), ``latest``
 (the newest final release), or a comparison (``>=0.16``, ``<0.17``, ``!=0.16.3``, ``~=0.16.2``). PEP 440 uses commas for
@@ -26,7 +26,7 @@ _EXAMPLES = "write e.g. 0.16.4 or 0.16.* or '>=0.16,<0.17' or latest"
 
 
 class UnknownVersion(UsageError):
-    """No known release fits: the spec may be right and the data old, so that an index is worth asking."""
+    """No known release fits. The spec may be newer than the data, so an index is worth a look-up."""
 
 
 def expand(package: str, spec: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -55,6 +55,7 @@ def _items(package: str, spec: str) -> list[str]:
 
 
 def _match(package: str, item: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The releases that one item means, oldest first. Raises UsageError, UnknownVersion."""
     ordered = sorted(known, key=Version)
     if item == "latest":
         final = [text for text in ordered if not Version(text).is_prerelease]

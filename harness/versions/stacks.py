@@ -6,7 +6,7 @@ baseline is a version of it.
 - Nothing overridden: the primary package is the axis, its configured list the versions.
 - Primary package overridden (``--deepspeed 0.16.*``): those versions, and the baseline in front of them.
 - Other packages overridden (``--torch 2.4.*,2.5.*``): each is an axis, and several make the product. The primary package
-  stands at the newest of its configured list: what a person who upgrades torch would have installed. The baseline is the
+  stands at the newest of its configured list, as if torch were upgraded in an up-to-date stack. The baseline is the
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
@@ -53,7 +53,7 @@ def plan(
     """The stacks to compare.
 
     ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
-    explicit baseline. ``published`` is asked for a package's releases when the committed ones do not hold what is meant.
+    explicit baseline. ``published`` looks up a package's releases when the committed ones do not suffice.
 
     Raises UsageError for an unknown stack, package or version.
     """

@@ -1,4 +1,4 @@
-"""Stacks and outcomes as a person reads them."""
+"""Stacks and outcomes in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def version(stack: Stack, axis: str) -> str:
 
 
 def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
-    """A short name for each stack id, unique among them: what differs, or the name that a person gave the stack."""
+    """A short name for each stack id, unique among them: what differs, or the label of the stack."""
     axes = varied_axes(stacks) or tuple(a for a in ("deepspeed",) if stacks and a in stacks[0].versions)
     names = {}
     for stack in stacks:

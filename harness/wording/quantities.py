@@ -1,4 +1,4 @@
-"""Numbers and names as a person reads them. Plain text: what a format needs escaped, the format escapes."""
+"""Numbers and names in words, as plain text: each format escapes what it must."""
 
 from __future__ import annotations
 

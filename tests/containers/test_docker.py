@@ -247,7 +247,9 @@ def test_a_base_image_that_does_not_exist_is_one_line(project: Project) -> None:
     said = project.run("regress", "--image-base", "dsregress-nowhere.invalid/base:1")
     line = said.err.splitlines()[-1]
     assert said.code == 3
-    assert line.startswith("dsregress: error: docker: the base image dsregress-nowhere.invalid/base:1 cannot be had: ")
+    assert line.startswith(
+        "dsregress: error: docker: the base image dsregress-nowhere.invalid/base:1 cannot be pulled: "
+    )
     assert line.endswith(
         "`docker pull dsregress-nowhere.invalid/base:1` where it can be, or name another with --image-base"
     )

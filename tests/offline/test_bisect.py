@@ -234,7 +234,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         ),
         (
             ["--good", GOOD, "--bad", "1.1.0", "--repository", "nowhere"],
-            "nowhere: is no git repository; --repository takes a clone or a URL",
+            "nowhere: not a git repository; --repository takes a clone or a URL",
         ),
     ],
 )

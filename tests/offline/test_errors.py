@@ -117,7 +117,7 @@ def test_a_release_that_is_not_known_and_no_index_to_ask(project: Project, nobod
         said,
         3,
         "package index: no index answers for tinyframe; "
-        "check the network and pip config list; what the harness knows already needs no index",
+        "check the network and pip config list; releases that the harness knows need no index",
     )
     assert not project.results.exists()
 

@@ -142,8 +142,8 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(project: Project, tmp_pat
     assert (said.code, said.err) == (0, "")
     assert said.out == (
         f"{cell(GOOD)}\n{cell(VERSION['hungry'])}\n"
-        "2 cells on 2 stacks, about 34 s with what has to be built, if none is reused "
-        "(a guess for the 2 that were never run here)\n"
+        "2 cells on 2 stacks, about 34 s including builds, if no result is reused "
+        "(a guess for the 2 that never ran here)\n"
     )
     assert not nowhere.exists()
     assert not project.results.exists()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from harness.advice import fit, gpus
 from harness.advice.largest_fitting import LargestFitting
 from harness.cli import cli
-from harness.cli.progress import Silent
+from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings
 from harness.errors import UsageError
 from harness.launch.contract import Ended
@@ -75,7 +75,7 @@ class SimulatedRuns:
             settings=Settings(rounds=0, warmup_rounds=0),
             executor=self.executor,
             store=self.store,
-            watch=Silent(),
+            watch=QuietWatch(),
             fresh=False,
         )
         return newest(results).values()

@@ -148,8 +148,8 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(say: RunCommand, project:
         "0.15.0/tiny/base/cpu",
         "0.16.4/tiny/base/cpu",
     ]
-    assert "2 cells on 2 stacks, about 34 s with what has to be built" in told.out
-    assert "(a guess for the 2 that were never run here)" in told.out
+    assert "2 cells on 2 stacks, about 34 s including builds" in told.out
+    assert "(a guess for the 2 that never ran here)" in told.out
     assert sorted(path.name for path in project.iterdir()) == ["pyproject.toml", "scenarios"]
 
 

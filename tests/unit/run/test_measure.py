@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.progress import Silent
+from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable
 from harness.launch.contract import Ended
@@ -49,7 +49,7 @@ class Lab:
             settings=Settings(rounds=rounds, warmup_rounds=0),
             executor=self.executor,
             store=self.store,
-            watch=Silent(),
+            watch=QuietWatch(),
             fresh=fresh,
         )
 

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from harness.cli.progress import Silent
+from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings
 from harness.launch import schedule
 from harness.launch.contract import Ended, Lost
@@ -22,7 +22,7 @@ VERSIONS = ("1", "2", "3")
 TIMED = ("llama/base/cpu", "qwen/base/cpu")
 
 
-class Seen(Silent):
+class Seen(QuietWatch):
     """Cells that began again."""
 
     def __init__(self) -> None:
