@@ -216,7 +216,7 @@ class ImageBuilder:
             proxies = {
                 name: value for name, value in self._installer.environment.items() if name in bringing.PROXIES and value
             }
-            with docker.complaints(tag):
+            with docker.engine_errors(tag):
                 answers = client.api.build(
                     path=place,
                     dockerfile=str(_DOCKERFILES / f"{which}.Dockerfile"),
@@ -258,7 +258,7 @@ def find(client: DockerClient, tag: str) -> Image | None:
     """The image of that name, None where there is none."""
     from docker.errors import ImageNotFound
 
-    with docker.complaints(tag):
+    with docker.engine_errors(tag):
         try:
             return client.images.get(tag)
         except ImageNotFound:
@@ -267,7 +267,7 @@ def find(client: DockerClient, tag: str) -> Image | None:
 
 def kept(client: DockerClient) -> list[StoredImage]:
     """All images of ours, stacks first, the newest of each first."""
-    with docker.complaints():
+    with docker.engine_errors():
         found = [image for image in client.images.list(filters={"label": docker.ROLE}) if image.tags]
     listed = [
         StoredImage(
@@ -305,7 +305,7 @@ def remove(client: DockerClient, image: StoredImage) -> bool:
     from docker.errors import APIError
 
     try:
-        with docker.complaints(image.tag):
+        with docker.engine_errors(image.tag):
             try:
                 client.images.remove(image.tag)
             except APIError as error:
@@ -323,7 +323,7 @@ def _forget_stages(client: DockerClient, build: str) -> None:
     Of that build alone, as another may be about to copy from its own. Empty: of every one.
     """
     label = f"{docker.BUILD}={build}" if build else docker.BUILD
-    with docker.complaints():
+    with docker.engine_errors():
         client.images.prune(filters={"dangling": True, "label": label})
 
 

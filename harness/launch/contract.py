@@ -1,8 +1,8 @@
-"""What the pipeline needs of whoever runs cells: on this machine (`local`), in containers, on a cluster, or pretended.
+"""What an executor provides, wherever it runs cells: on this machine, in containers, on a cluster, or not at all (`fake`).
 
-An executor opens workers; a worker is one live environment that has its framework imported and runs one cell at a time.
-Several workers hold a cell open at once, so that timed rounds go round the stacks: A B C, A B C. Nothing that a measured
-process does may raise here: it becomes an `Ended` with its outcome.
+An executor opens workers. A worker is one live environment with its framework imported, and runs one cell at a time.
+Several workers hold a cell open at once, so that timed rounds take turns: A B C, B C A. Nothing that a measured process
+does may raise here: it becomes an `Ended` with its outcome.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from harness.probe.border.wire import Detail, Explanation, RunRecord
 
 
 class Lost(Exception):
-    """The machine that ran a cell is no more, or has become unfit for it: the cell must run elsewhere."""
+    """The machine that ran a cell is gone or can no longer run it: the cell must run elsewhere."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How one cell is to be run."""
+    """How to run one cell."""
 
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count; 0 where nothing is timed
-    explain: bool = False  #: only find out who holds the memory: an untimed run that is no result
+    explain: bool = False  #: only find out who holds the memory: an untimed run that gives no result
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """The cell has done all that is untimed and waits for its next timed round."""
+    """Everything untimed is measured; the cell waits for its next timed round."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """The cell has ended, one way or another, and its processes are gone."""
+    """The cell has ended, with this outcome, and its processes are gone."""
 
     outcome: Outcome
     record: RunRecord | None = None  #: without its detail
     detail: Detail | None = None
-    explanation: Explanation | None = None  #: where the plan asked for one
+    explanation: Explanation | None = None  #: where the plan requested one
     benchmark: Mapping[str, Any] | None = None  #: pytest-benchmark's own JSON
     started_at: str = ""  #: UTC, ISO 8601
-    duration_s: float = 0.0  #: spent on this cell, without its waiting for others
-    hardware: Hardware | None = None  #: where it ran, when that is another machine than the place's own
-    environment: Environment | None = None  #: in which it ran, when it was built on another machine
+    duration_s: float = 0.0  #: spent on this cell, without waiting for others
+    hardware: Hardware | None = None  #: where it ran, if not on the hardware of the target
+    environment: Environment | None = None  #: in which it ran, if it was built on another machine
 
 
 class RankShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,29 +58,29 @@ class Worker(Protocol):
     """One environment, device mode and framework, kept alive over many cells."""
 
     def open(self) -> None:
-        """Begin to import the framework; returns at once."""
+        """Start importing the framework; returns at once."""
 
     def wait_until_open(self) -> None:
-        """Returns when the framework is imported, or when it is clear that it never will be."""
+        """Returns when the framework is imported or cannot be."""
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
-        """Run the untimed part of a cell. Opens the worker where it is not."""
+        """Run the untimed part of a cell. Opens the worker unless it is open."""
         ...
 
     def round(self) -> Waiting | Ended:
-        """Run one timed round of the cell that waits."""
+        """Run one timed round of the waiting cell."""
         ...
 
     def stop(self) -> Ended:
-        """End the cell that waits, now."""
+        """End the waiting cell now."""
         ...
 
     def close(self) -> None:
-        """End everything the worker started. May be called at any time, and twice."""
+        """End everything that the worker started. May be called at any time, and twice."""
 
 
 class Executor(Protocol):
-    """A place to run cells."""
+    """Runs cells."""
 
     def worker(self, environment: Environment, device: str, framework: str) -> Worker:
         """A worker, not open yet. The environment must have been built."""

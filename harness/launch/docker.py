@@ -1,4 +1,4 @@
-"""Runs cells in containers: one probe server per image, device mode and framework, each in a container of its own.
+"""Runs cells in containers: one probe server per image, device mode and framework, each in its own container.
 
 The dialogue is the same as with a server on this machine (`harness.launch.worker`), over the container's attached stdin and
 stdout. A container has no network, its own limits, and may write only to the folder of its runs and to /tmp. Its stdin is
@@ -33,7 +33,7 @@ from harness.system import docker
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: How long a server may take to end by itself once its stdin is closed.
+#: How long a server may take to exit once its stdin is closed.
 _GRACE_S = 5.0
 
 #: Of the caller's variables those that mean the same inside; the rest are paths of this machine.
@@ -78,7 +78,7 @@ class DockerExecutor:
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
         client = self._connected()
-        with docker.complaints():
+        with docker.engine_errors():
             user = docker.user_in(client)
         runs = self._runs_folder(user)
         options = {
@@ -105,9 +105,9 @@ class DockerExecutor:
         return worker
 
     def sweep(self) -> int:
-        """Remove the containers that earlier runs of this folder have left, and say how many there were.
+        """Remove the containers that earlier runs of this folder left, and return how many there were.
 
-        To be called by the one run that holds the folder.
+        Only the run that holds the folder may call this.
         """
         client = self._connected()
         return sum(1 for _ in _removed(client, str(self._folder)))
@@ -127,7 +127,7 @@ class DockerExecutor:
         return self._client
 
     def _runs_folder(self, user: int) -> Path:
-        """A folder that one container sees, and no other."""
+        """A folder for one container alone."""
         try:
             parent = self._folder / "runs"
             parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class DockerExecutor:
 
 
 class ServerContainer:
-    """See `harness.launch.worker.Server`: a container, started at once."""
+    """See `harness.launch.worker.Server`: a container, started when this is made."""
 
     def __init__(self, client: DockerClient, options: Mapping[str, Any], host: Mapping[str, Any]) -> None:
         """Raises EnvironmentUnavailable."""
@@ -155,11 +155,11 @@ class ServerContainer:
         self._frames = bytearray()
         self._errors = bytearray()
         self._how: Gone | None = None
-        with docker.complaints():
+        with docker.engine_errors():
             host_config = self._api.create_host_config(**host, log_config=LogConfig(type=LogConfig.types.NONE))
             made = self._api.create_container(**options, stdin_open=True, host_config=host_config)
             self._id: str = made["Id"]
-            # Attached before it starts, so that nothing it says is missed.
+            # Attached before it starts, so that none of its output is missed.
             streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self._api.attach_socket(self._id, params=streams)
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
@@ -183,7 +183,7 @@ class ServerContainer:
         return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
-        with containers_gone_are_fine():
+        with ignore_missing_containers():
             self._api.kill(self._id)
 
     def kill(self, grace_s: float = 0.0) -> str:
@@ -191,7 +191,7 @@ class ServerContainer:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)  # the end of its stdin
             self._how = Gone("was killed by the harness")
-            with containers_gone_are_fine():
+            with ignore_missing_containers():
                 self._how = self._ended(grace_s)
             self._remove()
         return self._how.how
@@ -205,7 +205,7 @@ class ServerContainer:
         return self._how
 
     def _ended(self, grace_s: float) -> Gone:
-        """How it ends within that time, else what we do about it."""
+        """How it exited within that time; else it is killed."""
         deadline = time.monotonic() + grace_s
         while True:
             state = self._api.inspect_container(self._id)["State"]
@@ -222,14 +222,14 @@ class ServerContainer:
             time.sleep(0.02)
 
     def _remove(self) -> None:
-        with containers_gone_are_fine():
+        with ignore_missing_containers():
             self._api.remove_container(self._id, force=True, v=True)
         with contextlib.suppress(OSError):
             self._socket.close()
             self._stream.close()
 
     def _fill(self, timeout_s: float) -> None:
-        """Read what has come. The engine frames it: stream (1 stdout, 2 stderr), three zeros, length, bytes."""
+        """Read what has arrived. The engine frames it: stream (1 stdout, 2 stderr), three zeros, length, bytes."""
         self._socket.settimeout(timeout_s)
         try:
             more = self._socket.recv(65536)
@@ -257,8 +257,8 @@ class ServerContainer:
 
 
 @contextlib.contextmanager
-def containers_gone_are_fine() -> Iterator[None]:
-    """What is to be ended may have ended by itself, with its daemon even."""
+def ignore_missing_containers() -> Iterator[None]:
+    """A container that is to be ended may have exited already, or its daemon may have."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -270,8 +270,8 @@ def containers_gone_are_fine() -> Iterator[None]:
 
 def _removed(client: DockerClient, owner: str) -> Iterator[str]:
     """Remove every container of that owner."""
-    with docker.complaints():
+    with docker.engine_errors():
         for found in client.api.containers(all=True, filters={"label": f"{docker.OWNER}={owner}"}):
-            with containers_gone_are_fine():
+            with ignore_missing_containers():
                 client.api.remove_container(found["Id"], force=True, v=True)
                 yield str(found["Id"])

@@ -1,7 +1,7 @@
 """Runs cells on this machine: one probe server per environment, device mode and framework.
 
-Each server is a session of its own, so that all it ever started can be killed at once, and dies with this process even if
-that is killed by SIGKILL.
+Each server is the leader of a process session, so that everything it started can be killed at once. It dies with this
+process, even if that is killed by SIGKILL.
 """
 
 from __future__ import annotations

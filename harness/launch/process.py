@@ -80,7 +80,7 @@ class JsonLines:
 
 
 class ServerProcess:
-    """A child in a session (and so a process group) of its own."""
+    """A child that leads a session, and so a process group."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, errors: str) -> None:
         """Start it, in ``folder``, with what it prints on stderr appended to the file ``errors``. Raises OSError."""

@@ -1,4 +1,4 @@
-"""What a run left in its folder -> typed values. The folder was written by code under test: nothing in it is trusted."""
+"""Files that a run left in its folder -> typed values. Code under test wrote them, so nothing in them is trusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _explanation_decoder = msgspec.json.Decoder(Explanation, strict=True)
 
 
 def ended(folder: Path, timeout_s: float) -> Ended:
-    """The end that ``record.json`` tells. A record that is missing or garbage is a failure of the harness's own."""
+    """The end according to ``record.json``. A record that is missing or malformed is a failure of the harness."""
     try:
         record = _decoder.decode((folder / "record.json").read_bytes())
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
 
 
 def _explanation(folder: Path) -> Explanation | None:
-    """Who held the memory, where the run was asked for it and got that far."""
+    """Who held the memory, where the run was to explain it and got that far."""
     try:
         return _explanation_decoder.decode((folder / "explanation.json").read_bytes())
     except (OSError, msgspec.DecodeError):

@@ -1,8 +1,8 @@
 """A probe server and the cells it runs, wherever it runs: the host's side of the dialogue in docs/architecture.md.
 
 The server (`harness.probe.process.server`) imports the framework once and forks each cell from there. It enforces the
-cell's own timeout; here is the outer one, for a server that hangs itself. What differs between executors is how a
-server is started and how its death is learned: a `Server`.
+cell's timeout; here is the outer one, for a server that hangs. Executors differ in how a server is started and how its
+death is noticed: that is a `Server`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOG_TAIL_BYTES = 1500
 
 
 class Server(Protocol):
-    """A server that was started, and the two pipes to it. `harness.launch.process.ServerProcess` is one."""
+    """A running server, and the two pipes to it. `harness.launch.process.ServerProcess` is one."""
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises Gone."""
@@ -44,7 +44,7 @@ class Server(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Kill it without waiting, from any thread; who listens hears Gone."""
+        """Kill it without waiting, from any thread; `receive` then raises Gone."""
 
     def kill(self, grace_s: float = 0.0) -> str:
         """Kill it, at once or when it has not ended by itself in time, and say how it ended. May be called twice."""
@@ -62,8 +62,8 @@ class ServerWorker:
     """See `harness.launch.contract.Worker`.
 
     ``start_server`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
-    cells are made, and ``scenarios`` where the server finds the scenarios. With ``owner``, made folders are given to that
-    user, who is not ours and has to write in them.
+    cells are made, and ``scenarios`` where the server finds the scenarios. With ``owner``, those folders belong to that
+    user, as whom the server runs.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ServerWorker:
         self._ready = False
         self._unusable: Outcome | None = None  #: why the framework cannot be imported
         self._home = Path()
-        self._run: _Run | None = None
+        self._run: _CellRun | None = None
 
     def open(self) -> None:
         if self._server is not None or self._unusable is not None:
@@ -118,9 +118,9 @@ class ServerWorker:
             self.close()
 
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None = None) -> Waiting | Ended:
-        """With a ``share``, only those of its ranks; others run on other machines."""
+        """With a ``share``, only those of its ranks; the others run on other machines."""
         self.wait_until_open()
-        self._run = run = _Run(_folder(self._runs, "run-", self._owner))
+        self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
             return self._end(Ended(outcome=self._unusable))
         request = CellRequest(
@@ -187,7 +187,7 @@ class ServerWorker:
             return self._end(Ended(outcome=TimedOut(stage=run.stage, limit_s=self._timeout_s)))
 
     def _lost(self, outcome: Outcome) -> Ended:
-        """The server is no more; the next cell gets a new one."""
+        """The server is gone; the next cell gets a new one."""
         self.close()
         return self._end(Ended(outcome=outcome))
 
@@ -217,8 +217,8 @@ class ServerWorker:
             return ""
 
 
-class _Run:
-    """One execution of a cell: its folder, and what has been seen of it."""
+class _CellRun:
+    """One execution of a cell: its folder, and what is known of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -235,7 +235,7 @@ def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
 
 
 def _death(stage: str, who: str, gone: Gone, log: str) -> Outcome:
-    """How a cell ended whose server is no more."""
+    """The outcome of a cell whose server is gone."""
     if gone.out_of_memory:
         return OutOfMemory(phase=stage, detail=f"{who} {gone.how}")
     return Failed(stage=stage, signature=f"{who} {gone.how}", detail=log)

@@ -1,7 +1,7 @@
-"""Cells -> who holds their memory: explained once more where nobody has yet, and what the findings of a report owe to it.
+"""Cells -> who holds their memory, and the evidence that findings take from it.
 
-An explanation is an untimed run of its own, kept beside the results under the content key of the cell, so a second
-question costs nothing.
+An explanation is a separate untimed run, stored beside the results under the content key of the cell, so that explaining
+it again costs nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from harness.probe.border.wire import Explanation
 from harness.store import Explanations, key_in
 from harness.wording import commands
 
-#: Simulated cells whose run took longer are explained only when a person asks for it, seconds: an explanation takes
+#: Seconds. Simulated cells whose run took longer are explained only on request: an explanation takes
 #: about as long as the simulation did. The small cells of the other modes take a second or two.
-UNASKED_S = 10.0
+MOST_UNREQUESTED_S = 10.0
 
 #: Explanations that run in parallel: a finding needs two, its own and the baseline's.
 _AT_ONCE = 2
@@ -96,36 +96,38 @@ def attach(
     """The comparison with the places that hold the bytes as evidence of its memory findings.
 
     One cell of each workload is explained, the first release of those that hold most, and the baseline's beside it;
-    and the others' findings name it. Unless ``all_cells``, not what takes long to simulate (`UNASKED_S`). ``context`` is
-    called only where there is something to explain.
+    and the others' findings name it. Without ``all_cells``, not what takes long to simulate (`MOST_UNREQUESTED_S`).
+    ``context`` is called only where there is something to explain.
     """
     chosen = _cells(_chosen(comparison))
-    dear = _dear(comparison, chosen)
-    asked = [pair for workload, pair in chosen.items() if all_cells or workload not in dear]
+    slow = _slow_simulations(comparison, chosen)
+    wanted = [pair for workload, pair in chosen.items() if all_cells or workload not in slow]
     explained: dict[str, Explained] = {}
-    if asked:
+    if wanted:
         here = context()
-        wanted = [cell for pair in asked for cell in pair if cell.stack.id in here.environments]
-        explained = explain_cells(wanted, here, report=report)
-    return _with_evidence(comparison, chosen, dear, {id: found.explanation for id, found in explained.items()})
+        cells = [cell for pair in wanted for cell in pair if cell.stack.id in here.environments]
+        explained = explain_cells(cells, here, report=report)
+    return _with_evidence(comparison, chosen, slow, {id: found.explanation for id, found in explained.items()})
 
 
 def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanation | None]) -> Comparison:
-    """The same from what is stored, without running anything: what nobody explained yet stays as it is, but for a long
-    simulation, which says how to ask. ``explained`` is what `harness.store.explained_in` gives."""
+    """As `attach`, from stored explanations, without running anything. Findings without one stay as they are; only those of
+    a long simulation say how to explain it. ``explained`` is what `harness.store.explained_in` gives."""
     chosen = _chosen(comparison)
-    told = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
-    dear = _dear(comparison, chosen)
+    stored = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
+    slow = _slow_simulations(comparison, chosen)
     cells = {
-        workload: pair for workload, pair in _cells(chosen).items() if told[pair[0].id] is not None or workload in dear
+        workload: pair
+        for workload, pair in _cells(chosen).items()
+        if stored[pair[0].id] is not None or workload in slow
     }
-    return _with_evidence(comparison, cells, dear, told)
+    return _with_evidence(comparison, cells, slow, stored)
 
 
 def _with_evidence(
     comparison: Comparison,
     chosen: Mapping[str, tuple[Cell, Cell]],
-    dear: Set[str],
+    slow: Set[str],
     explained: Mapping[str, Explanation | None],
 ) -> Comparison:
     if not chosen:
@@ -136,8 +138,8 @@ def _with_evidence(
         if pair is None or not is_explainable(found):
             return found
         mine, theirs = (explained.get(cell.id) for cell in pair)
-        if mine is None and found.workload in dear:  # by design, and so a person is told how to ask
-            return msgspec.structs.replace(found, evidence=(*found.evidence, _how_to_ask(comparison, pair)))
+        if mine is None and found.workload in slow:  # on request only, so the finding says how
+            return msgspec.structs.replace(found, evidence=(*found.evidence, _how_to_explain(comparison, pair)))
         if mine is None or not mine.moments:
             return found
         more = attribution.evidence(mine, theirs, attribution.moment_of(found.metric, found.phase))
@@ -151,7 +153,7 @@ def _with_evidence(
     return msgspec.structs.replace(comparison, groups=groups)
 
 
-def _how_to_ask(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
+def _how_to_explain(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
     """``who holds it: python -m harness explain 0.16.0/SCENARIO/VARIANT/sim --against 0.15.0``"""
     names = [comparison.names[cell.stack.id] for cell in pair]
     if any(name != cell.stack.versions.get("deepspeed") for name, cell in zip(names, pair, strict=True)):
@@ -197,9 +199,9 @@ def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
     return -float(found.value - (found.baseline_value or 0)), order[found.stack]
 
 
-def _dear(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
+def _slow_simulations(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
     """Those of the workloads that take long to simulate."""
-    return {w for w in workloads if w.endswith("/sim") and comparison.longest_s[w] > UNASKED_S}
+    return {w for w in workloads if w.endswith("/sim") and comparison.longest_s[w] > MOST_UNREQUESTED_S}
 
 
 def _run(cell: Cell, context: ExplainContext) -> Explained:
@@ -215,7 +217,7 @@ def _run(cell: Cell, context: ExplainContext) -> Explained:
         worker.close()
     if ended.explanation is None:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
-    context.explanations.write(context.key(cell), cell.id, ended.explanation)  # also that it cannot be told, and why
+    context.explanations.write(context.key(cell), cell.id, ended.explanation)  # also that there is none, and why
     if not ended.explanation.moments:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
     return Explained(cell=cell, explanation=ended.explanation)

@@ -38,7 +38,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkippedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload that was asked for and is not run, on any stack."""
+    """A selected workload that runs on no stack."""
 
     workload: str  #: scenario/variant/device
     reason: str
@@ -73,13 +73,13 @@ def build(
     """
     cells: list[Cell] = []
     skipped: dict[str, str] = {}
-    seen: set[str] = set()
+    listed: set[str] = set()
     for pattern in _patterns(selection, default):
         for name, variant, device in _expand(pattern, scenarios, hardware):
             workload = f"{name}/{variant}/{device}"
-            if workload in seen:
+            if workload in listed:
                 continue
-            seen.add(workload)
+            listed.add(workload)
             reason = _obstacle(scenarios[name], device, hardware)
             if reason:
                 skipped[workload] = reason

@@ -72,7 +72,7 @@ def regress(
     installer: Installer,
     watch: Watch,
 ) -> compare.Comparison:
-    """Measure what is missing, and compare everything that was asked for.
+    """Measure what is missing, and compare everything that was selected.
 
     Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
     """

@@ -1,4 +1,4 @@
-"""What all parts that use a container engine share: its settings, its labels, and its faults as one line each.
+"""What all parts that use a container engine share: its settings, its labels, and its errors as one line each.
 
 The engine is reached through the Docker SDK for Python, which reads ``DOCKER_HOST``. It must run on this machine: cells
 leave their files in a folder that is mounted into their container.
@@ -28,7 +28,7 @@ COMMON = "dsregress.common"  #: of both images of a stack: the key of the common
 BASE = "dsregress.base"  #: of an image: the base image that it was built on, by name
 OWNER = "dsregress.owner"  #: of a container: the folder whose runs started it; one run at a time holds it
 
-#: Who runs in a container where we are root: nobody.
+#: The user in a container where we are root: nobody.
 NOBODY = 65534
 
 #: Longest wait for one answer of the engine; a step of a build may say nothing for minutes.
@@ -39,13 +39,13 @@ def connect() -> DockerClient:
     """The engine. Raises EnvironmentUnavailable where none answers or we may not use it."""
     import docker
 
-    with complaints():
+    with engine_errors():
         return docker.from_env(timeout=_ANSWER_S, version="auto")  # asks for its version: it must be there
 
 
 @contextmanager
-def complaints(where: str = "docker") -> Iterator[None]:
-    """Whatever the engine complains of inside becomes an EnvironmentUnavailable."""
+def engine_errors(where: str = "docker") -> Iterator[None]:
+    """Turns errors of the engine into EnvironmentUnavailable."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -56,7 +56,7 @@ def complaints(where: str = "docker") -> Iterator[None]:
 
 
 def fault(error: BaseException, where: str = "docker") -> EnvironmentUnavailable:
-    """The engine's complaint as one line: what is the matter, and what to do."""
+    """The engine's error as one line: the cause, and what to do."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     if re.search(r"PermissionError|[Pp]ermission denied", text) and "Connection aborted" in text:
         return EnvironmentUnavailable(
@@ -104,9 +104,9 @@ def confined(limits: Containers, *, gpus: bool) -> dict[str, Any]:
 
 
 def user_in(client: DockerClient) -> int:
-    """Who measured code runs as: we ourselves, so that what it writes is ours; nobody where we are root.
+    """The user that measured code runs as: ours, so that we own what it writes, but `NOBODY` where we are root.
 
-    In a rootless engine the container's root is whoever runs the engine, and no other user may write in our folders.
+    In a rootless engine the container's root is the user who runs the engine, and no other may write in our folders.
     """
     if any("rootless" in option for option in client.info().get("SecurityOptions") or ()):
         return 0
@@ -114,12 +114,12 @@ def user_in(client: DockerClient) -> int:
 
 
 def answer_of(client: DockerClient, image: str, command: list[str], owner: str, host: Mapping[str, Any]) -> bytes:
-    """What a command prints in a container of its own, which is removed. ``host`` are its options, see `confined`.
+    """What a command prints in a new container, which is removed. ``host`` are its options, see `confined`.
 
     Raises EnvironmentUnavailable, also where the command fails.
     """
     api = client.api
-    with complaints():
+    with engine_errors():
         made = api.create_container(
             image,
             command,

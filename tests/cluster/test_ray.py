@@ -173,6 +173,6 @@ def test_where_no_node_has_what_a_cell_needs_it_says_what(project: Project, ray_
     said = project.run("regress")
     assert said.code == 3
     assert said.err.splitlines()[-1] == (
-        f"dsregress: error: ray {ray_cluster.address}: the cluster has not a node with 2 CPU and 1 A100; "
+        f"dsregress: error: ray {ray_cluster.address}: no node in the cluster has 2 CPUs and 1 A100; "
         "start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is"
     )

@@ -1,7 +1,7 @@
 """What all parts that use a Ray cluster share: its settings, how it is reached, and its faults as one line each.
 
 Ray is an extra (``pip install 'dsregress[ray]'``) and is imported here and in `harness.launch.ray.executor` alone, when
-it is asked for. The harness's own code travels to the nodes with each job; what it stands on must be installed there.
+it is requested. The harness's own code travels to the nodes with each job; its dependencies must be installed there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ANSWER_S = 10.0
 #: Memory for Ray's own objects where we start it; ours are small.
 _OBJECTS_BYTES = 128 << 20
 
-#: What Ray sets or leaves in our processes on its nodes. Without the first, it hides the GPUs from whoever holds the whole
-#: node, and asks for none of them by itself.
+#: What Ray sets or leaves in our processes on its nodes. Without the first, it hides the GPUs from a task that holds
+#: the whole node and requests none of them by itself.
 _ON_NODES = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 #: Travels to the nodes.
@@ -52,7 +52,7 @@ def connect(settings: Ray) -> None:
     }
     if settings.address:
         _check_answers(settings.address)
-    with _own_signals(), complaints(settings.address):
+    with _own_signals(), ray_errors(settings.address):
         if settings.address:
             ray.init(address=settings.address, **options)
             return
@@ -63,8 +63,8 @@ def connect(settings: Ray) -> None:
 
 
 @contextlib.contextmanager
-def complaints(address: str = "") -> Iterator[None]:
-    """Whatever Ray complains of inside, but for what it tells of single nodes, becomes an EnvironmentUnavailable."""
+def ray_errors(address: str = "") -> Iterator[None]:
+    """Turns errors of Ray, except those about single nodes, into EnvironmentUnavailable."""
     try:
         yield
     except Exception as error:  # Ray raises all kinds, and plain ones too
@@ -72,7 +72,7 @@ def complaints(address: str = "") -> Iterator[None]:
 
 
 def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
-    """Ray's complaint as one line: what is the matter, and what to do."""
+    """Ray's error as one line: the cause, and what to do."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     where = f"{_WHERE} {address}".strip()
     if re.search(r"[Vv]ersion mismatch|different versions? of (Ray|Python)", text):
@@ -102,7 +102,7 @@ def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
 
 
 def _check_answers(address: str) -> None:
-    """Raises UsageError where it is none, EnvironmentUnavailable where nobody listens there."""
+    """Raises UsageError for what is not an address, EnvironmentUnavailable where nothing listens there."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     hint = "start the head (ray start --head --port=6379), and check --ray-address"
     if not host or not port.isdigit():
@@ -118,7 +118,7 @@ def _check_answers(address: str) -> None:
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; what it means is our affair."""
+    """Ray installs a handler for SIGTERM; this keeps ours."""
     ours = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -1,6 +1,6 @@
 """Runs cells on a Ray cluster: one actor per probe server, which imports the framework once for all the cells it gets.
 
-An actor asks for what its cell needs, and Ray finds the place. A timed session holds whole nodes by a placement group of
+An actor requests what its cell needs, and Ray places it. A timed session holds whole nodes by a placement group of
 all their CPUs and GPUs, so that nothing else runs there; ranks that span nodes get a group with a bundle on each
 (STRICT_SPREAD). What dies with a node is Lost here, and `harness.launch.timed` and `untimed` run it again.
 """
@@ -20,25 +20,25 @@ from harness.launch import staging
 from harness.launch.contract import Ended, Lost, RankShare, RunPlan, Waiting, Worker
 from harness.launch.ray import cluster, spanning
 from harness.launch.ray.node import NodeSide, NodeWorker, Opened
-from harness.launch.ray.placing import Needs, Node, alike, needs, spelled, whole
+from harness.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
 from harness.launch.workers import Workers
 from harness.model import Cell, Environment, Hardware, LockedStack, OutOfMemory
 
-#: How often we look whether what we wait for can still come.
-_LOOK_S = 2.0
+#: How often to check whether what is awaited can still come.
+_CHECK_S = 2.0
 
 #: How long an actor may take to close its server.
 _CLOSE_S = 10.0
 
-#: How long the other parts of a cell may take to end by themselves once one has.
-_CONFESSION_S = 5.0
+#: How long the other parts of a cell may take to end by themselves once one of them has.
+_OTHERS_END_S = 5.0
 
 #: Where Ray says that it killed a process of ours because its node had no memory left.
 _OUT_OF_MEMORY = "memory pressure"
 
 
 class RayExecutor:
-    """See `harness.launch.contract.Executor` and `Cluster`. Joins the cluster when first asked for something.
+    """See `harness.launch.contract.Executor` and `Cluster`. Joins the cluster on first use.
 
     ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is what is done on nodes.
     """
@@ -71,13 +71,13 @@ class RayExecutor:
         built: dict[int, Environment] = {}
         since = time.monotonic()
         while making:
-            ready, _ = ray.wait(list(making), num_returns=1, timeout=_LOOK_S)
+            ready, _ = ray.wait(list(making), num_returns=1, timeout=_CHECK_S)
             if not ready and not self.nodes():
-                self.give_up_after(since, "a node")
-            for one in ready:
-                index = making.pop(one)
-                with _told_by_a_node():
-                    built[index] = ray.get(one)
+                self.give_up_after(since, "the cluster has no node")
+            for done in ready:
+                index = making.pop(done)
+                with _node_errors():
+                    built[index] = ray.get(done)
                 progress(index, "done", built[index])
         return tuple(built[index] for index in range(len(locked)))
 
@@ -86,13 +86,13 @@ class RayExecutor:
         ray = self._joined()
         since = time.monotonic()
         while not (nodes := self.nodes()):
-            self.give_up_after(since, "a node")
-            time.sleep(_LOOK_S)
+            self.give_up_after(since, "the cluster has no node")
+            time.sleep(_CHECK_S)
         with_gpus = [node for node in nodes if node.has.get("GPU")]
         kind = alike(Needs(nodes=1, ranks=1, resources={"CPU": 1}), with_gpus or nodes)
-        ask = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_on(kind[0][0] if kind else nodes[0]))
-        with _told_by_a_node():
-            found: Hardware = ray.get(ask.remote(self.side))
+        task = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_on(kind[0][0] if kind else nodes[0]))
+        with _node_errors():
+            found: Hardware = ray.get(task.remote(self.side))
             return found
 
     def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
@@ -127,38 +127,38 @@ class RayExecutor:
             needed = needs(cell, nodes, self.settings)
             kinds = alike(needed, nodes)
             if not kinds:
-                self.give_up_after(since, spelled(needed))
-                time.sleep(_LOOK_S)
+                self.give_up_after(since, missing(needed))
+                time.sleep(_CHECK_S)
                 continue
             with self._lock:  # the kind with the most nodes that no machine of ours holds
                 kind = max(kinds, key=lambda kind: len(kind) - self._held[kind[0].kind] * needed.nodes)
                 self._held[kind[0].kind] += 1
             group = self.group([whole(kind[0], needed)] * needed.nodes, kind)
-            while not (placed := group.wait(_LOOK_S)) and _are_there(kind, self.nodes()):
-                pass  # others have them
+            while not (placed := group.wait(_CHECK_S)) and _are_there(kind, self.nodes()):
+                pass  # in use by others
             if placed:
                 try:
                     return HeldNodes(self, group, kind[0].kind, needed)
                 except Lost:
-                    pass  # between being given and being asked
+                    pass  # after it was placed
             self.release(group, kind[0].kind)
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The nodes that are alive and run something. Raises EnvironmentUnavailable."""
-        with cluster.complaints(self.settings.address):
+        with cluster.ray_errors(self.settings.address):
             found = self._joined().nodes()
         every = [
-            Node(id=one["NodeID"], address=one["NodeManagerAddress"], has=cluster.totals(one))
-            for one in found
-            if one["Alive"]
+            ClusterNode(id=node["NodeID"], address=node["NodeManagerAddress"], has=cluster.totals(node))
+            for node in found
+            if node["Alive"]
         ]
         return [node for node in every if node.has.get("CPU", 0) >= 1]
 
     def needs(self, cell: Cell) -> Needs:
         return needs(cell, self.nodes(), self.settings)
 
-    def group(self, bundles: Sequence[Mapping[str, float]], nodes: Sequence[Node] = ()) -> Any:
-        """A placement group, perhaps not yet placed: on one of the nodes (none: of all), or each bundle on another."""
+    def group(self, bundles: Sequence[Mapping[str, float]], nodes: Sequence[ClusterNode] = ()) -> Any:
+        """A placement group, which may not be placed yet: on one of the nodes (none: of all), or each bundle on another."""
         from ray.util.placement_group import placement_group
 
         self._joined()
@@ -180,11 +180,11 @@ class RayExecutor:
             self._open.discard(group)
             if kind is not None:
                 self._held[kind] -= 1
-        with _gone_is_fine():
+        with _ignore_missing():
             remove_placement_group(group)
 
     def actor(self, locked: LockedStack, device: str, framework: str, **options: Any) -> Any:
-        """A `NodeWorker`, perhaps not yet placed."""
+        """A `NodeWorker`, which may not be placed yet."""
         ray = self._joined()
         if self._shipped is None:
             self._shipped = ray.put(dict(self._files))
@@ -198,7 +198,7 @@ class RayExecutor:
         """Kill an actor, and its server with it."""
         with self._lock:
             self._open.discard(actor)
-        with _gone_is_fine():
+        with _ignore_missing():
             self._joined().kill(actor, no_restart=True)
 
     def could_run(self, needed: Needs) -> bool:
@@ -208,11 +208,11 @@ class RayExecutor:
     def close(self) -> None:
         with self._lock:
             left = list(self._open)
-        for one in left:
-            if hasattr(one, "bundle_specs"):
-                self.release(one)
+        for opened in left:
+            if hasattr(opened, "bundle_specs"):
+                self.release(opened)
             else:
-                self.end(one)
+                self.end(opened)
 
     def _joined(self) -> Any:
         """Ray itself."""
@@ -221,11 +221,11 @@ class RayExecutor:
 
         return ray
 
-    def give_up_after(self, since: float, wanted: str) -> None:
-        """Raises EnvironmentUnavailable where we have waited for nodes long enough since that moment."""
+    def give_up_after(self, since: float, why: str) -> None:
+        """Raises EnvironmentUnavailable once the wait since that moment is longer than the settings allow."""
         if time.monotonic() - since > self.settings.wait_s:
             raise EnvironmentUnavailable(
-                f"the cluster has not {wanted}",
+                why,
                 where=f"ray {self.settings.address}".strip(),
                 hint="start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is",
             )
@@ -243,8 +243,8 @@ class HeldNodes:
         self._kind = kind
         self._needed = needed
         self._workers = Workers(self._worker)
-        ask = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_in(group, 0))
-        self._hardware: Hardware = _value(ask.remote(executor.side))
+        task = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_in(group, 0))
+        self._hardware: Hardware = _value(task.remote(executor.side))
 
     @property
     def hardware(self) -> Hardware:
@@ -272,7 +272,7 @@ class RayWorker:
 
     def __init__(self, executor: RayExecutor, locked: LockedStack, device: str, framework: str) -> None:
         self._executor = executor
-        self._what = (locked, device, framework)
+        self._server = (locked, device, framework)
         self._needed: Needs | None = None
         self._group: Any = None
         self._is_group_ours = False
@@ -281,7 +281,7 @@ class RayWorker:
         self._opened: list[Opened] = []
 
     def inside(self, group: Any, needed: Needs) -> RayWorker:
-        """The same in a placement group that holds whole nodes: asks for nothing itself."""
+        """The same in a placement group that holds whole nodes: requests nothing itself."""
         self._group, self._needed = group, needed
         return self
 
@@ -295,7 +295,7 @@ class RayWorker:
                 options = {"num_cpus": 0, **bundle, "scheduling_strategy": inside}
             else:
                 options = _options(self._needed.resources)
-            self._actors.append(self._executor.actor(*self._what, **options))
+            self._actors.append(self._executor.actor(*self._server, **options))
         self._opening = [actor.open.remote() for actor in self._actors]
 
     def wait_until_open(self) -> None:
@@ -306,15 +306,15 @@ class RayWorker:
             return
         assert self._needed is not None
         since = time.monotonic()
-        while len(ray.wait(self._opening, num_returns=len(self._opening), timeout=_LOOK_S)[0]) < len(self._opening):
+        while len(ray.wait(self._opening, num_returns=len(self._opening), timeout=_CHECK_S)[0]) < len(self._opening):
             if self._executor.could_run(self._needed):
                 since = time.monotonic()
-            self._executor.give_up_after(since, spelled(self._needed))
-        self._opened = [_value(one) for one in self._opening]
+            self._executor.give_up_after(since, missing(self._needed))
+        self._opened = [_value(reply) for reply in self._opening]
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
         if not self._is_held:
-            self._ask_for(self._executor.needs(cell))
+            self._request(self._executor.needs(cell))
         self.wait_until_open()
         if len(self._actors) == 1:
             return self._together([self._actors[0].start.remote(cell, plan, None)])
@@ -341,7 +341,7 @@ class RayWorker:
         import ray
 
         actors, self._actors, self._opening, self._opened = self._actors, [], [], []
-        with _gone_is_fine():
+        with _ignore_missing():
             ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=_CLOSE_S)
         for actor in actors:
             self._executor.end(actor)
@@ -353,8 +353,8 @@ class RayWorker:
     def _is_held(self) -> bool:
         return self._group is not None and not self._is_group_ours
 
-    def _ask_for(self, needed: Needs) -> None:
-        """Make it a worker with room for such cells."""
+    def _request(self, needed: Needs) -> None:
+        """Make this a worker with room for such cells."""
         if needed == self._needed and self._actors:
             return
         self.close()
@@ -363,36 +363,36 @@ class RayWorker:
             self._group = self._executor.group([needed.resources] * needed.nodes)
             self._is_group_ours = True
 
-    def _together(self, told: list[Any]) -> Waiting | Ended:
-        """What all parts say. Where one has ended, the others are ended."""
+    def _together(self, replies: list[Any]) -> Waiting | Ended:
+        """The state of all parts. Where one has ended, the others are ended."""
         try:
-            states = self._states(told)
-        except _OutOfMemory as starved:
+            states = self._states(replies)
+        except _ClusterOutOfMemory as starved:
             self.close()
-            return self._signed(Ended(outcome=OutOfMemory(phase="", detail=str(starved))))
+            return self._located(Ended(outcome=OutOfMemory(phase="", detail=str(starved))))
         if all(isinstance(state, Waiting) for state in states):
             return Waiting()
         ended = [
             state if isinstance(state, Ended) else _value(actor.stop.remote())
             for actor, state in zip(self._actors, states, strict=True)
         ]
-        return self._signed(spanning.together(ended) if len(ended) > 1 else ended[0])
+        return self._located(spanning.merge_parts(ended) if len(ended) > 1 else ended[0])
 
-    def _states(self, told: list[Any]) -> list[Waiting | Ended]:
+    def _states(self, replies: list[Any]) -> list[Waiting | Ended]:
         import ray
 
-        left = list(told)
+        left = list(replies)
         while left:
             ready, left = ray.wait(left, num_returns=1)
-            if left and any(isinstance(_value(one), Ended) for one in ready):
-                _, late = ray.wait(left, num_returns=len(left), timeout=_CONFESSION_S)
-                for one in late:  # they may wait for those that have ended
-                    self._actors[told.index(one)].interrupt.remote()
+            if left and any(isinstance(_value(reply), Ended) for reply in ready):
+                _, late = ray.wait(left, num_returns=len(left), timeout=_OTHERS_END_S)
+                for reply in late:  # they may wait for those that have ended
+                    self._actors[replies.index(reply)].interrupt.remote()
                 break
-        return [_value(one) for one in told]
+        return [_value(reply) for reply in replies]
 
-    def _signed(self, ended: Ended) -> Ended:
-        """With where it ran."""
+    def _located(self, ended: Ended) -> Ended:
+        """With the hardware and environment it ran on."""
         import msgspec
 
         if not self._opened:
@@ -401,29 +401,29 @@ class RayWorker:
         return msgspec.structs.replace(ended, hardware=where.hardware, environment=where.environment)
 
 
-class _OutOfMemory(Lost):
+class _ClusterOutOfMemory(Lost):
     """Ray has killed an actor, as its node had no memory left."""
 
 
-def _value(told: Any) -> Any:
-    """What an actor or a task answers. Raises Lost where it cannot, whatever the reason; its reason is in the text."""
+def _value(reply: Any) -> Any:
+    """The value of a reply. Raises Lost, with the reason in its text, where there is none."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
     try:
-        return ray.get(told)
+        return ray.get(reply)
     except RayTaskError as error:
         raise Lost(_one_line(error.cause)) from None
     except RayError as error:
         text = _one_line(error)
         if _OUT_OF_MEMORY in text:
-            raise _OutOfMemory("Ray killed it, as its node had no memory left") from None
+            raise _ClusterOutOfMemory("Ray killed it, as its node had no memory left") from None
         raise Lost(text) from None
 
 
 @contextlib.contextmanager
-def _told_by_a_node() -> Iterator[None]:
-    """What a node complains of becomes an EnvironmentUnavailable."""
+def _node_errors() -> Iterator[None]:
+    """Turns the error of a node into EnvironmentUnavailable."""
     from ray.exceptions import RayError, RayTaskError
 
     where, hint = "ray", "install the harness on every node (pip install 'dsregress[ray]'), as it is here"
@@ -439,8 +439,8 @@ def _told_by_a_node() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    """What is to be ended may have ended by itself, with the cluster even."""
+def _ignore_missing() -> Iterator[None]:
+    """What is to be ended may be gone already, or the cluster may be."""
     try:
         yield
     except Exception:
@@ -455,11 +455,11 @@ def _one_line(error: BaseException | None) -> str:
 
 
 def _options(resources: Mapping[str, float]) -> dict[str, Any]:
-    """As an actor asks for them."""
+    """As the options of an actor."""
     known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-    asked: dict[str, Any] = {known[name]: amount for name, amount in resources.items() if name in known}
+    options: dict[str, Any] = {known[name]: amount for name, amount in resources.items() if name in known}
     others = {name: amount for name, amount in resources.items() if name not in known}
-    return {**asked, **({"resources": others} if others else {})}
+    return {**options, **({"resources": others} if others else {})}
 
 
 def _in(group: Any, index: int) -> Any:
@@ -468,13 +468,13 @@ def _in(group: Any, index: int) -> Any:
     return PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=index)
 
 
-def _on(node: Node) -> Any:
+def _on(node: ClusterNode) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node_id=node.id, soft=False)
 
 
-def _are_there(nodes: Sequence[Node], alive: Sequence[Node]) -> bool:
+def _are_there(nodes: Sequence[ClusterNode], alive: Sequence[ClusterNode]) -> bool:
     return {node.id for node in nodes} <= {node.id for node in alive}
 
 

@@ -1,7 +1,7 @@
-"""What runs on a node of a Ray cluster: an actor that is the host of one probe server there.
+"""What runs on a node of a Ray cluster: an actor that hosts one probe server.
 
-It stands for this process on its node: builds the environment unless it is there, starts the server in it, and passes on
-what the server says. It dies with the job that started it, and the server with it.
+On its node it does what this process does here: builds the environment unless it exists, starts the server in it, and
+passes its answers on. It dies with the job that started it, and the server with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOCK = "held.lock"
 
 
 class NodeSide(Protocol):
-    """What is to be known of a node, and done on it. Travels there; each of its methods is called there."""
+    """What to know about a node and do on it. Travels there; each of its methods is called there."""
 
     def folder(self) -> Path:
         """Where environments and scratch files go."""
@@ -41,7 +41,7 @@ class NodeSide(Protocol):
     def hardware(self) -> Hardware: ...
 
     def build(self, locked: LockedStack) -> Environment:
-        """The stack's environment: as it stands when it is whole, else built now. Raises EnvironmentUnavailable."""
+        """The stack's environment: the existing one if it is complete, else built now. Raises EnvironmentUnavailable."""
         ...
 
 
@@ -69,19 +69,19 @@ class NodeWorker:
         self._locked = locked
         self._device, self._framework = device, framework
         self._timeout_s = timeout_s
-        self._runs: _Runs | None = None
+        self._runs: _RunsFolder | None = None
         self._worker: ServerWorker | None = None
         self._failed: Ended | None = None
 
     def open(self) -> Opened:
-        """Build and import; returns when the framework is imported, or when it is clear that it never will be. Raises
+        """Build and import; returns when the framework is imported or cannot be. Raises
         EnvironmentUnavailable."""
         environment = self._side.build(self._locked)
         if environment.failure is not None:
             self._failed = Ended(outcome=environment.failure)
         elif self._worker is None:
             folder = self._side.folder()
-            self._runs = _Runs(folder / "runs")
+            self._runs = _RunsFolder(folder / "runs")
             executor = LocalExecutor(
                 folder=str(folder),
                 files=self._files,
@@ -129,7 +129,7 @@ class NodeWorker:
             self._runs.close()
 
 
-class _Runs:
+class _RunsFolder:
     """A folder for the runs of one actor, held as long as it lives. Making one removes those that no actor holds."""
 
     def __init__(self, parent: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a cell asks a cluster for, from the nodes that there are. Pure; the placing itself is the cluster's."""
+"""What a cell requests from a cluster, given its nodes. Pure; the cluster does the placing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.launch.workers import SIM_BYTES
 from harness.model import Cell
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine of the cluster."""
+class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of the cluster."""
 
     id: str
     address: str
@@ -32,7 +32,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, float]
 
 
-def needs(cell: Cell, nodes: Sequence[Node], settings: Ray) -> Needs:
+def needs(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
     """CPUs for ranks, GPUs where it runs on them, memory where it simulates, and the configured custom resources.
 
     Ranks go on one node where it has a core, or a GPU, for each. Otherwise they are shared out evenly over several, where
@@ -46,32 +46,34 @@ def needs(cell: Cell, nodes: Sequence[Node], settings: Ray) -> Needs:
     per_rank = "GPU" if cell.device == "cuda" else "CPU"
     most = int(max((node.has.get(per_rank, 0) for node in nodes), default=0))
     here = _ranks_on_each(ranks, settings.ranks_per_node or max(1, most))
-    asked = {per_rank: float(here), **custom}
-    if here < ranks and _count(asked, nodes) < ranks // here:
-        here, asked = ranks, {per_rank: float(min(ranks, most)) if per_rank == "CPU" else 1.0, **custom}
-    return Needs(nodes=ranks // here, ranks=here, resources={"CPU": 1.0, **asked})
+    requested = {per_rank: float(here), **custom}
+    if here < ranks and _count(requested, nodes) < ranks // here:
+        here, requested = ranks, {per_rank: float(min(ranks, most)) if per_rank == "CPU" else 1.0, **custom}
+    return Needs(nodes=ranks // here, ranks=here, resources={"CPU": 1.0, **requested})
 
 
-def alike(needed: Needs, nodes: Sequence[Node]) -> list[list[Node]]:
+def alike(needed: Needs, nodes: Sequence[ClusterNode]) -> list[list[ClusterNode]]:
     """Nodes that can take their part of such a cell, those together that have as many CPUs and GPUs; kinds of which there
     are too few are left out. The most frequent kind comes first."""
-    kinds: dict[tuple[float, float], list[Node]] = {}
+    kinds: dict[tuple[float, float], list[ClusterNode]] = {}
     for node in nodes:
         if _has(node, needed.resources):
             kinds.setdefault(node.kind, []).append(node)
     return sorted((kind for kind in kinds.values() if len(kind) >= needed.nodes), key=len, reverse=True)
 
 
-def whole(node: Node, needed: Needs) -> dict[str, float]:
-    """What to ask a node for so that nothing else runs there: every CPU and GPU that it has."""
+def whole(node: ClusterNode, needed: Needs) -> dict[str, float]:
+    """What to request from a node so that nothing else runs there: every CPU and GPU that it has."""
     every = {name: node.has[name] for name in ("CPU", "GPU") if node.has.get(name)}
     return {**{name: amount for name, amount in needed.resources.items() if name != "memory"}, **every}
 
 
-def spelled(needed: Needs) -> str:
-    """For a person: ``2 nodes with 4 CPU and 1 A100``."""
-    each = " and ".join(f"{amount:g} {name}" for name, amount in needed.resources.items() if name != "memory")
-    return f"{needed.nodes} nodes with {each}" if needed.nodes > 1 else f"a node with {each}"
+def missing(needed: Needs) -> str:
+    """Why it cannot be placed: ``no node in the cluster has 4 CPUs and 1 A100``."""
+    each = " and ".join(_counted(amount, name) for name, amount in needed.resources.items() if name != "memory")
+    if needed.nodes > 1:
+        return f"the cluster has fewer than {needed.nodes} nodes with {each}"
+    return f"no node in the cluster has {each}"
 
 
 def _ranks_on_each(ranks: int, at_most: int) -> int:
@@ -79,9 +81,13 @@ def _ranks_on_each(ranks: int, at_most: int) -> int:
     return next(each for each in range(min(ranks, at_most), 0, -1) if ranks % each == 0)
 
 
-def _count(asked: Mapping[str, float], nodes: Sequence[Node]) -> int:
-    return sum(_has(node, asked) for node in nodes)
+def _counted(amount: float, name: str) -> str:
+    return f"{amount:g} {name}s" if name in ("CPU", "GPU") and amount != 1 else f"{amount:g} {name}"
 
 
-def _has(node: Node, asked: Mapping[str, float]) -> bool:
-    return all(node.has.get(name, 0) >= amount for name, amount in asked.items())
+def _count(requested: Mapping[str, float], nodes: Sequence[ClusterNode]) -> int:
+    return sum(_has(node, requested) for node in nodes)
+
+
+def _has(node: ClusterNode, requested: Mapping[str, float]) -> bool:
+    return all(node.has.get(name, 0) >= amount for name, amount in requested.items())

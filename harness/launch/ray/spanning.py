@@ -11,7 +11,7 @@ from harness.probe.border.merging import merge_explanations
 from harness.probe.border.wire import RankRecord, RunRecord
 
 
-def together(parts: Sequence[Ended]) -> Ended:
+def merge_parts(parts: Sequence[Ended]) -> Ended:
     """The end of a cell from those of its parts, that of rank 0 first."""
     first, cause = parts[0], min(parts, key=_blame_order)
     records = [part.record for part in parts if part.record is not None]
@@ -45,19 +45,19 @@ def _blame_order(part: Ended) -> int:
 
 
 def _records(records: Sequence[RunRecord], cause: RunRecord | None) -> RunRecord:
-    told = cause or records[0]
+    blamed = cause or records[0]
     rounds = [record.round_s for record in records]
     clocks = [record.clocks for record in records if record.clocks]
     ranks: list[RankRecord] = sorted((rank for record in records for rank in record.ranks), key=lambda rank: rank.rank)
     return RunRecord(
-        outcome=told.outcome,
-        stage=told.stage,
-        signature=told.signature,
-        log_tail=told.log_tail,
+        outcome=blamed.outcome,
+        stage=blamed.stage,
+        signature=blamed.signature,
+        log_tail=blamed.log_tail,
         import_s=max(record.import_s for record in records),
         world_size=records[0].world_size,
         ranks=ranks,
-        round_s=[max(one) for one in zip(*rounds, strict=False)],
-        clocks=[min(one, key=lambda clock: (not clock.throttled, clock.sm_mhz)) for one in zip(*clocks, strict=False)],
+        round_s=[max(times) for times in zip(*rounds, strict=False)],
+        clocks=[min(row, key=lambda clock: (not clock.throttled, clock.sm_mhz)) for row in zip(*clocks, strict=False)],
         discarded_rounds=max(record.discarded_rounds for record in records),
     )

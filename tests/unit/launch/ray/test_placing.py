@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.config.ray import Ray
-from harness.launch.ray.placing import Needs, Node, alike, needs, spelled, whole
+from harness.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
 from harness.model import Cell, Stack
 
 
@@ -21,8 +21,8 @@ def cell(device: str, ranks: int) -> Cell:
     )
 
 
-def nodes(*has: dict[str, float]) -> list[Node]:
-    return [Node(id=str(number), address=f"10.0.0.{number}", has=one) for number, one in enumerate(has)]
+def nodes(*has: dict[str, float]) -> list[ClusterNode]:
+    return [ClusterNode(id=str(number), address=f"10.0.0.{number}", has=one) for number, one in enumerate(has)]
 
 
 EIGHT_GPUS = {"CPU": 64.0, "GPU": 8.0, "memory": 1e12}
@@ -48,7 +48,7 @@ TWO_CORES = {"CPU": 2.0, "memory": 8e9}
     ],
 )
 def test_ranks_go_on_one_node_where_they_have_room_and_else_evenly_on_several(
-    device: str, ranks: int, there: list[Node], wanted: Needs
+    device: str, ranks: int, there: list[ClusterNode], wanted: Needs
 ) -> None:
     assert needs(cell(device, ranks), there, Ray()) == wanted
 
@@ -75,6 +75,9 @@ def test_nodes_are_alike_that_have_as_many_cores_and_gpus() -> None:
     assert [[node.id for node in kind] for kind in alike(needed, there)] == [["1", "2", "4"]]
 
 
-def test_what_is_missing_is_spelled_for_a_person() -> None:
-    assert spelled(Needs(nodes=1, ranks=1, resources={"CPU": 1.0, "memory": 5.0})) == "a node with 1 CPU"
-    assert spelled(Needs(nodes=4, ranks=8, resources={"CPU": 1.0, "GPU": 8.0})) == "4 nodes with 1 CPU and 8 GPU"
+def test_what_is_missing_is_one_line() -> None:
+    assert missing(Needs(nodes=1, ranks=1, resources={"CPU": 1.0, "memory": 5.0})) == "no node in the cluster has 1 CPU"
+    assert (
+        missing(Needs(nodes=4, ranks=8, resources={"CPU": 1.0, "GPU": 8.0}))
+        == "the cluster has fewer than 4 nodes with 1 CPU and 8 GPUs"
+    )

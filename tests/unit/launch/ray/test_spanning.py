@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.launch.contract import Ended
-from harness.launch.ray.spanning import together
+from harness.launch.ray.spanning import merge_parts
 from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
 from harness.probe.border.wire import (
     Clocks,
@@ -32,7 +32,7 @@ def part(first: int, rounds: list[float], outcome: Outcome | None = None, **more
 
 
 def test_ranks_come_in_order_and_the_slowest_machine_says_how_long_a_round_took() -> None:
-    whole = together([part(0, [1.0, 5.0], detail=Detail(), duration_s=3.0), part(2, [2.0, 4.0], duration_s=4.0)])
+    whole = merge_parts([part(0, [1.0, 5.0], detail=Detail(), duration_s=3.0), part(2, [2.0, 4.0], duration_s=4.0)])
     assert whole.record is not None
     assert [rank.rank for rank in whole.record.ranks] == [0, 1, 2, 3]
     assert whole.record.round_s == [2.0, 5.0]
@@ -56,14 +56,14 @@ def test_ranks_come_in_order_and_the_slowest_machine_says_how_long_a_round_took(
     ],
 )
 def test_the_end_is_that_of_the_part_that_failed_by_itself(outcomes: tuple[Outcome, Outcome], cause: int) -> None:
-    whole = together([part(0, [], outcomes[0]), part(2, [], outcomes[1])])
+    whole = merge_parts([part(0, [], outcomes[0]), part(2, [], outcomes[1])])
     assert whole.outcome == outcomes[cause]
     assert whole.record is not None
     assert whole.record.signature == getattr(outcomes[cause], "signature", "")
 
 
 def test_a_part_that_left_no_record_takes_none_from_the_others() -> None:
-    whole = together([part(0, [1.0]), Ended(outcome=Failed(stage="harness", signature="no record was left"))])
+    whole = merge_parts([part(0, [1.0]), Ended(outcome=Failed(stage="harness", signature="no record was left"))])
     assert whole.record is not None
     assert [rank.rank for rank in whole.record.ranks] == [0, 1]
 
@@ -76,7 +76,7 @@ def test_a_round_is_told_by_the_gpu_that_ran_lowest_and_a_throttled_one_first() 
     assert one.record is not None
     assert other.record is not None
     one.record.clocks, other.record.clocks = [fast, slow], [slow, hot]
-    found = together([one, other]).record
+    found = merge_parts([one, other]).record
     assert found is not None
     assert found.clocks == [slow, hot]
 
@@ -84,7 +84,7 @@ def test_a_round_is_told_by_the_gpu_that_ran_lowest_and_a_throttled_one_first() 
 def test_each_moment_is_told_by_the_machine_whose_rank_holds_most() -> None:
     here = Explanation({"a": Moment(0, 5, []), "b": Moment(0, 9, [])}, [Stretch("forward", [[0, 9]])])
     there = Explanation({"a": Moment(3, 7, [])}, [Stretch("forward", [[0, 7]])], note="one is missing")
-    whole = together([part(0, [], explanation=here), part(2, [], explanation=there)]).explanation
+    whole = merge_parts([part(0, [], explanation=here), part(2, [], explanation=there)]).explanation
     assert whole == Explanation(
         {"a": Moment(3, 7, []), "b": Moment(0, 9, [])}, [Stretch("forward", [[0, 9]])], "one is missing"
     )
