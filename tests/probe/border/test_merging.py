@@ -8,7 +8,7 @@ from harness.probe.holders import categories
 
 
 def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
-    def told(rank: int, forward: int, backward: int) -> Explanation:
+    def of_rank(rank: int, forward: int, backward: int) -> Explanation:
         def moment(nbytes: int) -> Moment:
             return Moment(rank, nbytes, [Held(nbytes, 1, categories.OTHER, "", "a.py:1 in f", [], "forward")])
 
@@ -17,9 +17,9 @@ def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:
             [Stretch("forward", [[0, forward]]), Stretch("backward", [[0, backward]])],
         )
 
-    worst = merge_explanations([told(0, 10, 5), told(1, 7, 9)])
-    assert {key: moment.rank for key, moment in worst.moments.items()} == {
+    merged = merge_explanations([of_rank(0, 10, 5), of_rank(1, 7, 9)])
+    assert {key: moment.rank for key, moment in merged.moments.items()} == {
         "forward.device_peak_bytes": 0,
         "backward.device_peak_bytes": 1,
     }
-    assert worst.timeline[0].points == [[0, 10]]
+    assert merged.timeline[0].points == [[0, 10]]

@@ -171,10 +171,10 @@ def test_the_timeline_keeps_every_phases_extremes() -> None:
 
 
 def test_a_meter_without_books_is_said_to_have_none() -> None:
-    with sites.observe_sites(object(), SimpleNamespace(), "tinyframe.adapter") as watch:
-        told = watch.explanation(0)
-    assert told.moments == {}
-    assert "keeps no ledger" in told.note
+    with sites.observe_sites(object(), SimpleNamespace(), "tinyframe.adapter") as observer:
+        explanation = observer.explanation(0)
+    assert explanation.moments == {}
+    assert "keeps no ledger" in explanation.note
 
 
 def test_attributes_of_optimizers_tell_what_they_hold() -> None:
