@@ -30,7 +30,7 @@ def command(
     Examples:
       report --markdown report.md
       report artifacts/0.15.0 artifacts/0.16.4 --baseline 0.15.0 --json -
-      report results/2026-11-21 --html public --export junit=junit.xml
+      report results/2026-11-21.jsonl.gz --html public --export junit=junit.xml
     """
     settings = options.load_settings(fail_on=fail_on)
     stores = [Store(folder) for folder in folders or (settings.results,)]

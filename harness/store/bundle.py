@@ -126,6 +126,10 @@ class Bundle:
         for names in self._names.values():
             names.sort()
 
+    def paths(self) -> list[str]:
+        """The paths of all its files, in the order of its lines."""
+        return list(self._files)
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, sorted."""
         return list(self._names.get(folder, ()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 from tests.offline.project import GOOD, VERSION, Project, stack
 
@@ -30,6 +31,21 @@ def test_remedies_that_were_measured_are_not_measured_again(project: Project) ->
     again = project.run(*arguments)
     assert "all 4 stored" in again.err
     assert (again.code, again.out, project.results_files) == (0, first.out, before)
+
+
+def test_a_bundle_answers_and_what_it_lacks_is_measured_elsewhere(project: Project) -> None:
+    arguments = ("remedies", "fit", "--with", f"tinyframe={VERSION['hungry']}")
+    first = project.run(*arguments)
+    assert project.run("bundle", "results", "--output", "run.jsonl.gz").code == 0
+    before = (project.folder / "run.jsonl.gz").read_bytes()
+    shutil.rmtree(project.results)
+    again = project.run(*arguments, "--results", "run.jsonl.gz")
+    assert (again.code, again.out) == (0, first.out)
+    assert not project.results.exists()
+    more = project.run(*arguments, "--variant", "world_size=1", "--results", "run.jsonl.gz")
+    assert more.code == 0, more.err
+    assert project.results_files
+    assert (project.folder / "run.jsonl.gz").read_bytes() == before
 
 
 def test_where_no_release_is_named_the_newest_configured_one_is_taken(project: Project) -> None:

@@ -177,6 +177,19 @@ def test_the_results_of_several_jobs_become_one_report(say: RunCommand, project:
     assert len(json.loads(told.out)["cells"]) == 2
 
 
+def test_a_folder_becomes_a_bundle_that_reports_the_same(say: RunCommand, project: Path) -> None:
+    for version in ("0.15.0", "0.16.4"):
+        Store(str(project / "mine")).write(of(version))
+    made = say("bundle", "mine/")
+    assert (made.code, made.err) == (0, "")
+    assert made.out.startswith("mine.jsonl.gz: 2 results; ")
+    from_bundle, from_folder = (say("report", name, "--json", "-") for name in ("mine.jsonl.gz", "mine"))
+    assert (from_bundle.code, from_bundle.out) == (from_folder.code, from_folder.out)
+    again = say("bundle", "mine")
+    assert (again.code, "mine.jsonl.gz: there already; move it away" in again.err) == (2, True)
+    assert say("compare", "0.15.0", "0.16.4", "--results", "absent.jsonl.gz").code == 2
+
+
 def test_a_damaged_result_is_told_and_the_rest_reported(say: RunCommand, project: Path) -> None:
     store = Store(str(project / "results"))
     store.write(of("0.15.0"))
