@@ -14,7 +14,7 @@ import msgspec
 from markupsafe import Markup
 
 from harness.probe.border.wire import Stretch
-from harness.report import timeline
+from harness.report import svg, timeline
 from harness.report.html import charts
 from harness.report.html.page import Page, PageFrame
 from harness.report.html.workload_facts import reading
@@ -73,7 +73,7 @@ def environment() -> jinja2.Environment:
 @functools.cache
 def sources_digest() -> str:
     """Of templates and code: another version of them renders every page again."""
-    files = sorted([*_HERE.glob("*.py"), *TEMPLATES.glob("*"), Path(timeline.__file__)])
+    files = sorted([*_HERE.glob("*.py"), *TEMPLATES.glob("*"), Path(timeline.__file__), Path(svg.__file__)])
     return digest(*(file.read_bytes() for file in files if file.is_file()))
 
 

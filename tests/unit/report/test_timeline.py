@@ -27,7 +27,7 @@ def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
         in (root.findtext(f"{space}desc") or "")
     )
     lines = root.findall(f"{space}polyline")
-    assert [line.get("class") for line in lines] == ["line s0", "line s1"]
+    assert [line.get("class") for line in lines] == ["line s1", "line s2"]
     assert all(len((line.get("points") or "").split()) == 6 for line in lines)
     assert "prefers-color-scheme:dark" in drawn
 

@@ -38,7 +38,7 @@ def page(
 
 
 def picture(text: str) -> ElementTree.Element:
-    (drawn,) = re.findall(r'<svg class="timeline".*?</svg>', text, re.DOTALL)
+    (drawn,) = re.findall(r'<svg class="picture timeline".*?</svg>', text, re.DOTALL)
     return ElementTree.fromstring(drawn)
 
 
@@ -50,7 +50,7 @@ def commands(text: str) -> list[str]:
 def test_where_both_were_explained_the_page_lays_their_live_bytes_over_one_another(tmp_path: Path) -> None:
     drawn = picture(page(tmp_path, explained=explained_as_measured))
     lines = drawn.findall(f"{SVG}polyline")
-    assert [line.get("class") for line in lines] == ["line s0", "line s1"]
+    assert [line.get("class") for line in lines] == ["line s1", "line s2"]
     texts = [text.text for text in drawn.findall(f"{SVG}text")]
     assert {"forward", "backward", "step"} <= set(texts)
     assert [text for text in texts if text in ("0.15.0", "0.16.0")] == ["0.15.0", "0.16.0"]
@@ -62,8 +62,8 @@ def test_the_picture_needs_nothing_that_the_policy_of_the_page_forbids(tmp_path:
     assert "<style" not in text
     assert " style=" not in text
     rules = (tmp_path / "static" / "style.css").read_text(encoding="utf-8")
-    assert ".timeline .s0" in rules
-    assert ".timeline .s1" in rules
+    assert ".s1 {" in rules
+    assert ".s2 {" in rules
 
 
 def test_the_places_that_hold_more_are_a_table_and_no_evidence_beside_it(tmp_path: Path) -> None:

@@ -171,9 +171,9 @@ def test_a_page_about_memory_draws_both_stacks(tmp_path: Path) -> None:
     made(comparison(), tmp_path)
     page = next(f for f in (tmp_path / "finding").glob("regression-*device_retained_bytes*"))
     text = page.read_text(encoding="utf-8")
-    assert text.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox') == 1
-    assert "var(--s1)" in text
-    assert "var(--s2)" in text
+    assert text.count('<svg class="picture chart"') == 1
+    assert 'class="line s1"' in text
+    assert 'class="line s2"' in text
     assert "held bwd" in text
 
 

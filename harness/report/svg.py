@@ -1,0 +1,151 @@
+"""Pictures as SVG: one style, and the few elements that all of them are made of.
+
+An element has a class and no colour. On a page of the site the stylesheet draws it (``static/style.css`` has `RULES`);
+a picture in a file of its own brings them along, in colours that follow the reader's light or dark scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+#: Of the lines, in their order: on light and on dark ground, and dashes, for those who do not see the colours. Each
+#: colour has a contrast of 4.5 or more with its ground.
+_LINES = (
+    ("#0b5cad", "#78b4f4", ""),
+    ("#b3400d", "#ff9c66", "8 4"),
+    ("#1b7a3d", "#7fd598", "2 4"),
+    ("#7a3fa8", "#d0a2f5", "10 4 2 4"),
+    ("#8a6100", "#e6c35c", "14 4"),
+    ("#006d84", "#6fd3ea", "1 3"),
+    ("#a8326b", "#f59ac2", "6 2 2 2 2 2"),
+    ("#444c56", "#b5bdc7", "12 2"),
+)
+
+MOST_LINES = len(_LINES)
+
+RULES = (
+    ".picture text { fill: var(--soft); font-size: 12px; }",
+    ".picture .grid { fill: none; stroke: var(--grid); }",
+    ".picture .line { fill: none; stroke-width: 2; stroke-linejoin: round; }",
+    ".picture .dots { fill: none; stroke-width: 8; stroke-linecap: round; stroke-dasharray: none; }",
+    ".picture .mark { fill: none; stroke: var(--mark); stroke-width: 1.5; stroke-dasharray: 4 3; }",
+    *(
+        f".s{number} {{ stroke: var(--s{number}); {f'stroke-dasharray: {dashes}; ' if dashes else ''}}}"
+        for number, (_, _, dashes) in enumerate(_LINES, 1)
+    ),
+)
+
+#: Names of the lines' classes.
+CLASSES = tuple(f"s{number}" for number in range(1, MOST_LINES + 1))
+
+
+def _colours(ground: str, soft: str, grid: str, mark: str, lines: Iterable[str]) -> str:
+    named = "".join(f"--s{number}:{colour};" for number, colour in enumerate(lines, 1))
+    return f".picture{{background:{ground};--soft:{soft};--grid:{grid};--mark:{mark};{named}}}"
+
+
+_STYLE = "".join(
+    (
+        ".picture{font-family:system-ui,sans-serif}",
+        _colours("#fff", "#4a535c", "#e3e6e9", "#a4231a", (light for light, _, _ in _LINES)),
+        f"@media (prefers-color-scheme:dark){{"
+        f"{_colours('#12161b', '#b3bcc6', '#2b323a', '#ff9a90', (dark for _, dark, _ in _LINES))}}}",
+        *RULES,
+    )
+)
+
+Point = tuple[float, float]
+
+
+class PlotArea(NamedTuple):
+    """Where the lines are, in pixels of the picture."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def across(self, share: float) -> float:
+        """The place at a share of the width, 0 to 1."""
+        return round(self.left + share * (self.right - self.left), 1)
+
+    def up(self, share: float) -> float:
+        """The place at a share of the height, from below."""
+        return round(self.bottom - share * (self.bottom - self.top), 1)
+
+    def rows(self, labels: Iterable[tuple[float, str]]) -> Iterator[str]:
+        """A line across, with its label on the left, at each share of the height."""
+        for share, label in labels:
+            y = self.up(share)
+            yield line((self.left, y), (self.right, y), "grid")
+            yield text(self.left - 6, y + 4, label, anchor="end")
+
+    def columns(self, shares: Iterable[float]) -> Iterator[str]:
+        """An upright line at each share of the width."""
+        for share in shares:
+            x = self.across(share)
+            yield line((x, self.top), (x, self.bottom), "grid")
+
+    def below(self, labels: Iterable[tuple[float, str]]) -> Iterator[str]:
+        """A label under each share of the width."""
+        for share, label in labels:
+            yield text(self.across(share), self.bottom + 17, label, anchor="middle")
+
+
+def picture(
+    width: int,
+    height: int,
+    parts: Iterable[str],
+    *,
+    title: str,
+    description: str = "",
+    identity: str = "",
+    kind: str = "",
+    styled: bool = True,
+) -> str:
+    """A whole picture. ``title`` and ``description`` are what a screen reader says; ``identity`` makes the ids of the two
+    unique where several pictures share a page; ``kind`` is one more class.
+
+    Without ``styled`` it has no style of its own: for pages whose stylesheet has the rules, and whose policy forbids
+    others.
+    """
+    classes = f"picture {kind}".rstrip()
+    head = f'<svg class="{classes}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+    style = f"<style>{_STYLE}</style>" if styled else ""
+    if not description:
+        return f"{head}aria-label={quoteattr(title)}>{style}{''.join(parts)}</svg>"
+    return (
+        f'{head}aria-labelledby="{identity}-title {identity}-desc"><title id="{identity}-title">{escape(title)}</title>'
+        f'<desc id="{identity}-desc">{escape(description)}</desc>{style}{"".join(parts)}</svg>'
+    )
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "") -> str:
+    """``anchor``: what lies at x: ``middle`` or ``end``, else the start."""
+    at = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text x="{x:g}" y="{y:g}"{at}>{escape(words)}</text>'
+
+
+def line(start: Point, end: Point, style: str) -> str:
+    """``style`` names classes."""
+    return f'<line class="{style}" x1="{start[0]:g}" y1="{start[1]:g}" x2="{end[0]:g}" y2="{end[1]:g}"/>'
+
+
+def polyline(points: Iterable[Point], style: str) -> str:
+    return f'<polyline class="{style}" points="{" ".join(f"{x:g},{y:g}" for x, y in points)}"/>'
+
+
+def path(lines: Iterable[Sequence[Point]], style: str) -> str:
+    """Several lines as one element; a line of one point is a dot."""
+    drawn = []
+    for points in lines:
+        first, *rest = [f"{x:g} {y:g}" for x, y in points]
+        drawn.append(f"M{first} L{' L'.join(rest or [first])}")
+    return f'<path class="{style}" d="{" ".join(drawn)}"/>'
+
+
+def key(x: float, y: float, style: str, words: str) -> str:
+    """What a line stands for: a short piece of it, and its name."""
+    return line((x, y - 4), (x + 22, y - 4), f"line {style}") + text(x + 28, y, words)
