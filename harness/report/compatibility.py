@@ -30,7 +30,7 @@ _FOUND = {"regression": WORSE, "wrong": WRONG}
 _MOST_NAMED = 4
 
 
-class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+class CompatibilityMatrix(msgspec.Struct, frozen=True, kw_only=True):
     """Releases by workloads."""
 
     stacks: tuple[str, ...]  #: ids in version order
@@ -39,7 +39,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
     signatures: dict[tuple[str, str], str]  #: (stack id, workload) -> how it failed, where it did
 
 
-def matrix(comparison: Comparison) -> Matrix:
+def matrix(comparison: Comparison) -> CompatibilityMatrix:
     """The matrix of a comparison. ``worse`` is a relevant finding against the baseline, ``wrong`` one of an oracle."""
     workloads = tuple(comparison.cells.workloads)
     column = {workload: at for at, workload in enumerate(workloads)}
@@ -59,7 +59,7 @@ def matrix(comparison: Comparison) -> Matrix:
                 row, at = words[finding.stack], column[finding.workload]
                 if row[at] in (PASSED, WORSE):
                     row[at] = _FOUND[finding.kind]
-    return Matrix(
+    return CompatibilityMatrix(
         stacks=tuple(words),
         workloads=workloads,
         words={stack: tuple(row) for stack, row in words.items()},
@@ -81,9 +81,8 @@ def _word(outcome: Outcome) -> str:
             return NOT_RUN
 
 
-def counts(seen: Matrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings, and a row for each stack: how many workloads come to which word. Words that nobody comes to are left
-    out."""
+def counts(seen: CompatibilityMatrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings, and a row for each stack: how many workloads come to which word. Words of no workload are left out."""
     used = [word for word in WORDS if any(word in column for column in seen.words.values())]
     rows = []
     for stack in seen.stacks:
@@ -92,7 +91,7 @@ def counts(seen: Matrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], lis
     return ("stack", *used), rows
 
 
-def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
+def patterns(seen: CompatibilityMatrix, comparison: Comparison) -> list[str]:
     """First the releases that fare alike on every workload and pass none; then a line for each way in which workloads
     fare on the others, but for those that pass on all: which word where, and how it crashed. The widest first."""
     fates = {
@@ -104,7 +103,7 @@ def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
         whole = set(fate)
         if len(whole) == 1 and not whole & {(PASSED, ""), (NOT_RUN, "")}:
             lost.setdefault(whole.pop(), []).append(stack)
-    lines = [f"every workload: {_told(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
+    lines = [f"every workload: {_where(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
     others = [stack for stack in seen.stacks if not any(stack in stacks for stacks in lost.values())]
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for workload, fares in zip(seen.workloads, zip(*(fates[stack] for stack in others), strict=True), strict=False):
@@ -114,12 +113,12 @@ def patterns(seen: Matrix, comparison: Comparison) -> list[str]:
         for stack, way in zip(others, fares, strict=True):
             apart.setdefault(way, []).append(stack)
         if {word for word, _ in apart} - {PASSED, NOT_RUN}:
-            ways = "; ".join(_told(word, end, stacks, comparison) for (word, end), stacks in apart.items())
+            ways = "; ".join(_where(word, end, stacks, comparison) for (word, end), stacks in apart.items())
             lines.append(f"{listing(workloads, _MOST_NAMED)}: {ways}")
     return lines
 
 
-def _told(word: str, end: str, stacks: Sequence[str], comparison: Comparison) -> str:
+def _where(word: str, end: str, stacks: Sequence[str], comparison: Comparison) -> str:
     """``crashed in 0.16.4 to 0.16.8 (AssertionError)``."""
     where = ranges(stacks, comparison.stacks, comparison.names)
     return f"{word} in {where} ({end})" if end else f"{word} in {where}"

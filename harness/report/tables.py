@@ -57,7 +57,7 @@ def compatibility_table(comparison: Comparison) -> tuple[list[Table], list[str]]
         return [], []
     matrix = compatibility.matrix(comparison)
     columns, rows = compatibility.counts(matrix, comparison.names)
-    title = f"Compatibility: what becomes of {plural(len(matrix.workloads), 'workload')}"
+    title = f"Compatibility: outcomes of {plural(len(matrix.workloads), 'workload')}"
     table = Table(title=title, columns=columns, rows=tuple(rows))
     return [table], compatibility.patterns(matrix, comparison)
 

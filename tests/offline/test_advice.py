@@ -71,9 +71,9 @@ def test_a_release_is_recommended_from_what_is_stored(project: Project) -> None:
         f"""\
 fit: which release of tinyframe to pin?
 
-pin tinyframe {GOOD}: the newest of 2 releases with results here that nothing speaks against (measured in cpu)
+pin tinyframe {GOOD}: the newest of 2 releases with results here without a known problem (measured in cpu)
 
-not these, which are newer:
+newer, not recommended:
   {VERSION["hungry"]}  backward holds """
     )
 
@@ -82,7 +82,7 @@ def test_a_release_that_was_not_measured_is_named_with_the_command_that_does(pro
     assert project.regress("--variant", "base").code == 1
     said = project.run("recommend", "fit", "--with", f"tinyframe={GOOD},{VERSION['hungry']},2.0.0")
     assert said.code == 4
-    assert "no result of: 2.0.0" in said.out
+    assert "no results for: 2.0.0" in said.out
     command = (
         f"  python -m harness regress --with tinyframe={GOOD},2.0.0 --baseline {GOOD} --scenario fit --variant base"
     )

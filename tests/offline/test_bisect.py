@@ -102,7 +102,7 @@ def test_releases_that_end_elsewhere_are_never_blamed_and_the_interval_is_report
         "2.0.0": "good",
     }
     assert said.out.splitlines()[0] == (
-        "tinyframe: the first good release is after 1.2.0 and not after 1.8.0, and cannot be told closer (no answer from "
+        "tinyframe: the first good release is after 1.2.0 and not after 1.8.0, and cannot be narrowed down (no answer from "
         "1.3.0, 1.4.0, 1.5.0, 1.6.0, 1.7.0): distance of the updated parameters from plain PyTorch"
     )
 

@@ -61,8 +61,8 @@ def _sentence(course: SearchResult, change: Transition) -> str:
     unknown = [probe.name for probe in between if probe.answer is Verdict.UNKNOWN]
     why = f"no answer from {', '.join(unknown[:8])}" + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
     return (
-        f"{course.package}: the first {word} {one} is after {before.name} and not after {after.name}, and cannot be told "
-        f"closer ({why}): {course.title}"
+        f"{course.package}: the first {word} {one} is after {before.name} and not after {after.name}, and cannot be "
+        f"narrowed down ({why}): {course.title}"
     )
 
 
@@ -78,10 +78,10 @@ def _nothing(course: SearchResult) -> str:
 
 def _course(course: SearchResult) -> list[str]:
     blocks = ["\n".join(plain(line) for line in sentences(course)), "\n".join(_table(course))]
-    asked = sum(probe.answer is not None for probe in course.probes)
+    answered = sum(probe.answer is not None for probe in course.probes)
     stored = sum(probe.stored for probe in course.probes)
     lines = [
-        f"{asked} of {len(course.probes)} {course.kind} answered, {stored} by stored results; "
+        f"{answered} of {len(course.probes)} {course.kind} answered, {stored} by stored results; "
         f"{course.runs} runs, {course.took_s:.0f} s",
         *(f"Note: {note}" for note in course.notes),
     ]
@@ -115,7 +115,7 @@ def _span(course: SearchResult) -> str:
 
 
 def _table(course: SearchResult) -> list[str]:
-    """The versions that were asked, in order; the first one after each change is marked."""
+    """The versions that were tested, in order; the first one after each change is marked."""
     marked = {change.after for change in course.changes if change.is_exact}
     rows = [(at, probe) for at, probe in enumerate(course.probes) if probe.answer is not None]
     width = max((len(probe.name) for _, probe in rows), default=0)

@@ -22,7 +22,7 @@ _MOST_PLACES, _MOST_MODULES = 8, 6
 
 
 def keys(explanation: Explanation) -> list[str]:
-    """The moments that can be told, in order: those of a memory that is never used are left out."""
+    """The moments that are worth printing, in order: those of a memory that is never used are left out."""
     used = {
         memory
         for key, moment in explanation.moments.items()
@@ -83,7 +83,7 @@ def as_json(
     moments: dict[str, Any] = {}
     for key in wanted:
         moment = explanation.moments[key]
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "rank": moment.rank,
             "bytes": moment.nbytes,
             "categories": {share.name: share.nbytes for share in attribution.by_category(moment)},
@@ -91,12 +91,12 @@ def as_json(
             "held": msgspec.to_builtins(moment.held),
         }
         if other is not None and key in other.moments:
-            told["other_bytes"] = other.moments[key].nbytes
-            told["difference"] = [
+            described["other_bytes"] = other.moments[key].nbytes
+            described["difference"] = [
                 {**msgspec.to_builtins(one), "more_bytes": one.more_bytes}
                 for one in attribution.difference(moment, other.moments[key])
             ]
-        moments[key] = told
+        moments[key] = described
     content = {
         "schema": SCHEMA,
         "cell": cell,

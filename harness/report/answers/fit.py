@@ -132,8 +132,8 @@ def _conclusions(answer: FitAnswer) -> list[str]:
     lines = []
     for card, by_stack in answer.smallest.items() if not answer.question.others else ():
         for stack, ranks in by_stack.items():
-            asked = ", ".join(f"{ranks:,}" for ranks in sorted(answer.question.ranks))
-            found = f"fits from {ranks:,} ranks on" if ranks is not None else f"fits on none of {asked} ranks"
+            tried = ", ".join(f"{ranks:,}" for ranks in sorted(answer.question.ranks))
+            found = f"fits from {ranks:,} ranks on" if ranks is not None else f"fits on none of {tried} ranks"
             lines.append(f"{names[stack]} on {card}: {found}")
     return lines + [_break(point, names[point.stack]) for point in answer.break_points]
 
@@ -143,7 +143,7 @@ def _break(point: BreakPoint, name: str) -> str:
     variant = "" if point.variant == "base" else f", {point.variant}"
     where = f"{name} on {point.card}, {point.ranks:,} ranks{variant}"
     if point.first_failing is None:
-        return f"{where}: {title} {point.largest_fitting:,}, the largest asked for, fits"
+        return f"{where}: {title} {point.largest_fitting:,}, the largest tried, fits"
     if point.largest_fitting is None:
         return f"{where}: not even {title} {point.first_failing:,} fits ({point.reason})"
     return f"{where}: fits up to {title} {point.largest_fitting:,}; {point.first_failing:,} does not ({point.reason})"
@@ -158,7 +158,7 @@ def _notes(answer: FitAnswer) -> list[str]:
         notes.append("Peaks are what PyTorch's caching allocator needs, by a model of it.")
     for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
         notes.append(
-            f"The generation engine beside the job keeps {_size(taken)} of each {card}: not simulated, taken off."
+            f"The generation engine beside the job takes {_size(taken)} of each {card}: it is not simulated, but subtracted."
         )
     notes.append(
         "Step time is a model, not a measurement: no release can be faster on this hardware "

@@ -20,7 +20,7 @@ def as_text(advice: Advice, commands: Sequence[str]) -> str:
     """For a terminal, ending in a newline. ``commands`` measure what is missing."""
     lines = [plain(_heading(advice)), "", plain(_pick(advice))]
     for title, releases in (
-        ("not these, which are newer:" if advice.pick else "what speaks against each:", advice.newer),
+        ("newer, not recommended:" if advice.pick else "why not:", advice.newer),
         ("older:", advice.older),
     ):
         if releases:
@@ -31,7 +31,7 @@ def as_text(advice: Advice, commands: Sequence[str]) -> str:
                 lines.append(f"  {release.name.ljust(width)}  {plain(first)}")
                 lines += [f"  {' ' * width}  {plain(line)}" for line in rest]
     if advice.missing:
-        lines += ["", plain(f"no result of: {listing(list(advice.missing), 12)}")]
+        lines += ["", plain(f"no results for: {listing(list(advice.missing), 12)}")]
     if commands:
         lines += ["", "to measure what is missing:", *(f"  {plain(command)}" for command in commands)]
     return "\n".join(lines) + "\n"
@@ -72,7 +72,7 @@ def _pick(advice: Advice) -> str:
     among = plural(measured, "release") + " with results here"
     if advice.pick is None:
         return f"none of the {among} can be recommended"
-    words = f"pin {advice.package} {advice.pick.name}: the newest of {among} that nothing speaks against"
+    words = f"pin {advice.package} {advice.pick.name}: the newest of {among} without a known problem"
     return f"{words} ({_standing(advice.pick)})"
 
 
@@ -88,9 +88,9 @@ def _room(room: FitVerdict) -> str:
 
 
 def _reasons(release: ReleaseAdvice) -> list[str]:
-    """What speaks against it, a line each."""
+    """Why it is not recommended, a line each."""
     if release.is_clean:
-        return [f"nothing speaks against it ({_standing(release)})"]
+        return [f"no known problem ({_standing(release)})"]
     lines = list(dict.fromkeys(found.message for found in release.findings))  # one workload may have several names
     if release.room is not None and release.room.fails_in:
         lines.append(_room(release.room))
@@ -100,14 +100,14 @@ def _reasons(release: ReleaseAdvice) -> list[str]:
 
 
 def _ways(release: ReleaseAdvice) -> list[str]:
-    """What to set if it must be this one."""
+    """What to set in order to use it anyway."""
     if release.unknown:
         return []
     if not release.ways:
-        return ["if it must be this one: no variant that helps was measured"]
+        return ["to use it anyway: no variant that helps was measured"]
     lines = []
     for way in release.ways:
         about = f"measured in {' and '.join(way.devices)}" + (f"; {_room(way.room)}" if way.room else "")
         but = "; ".join(dict.fromkeys(found.message for found in way.findings))
-        lines.append(f"if it must be this one: set {way.variant} ({f'but {but};' if but else 'no finding,'} {about})")
+        lines.append(f"to use it anyway: set {way.variant} ({f'but {but};' if but else 'no finding,'} {about})")
     return lines

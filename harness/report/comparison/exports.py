@@ -66,13 +66,13 @@ def junit(comparison: Comparison) -> str:
 
 def _ending(case: ElementTree.Element, cell: ResultSummary, worse: list[Group]) -> None:
     outcome = cell.result.outcome
-    told = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
+    lines = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
     if isinstance(outcome, Skipped):
         ElementTree.SubElement(case, "skipped", message=_xml(outcome.reason))
     elif worse:
         first = worse[0].headline
         failure = ElementTree.SubElement(case, "failure", type=first.kind, message=_xml(first.message))
-        failure.text = "\n".join(told)
+        failure.text = "\n".join(lines)
     elif isinstance(outcome, Failed | OutOfMemory | TimedOut):
         ElementTree.SubElement(
             case, "error", type=str(outcome.__struct_config__.tag), message=_xml(outcome_text(outcome))

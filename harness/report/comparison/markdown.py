@@ -28,7 +28,7 @@ def as_markdown(comparison: Comparison) -> str:
     notes = [*([seen.below] if seen.below else []), *seen.notes]
     lines += _section("Notes", [f"- {markdown(line)}" for line in notes])
     if seen.worst:
-        lines += ["", "To see the worst again:", "", *_code(seen.worst)]
+        lines += ["", "To reproduce the worst finding:", "", *_code(seen.worst)]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 

@@ -43,7 +43,7 @@ def as_markdown(comparison: Comparison, site: str = "") -> str:
         lines += [f"<details><summary>{plural(len(seen.not_compared), 'cell')} without a verdict</summary>", ""]
         lines += [*(f"- {markdown(line)}" for line in seen.not_compared), "", "</details>", ""]
     if seen.worst:
-        lines += ["See the worst again:", "", "```sh", seen.worst.replace("```", ""), "```"]
+        lines += ["To reproduce the worst finding:", "", "```sh", seen.worst.replace("```", ""), "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 

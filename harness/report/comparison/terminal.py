@@ -43,7 +43,7 @@ def render(seen: View) -> Group:
         parts += _section(table.title, [_grid(table)])
     parts += _section("Notes", _bullets([*([seen.below] if seen.below else []), *seen.notes]))
     if seen.worst:
-        parts += _section("To see the worst again", [Padding(_line(seen.worst), (0, 0, 0, 2))])
+        parts += _section("To reproduce the worst finding", [Padding(_line(seen.worst), (0, 0, 0, 2))])
     return Group(*parts)
 
 

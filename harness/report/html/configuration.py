@@ -7,8 +7,8 @@ from typing import Any
 
 _DEVICES = {
     "sim": "simulated at full size, without a GPU",
-    "cpu": "really run on CPU ranks",
-    "cuda": "really run on GPUs",
+    "cpu": "run on CPU ranks",
+    "cuda": "run on GPUs",
 }
 
 _PHRASES: dict[str, Callable[[Any], str]] = {

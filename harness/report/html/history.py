@@ -33,9 +33,11 @@ def history(found: Finding, having: Sequence[str], measured: Sequence[str], name
     first, last = measured.index(with_it[0]), measured.index(with_it[-1])
     before = measured[first - 1] if first else ""
     after = measured[last + 1] if last + 1 < len(measured) else ""
-    since = f"{names[with_it[0]]}" + (f"; {names[before]}, measured before it, is free of it" if before else "")
+    since = f"{names[with_it[0]]}" + (f"; not in {names[before]}, the release measured before" if before else "")
     until = (
-        f"{names[with_it[-1]]}; {names[after]} is free of it" if after else f"still in {names[with_it[-1]]}, the newest"
+        f"{names[with_it[-1]]}; not in {names[after]}, the release measured after"
+        if after
+        else f"still in {names[with_it[-1]]}, the newest"
     )
     gaps = [stack for stack in measured[first : last + 1] if stack not in with_it]
     if gaps:
@@ -59,13 +61,13 @@ def _advice(found: Finding, before: str, after: str, names: Mapping[str, str]) -
     if found.kind == "improvement":
         return "Nothing: it got better."
     if found.kind == "changed":
-        return "If you rely on the old behaviour, write the setting down in your own configuration: then no default decides."
+        return "If you rely on the old behaviour, set it explicitly in your configuration."
     if not pin:
-        return "No release measured is free of it. Measure others with the command below and --deepspeed '>=OLD,<NEW'."
+        return "Every release measured has it. Measure others with the command below and --deepspeed '>=OLD,<NEW'."
     why = {
         "numerics": "Do not train with these releases: what they compute is wrong.",
-        "crash": "These releases do not get through this workload.",
-        "memory": "Memory ends a job: more nodes or a smaller batch may not help.",
+        "crash": "These releases do not complete this workload.",
+        "memory": "It can end a job out of memory, and more nodes or a smaller batch may not help.",
         "time": "It costs time, and breaks nothing.",
     }.get(family, "")
     return f"{why} Pin {pin}.".strip()

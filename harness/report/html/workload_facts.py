@@ -113,11 +113,11 @@ def reading(value: float, unit: str) -> str:
 def workload_facts(
     comparison: Comparison, workload: str, thresholds: Thresholds, ratios: Mapping[str, float]
 ) -> WorkloadFacts:
-    """Reads every cell of one workload. ``ratios``: stack -> its step time over the baseline's, where it was told."""
+    """Reads every cell of one workload. ``ratios``: stack -> its step time over the baseline's, where it was measured."""
     cells = comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
     flat: dict[str, dict[str, float]] = {}
-    told: dict[str, tuple[int, bytes]] = {}
+    by_stack: dict[str, tuple[int, bytes]] = {}
     worst: dict[Exact, tuple[int, dict[str, float]]] = {}  #: exact values -> their place among those, and read
     for stack, cell in cells.items():
         known = worst.get(cell.exact)
@@ -126,7 +126,7 @@ def workload_facts(
         (place, exact), noisy = known, cell.noisy()
         flat[stack] = {**exact, **noisy}
         own = {"noisy": _judged(noisy), "outcome": outcome_text(cell.result.outcome)}
-        told[stack] = place, msgspec.json.encode(own)
+        by_stack[stack] = place, msgspec.json.encode(own)
     order = list(comparison.names)  # ids, in version order; made from a stack they take a while
     series, changes = _series(workload, order, flat, ratios, thresholds)
     moved = sorted((s for s in series if s.changes), key=lambda s: (not s.exact, -_largest(s)))
@@ -142,7 +142,7 @@ def workload_facts(
         ),
         cards=_cards(order, cells) if first.device == "sim" else (),
         changes=tuple(changes),
-        figures=StackFigures(tuple(msgspec.json.encode(_judged(exact)) for _, exact in worst.values()), told),
+        figures=StackFigures(tuple(msgspec.json.encode(_judged(exact)) for _, exact in worst.values()), by_stack),
     )
 
 
@@ -169,7 +169,7 @@ def matrix_cell(
                 )
             if not judged:
                 return MatrixCell(
-                    kind="unjudged", text="", title="ran, and could not be compared with the baseline", page=page
+                    kind="unjudged", text="", title="ran, but could not be compared with the baseline", page=page
                 )
             return MatrixCell(kind="ok", text="", title="nothing is worse than the baseline", page=page)
     return MatrixCell(kind="failed", text=ended.partition(":")[0], title=ended, page=page)

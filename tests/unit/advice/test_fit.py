@@ -200,7 +200,7 @@ def test_layers_grow_until_they_break(lab: SimulatedRuns) -> None:
 def test_a_sweep_that_never_breaks_says_so(lab: SimulatedRuns) -> None:
     sweep = fit.Sweep("sequence_length", (2048, 4096))
     found = fit.answer(question(ranks=[64], sweep=sweep), SCENARIO, STACKS[:1], lab.run)
-    assert "64 ranks: sequence 4,096, the largest asked for, fits" in fit_report.as_text(found)
+    assert "64 ranks: sequence 4,096, the largest tried, fits" in fit_report.as_text(found)
     assert [line.value for line in found.lines] == [2048, 4096]
 
 

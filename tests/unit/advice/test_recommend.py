@@ -120,7 +120,7 @@ def test_a_variant_that_costs_time_alone_may_be_set_and_says_what_it_costs() -> 
     (way,) = found.newer[0].ways
     assert (way.variant, [one.metric for one in way.findings]) == (REENTRANT, ["collective_count"])
     assert (
-        "if it must be this one: set checkpointing=reentrant (but backward issues 200 more collectives (+20 %): "
+        "to use it anyway: set checkpointing=reentrant (but backward issues 200 more collectives (+20 %): "
         "1,000 -> 1,200, rank 0; measured in sim; fits, 37.8 GiB to spare)"
     ) in recommend_report.as_text(found, [])
 

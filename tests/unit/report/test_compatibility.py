@@ -102,7 +102,7 @@ def test_a_sweep_is_told_release_by_release_and_by_what_is_alike() -> None:
         "llama_zero3_backward/v7/cpu: passed in 0.15.0; out of memory in 0.16.4; hung in 0.17.0",
     )
     text = markdown.as_markdown(comparison)
-    assert "**Compatibility: what becomes of 8 workloads**\n\n| stack | passed | worse | wrong | crashed |" in text
+    assert "**Compatibility: outcomes of 8 workloads**\n\n| stack | passed | worse | wrong | crashed |" in text
 
 
 def test_a_few_workloads_have_their_tables_and_no_matrix() -> None:

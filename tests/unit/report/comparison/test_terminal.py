@@ -30,7 +30,7 @@ def test_nothing_worse_is_said_with_what_was_measured() -> None:
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     text = on_terminal(seen, 100)
     assert text.startswith("Nothing is worse than the baseline\nMeasured deepspeed 0.15.0, 0.16.8 on 1 workload")
-    assert "To see the worst again" not in text
+    assert "To reproduce the worst finding" not in text
     assert "Control: the baseline against itself" in text
 
 

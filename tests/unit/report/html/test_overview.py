@@ -21,6 +21,6 @@ def test_of_many_workloads_the_first_page_says_how_many_fare_how(tmp_path: Path)
     ]
     build(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "Compatibility: what becomes of 8 workloads" in text
+    assert "Compatibility: outcomes of 8 workloads" in text
     assert '<th scope="row">0.16.0</th><td class="n">7</td><td class="n">1</td>' in text
     assert "llama_zero3_backward/sequence_length=8/cpu: passed in 0.15.0; worse in 0.16.0" in text
