@@ -81,22 +81,22 @@ def _word(outcome: Outcome) -> str:
             return NOT_RUN
 
 
-def counts(seen: CompatibilityMatrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def counts(matrix: CompatibilityMatrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Headings, and a row for each stack: how many workloads come to which word. Words of no workload are left out."""
-    used = [word for word in WORDS if any(word in column for column in seen.words.values())]
+    used = [word for word in WORDS if any(word in column for column in matrix.words.values())]
     rows = []
-    for stack in seen.stacks:
-        number = Counter(seen.words[stack])
+    for stack in matrix.stacks:
+        number = Counter(matrix.words[stack])
         rows.append((names[stack], *(f"{number[word]:,}" if number[word] else "" for word in used)))
     return ("stack", *used), rows
 
 
-def patterns(seen: CompatibilityMatrix, comparison: Comparison) -> list[str]:
+def patterns(matrix: CompatibilityMatrix, comparison: Comparison) -> list[str]:
     """First the releases that fare alike on every workload and pass none; then a line for each way in which workloads
     fare on the others, but for those that pass on all: which word where, and how it crashed. The widest first."""
     fates = {
-        stack: [(word, seen.signatures.get((stack, w), "")) for word, w in zip(words, seen.workloads, strict=True)]
-        for stack, words in seen.words.items()
+        stack: [(word, matrix.signatures.get((stack, w), "")) for word, w in zip(words, matrix.workloads, strict=True)]
+        for stack, words in matrix.words.items()
     }
     lost: dict[tuple[str, str], list[str]] = {}
     for stack, fate in fates.items():
@@ -104,11 +104,11 @@ def patterns(seen: CompatibilityMatrix, comparison: Comparison) -> list[str]:
         if len(whole) == 1 and not whole & {(PASSED, ""), (NOT_RUN, "")}:
             lost.setdefault(whole.pop(), []).append(stack)
     lines = [f"every workload: {_where(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
-    others = [stack for stack in seen.stacks if not any(stack in stacks for stacks in lost.values())]
+    others = [stack for stack in matrix.stacks if not any(stack in stacks for stacks in lost.values())]
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for workload, fares in zip(seen.workloads, zip(*(fates[stack] for stack in others), strict=True), strict=False):
+    for workload, fares in zip(matrix.workloads, zip(*(fates[stack] for stack in others), strict=True), strict=False):
         alike.setdefault(fares, []).append(workload)
-    for fares, workloads in sorted(alike.items(), key=lambda one: -len(one[1])):
+    for fares, workloads in sorted(alike.items(), key=lambda item: -len(item[1])):
         apart: dict[tuple[str, str], list[str]] = {}
         for stack, way in zip(others, fares, strict=True):
             apart.setdefault(way, []).append(stack)

@@ -18,7 +18,7 @@ SCHEMA = 1
 #: Files that are listed; the rest is counted.
 _MOST_FILES = 12
 
-_ONE = {"releases": "release", "commits": "commit"}
+_SINGULAR = {"releases": "release", "commits": "commit"}
 
 
 def as_text(bisection: Bisection) -> str:
@@ -53,15 +53,15 @@ def sentences(course: SearchResult) -> list[str]:
 
 def _sentence(course: SearchResult, change: Transition) -> str:
     word = "bad" if change.to is Verdict.BAD else "good again" if _was_good_before(course, change) else "good"
-    one = _ONE[course.kind]
+    unit = _SINGULAR[course.kind]
     before, after = course.probes[change.before], course.probes[change.after]
     if change.is_exact:
-        return f"{course.package} {after.name} is the first {word} {one}: {course.title}"
+        return f"{course.package} {after.name} is the first {word} {unit}: {course.title}"
     between = course.probes[change.before + 1 : change.after]
     unknown = [probe.name for probe in between if probe.answer is Verdict.UNKNOWN]
     why = f"no answer from {', '.join(unknown[:8])}" + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
     return (
-        f"{course.package}: the first {word} {one} is after {before.name} and not after {after.name}, and cannot be "
+        f"{course.package}: the first {word} {unit} is after {before.name} and not after {after.name}, and cannot be "
         f"narrowed down ({why}): {course.title}"
     )
 
@@ -73,7 +73,7 @@ def _was_good_before(course: SearchResult, change: Transition) -> bool:
 def _nothing(course: SearchResult) -> str:
     word = "bad" if course.to is Verdict.BAD else "good"
     first, last = course.probes[0].name, course.probes[-1].name
-    return f"{course.package}: no {_ONE[course.kind]} from {first} to {last} turns {word}: {course.title}"
+    return f"{course.package}: no {_SINGULAR[course.kind]} from {first} to {last} turns {word}: {course.title}"
 
 
 def _course(course: SearchResult) -> list[str]:
@@ -133,7 +133,7 @@ def _table(course: SearchResult) -> list[str]:
 def _value(course: SearchResult, at: int) -> str:
     """The value in words, with what it is away from the one before a change."""
     probe = course.probes[at]
-    change = next((one for one in course.changes if one.after == at), None)
+    change = next((found for found in course.changes if found.after == at), None)
     before = course.probes[change.before] if change else None
     if before is None or course.unit in ("", "s", "tolerances") or not _are_numbers(probe, before):
         return probe.text

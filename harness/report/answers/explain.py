@@ -44,7 +44,7 @@ def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
         lines += _shares("module", modules, _MOST_MODULES)
         lines.append("  by place")
         lines += _listed(
-            [_place(one, one.nbytes) for one in attribution.by_site(moment) if one.nbytes], _MOST_PLACES, "places"
+            [_site(site, site.nbytes) for site in attribution.by_site(moment) if site.nbytes], _MOST_PLACES, "places"
         )
         blocks.append("\n".join(lines))
     if explanation.note:
@@ -62,10 +62,10 @@ def difference_as_text(
         if theirs is None:
             blocks.append(f"{_heading(key, mine)}\n  the other has no such moment")
             continue
-        changed = [one for one in attribution.difference(mine, theirs) if one.more_bytes]
+        changed = [site for site in attribution.difference(mine, theirs) if site.more_bytes]
         total = mine.nbytes - theirs.nbytes
         lines = [f"{_name(key)}: {mine.nbytes:,} B instead of {theirs.nbytes:,} B ({total:+,} B)"]
-        lines += _listed([_place(one, one.more_bytes, sign=True) for one in changed], _MOST_PLACES, "places")
+        lines += _listed([_site(site, site.more_bytes, sign=True) for site in changed], _MOST_PLACES, "places")
         if not changed:
             lines.append("  every place holds the same")
         blocks.append("\n".join(lines))
@@ -93,8 +93,8 @@ def as_json(
         if other is not None and key in other.moments:
             described["other_bytes"] = other.moments[key].nbytes
             described["difference"] = [
-                {**msgspec.to_builtins(one), "more_bytes": one.more_bytes}
-                for one in attribution.difference(moment, other.moments[key])
+                {**msgspec.to_builtins(site), "more_bytes": site.more_bytes}
+                for site in attribution.difference(moment, other.moments[key])
             ]
         moments[key] = described
     content = {
@@ -128,11 +128,11 @@ def _listed(rows: Sequence[str], most: int, what: str) -> list[str]:
     return [*kept, f"    and {len(rows) - most} more {what}"] if len(rows) > most else kept
 
 
-def _place(one: SiteDifference, nbytes: int, *, sign: bool = False) -> str:
+def _site(site: SiteDifference, nbytes: int, *, sign: bool = False) -> str:
     figure = f"{nbytes:+,}" if sign else f"{nbytes:,}"
     size = short_quantity(abs(nbytes), "bytes")
-    lines = [f"{figure:>17} B  {one.category}, {size}", f"{'':23}at {plain(one.site)}"]
-    if one.modules:
-        lines.append(f"{'':23}for {', '.join(map(plain, attribution.shorter(one.modules)))}")
-    lines += [f"{'':23}called by {plain(caller)}" for caller in one.via]
+    lines = [f"{figure:>17} B  {site.category}, {size}", f"{'':23}at {plain(site.site)}"]
+    if site.modules:
+        lines.append(f"{'':23}for {', '.join(map(plain, attribution.shorter(site.modules)))}")
+    lines += [f"{'':23}called by {plain(caller)}" for caller in site.via]
     return "\n".join(lines)

@@ -77,8 +77,8 @@ def _pick(advice: Advice) -> str:
 
 
 def _standing(release: ReleaseAdvice) -> str:
-    seen = f"measured in {' and '.join(release.devices)}"
-    return f"{seen}; {_room(release.room)}" if release.room is not None else seen
+    measured = f"measured in {' and '.join(release.devices)}"
+    return f"{measured}; {_room(release.room)}" if release.room is not None else measured
 
 
 def _room(room: FitVerdict) -> str:

@@ -243,7 +243,7 @@ def _conclusions(answer: RemediesAnswer) -> list[str]:
     if base.peak_bytes is None:
         lines.append(f"the unmodified case did not run to its end: {outcome_text(base.outcome)}")
     lines += [f"cannot be used here: {c.name}: {does(base, c)}" for c in answer.alone if c.peak_bytes is None]
-    lines += [f"not run: {one.name}: {one.reason}" for one in answer.not_tried]
+    lines += [f"not run: {remedy.name}: {remedy.reason}" for remedy in answer.not_tried]
     if answer.best is not None:
         saved = f", {_bytes(saved_bytes(base, answer.best) or 0)} less" if base.peak_bytes is not None else ""
         lines.append(f"best combination: {answer.best.name}: peak {_bytes(answer.best.peak_bytes or 0)}{saved}")

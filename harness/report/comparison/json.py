@@ -31,12 +31,12 @@ _encode = msgspec.json.Encoder().encode
 
 def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[bytes]:
     """The report in pieces, one per line: cells are many, and never all held as text."""
-    seen = view(comparison)
+    report = view(comparison)
     head = {
         "schema": SCHEMA,
         "baseline": comparison.baseline,
         "exit_code": exit_code,
-        "summary": {"verdict": seen.verdict, "measured": seen.measured, "sentences": list(seen.spans)},
+        "summary": {"verdict": report.verdict, "measured": report.measured, "sentences": list(report.spans)},
         "stacks": [
             {"id": s.id, "name": comparison.names[s.id], "label": s.label, "python": s.python, "versions": s.versions}
             for s in comparison.stacks

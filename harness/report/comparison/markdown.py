@@ -13,22 +13,22 @@ from harness.report.view import view
 
 def as_markdown(comparison: Comparison) -> str:
     """The report as GitHub-flavoured Markdown, ending in a newline."""
-    seen = view(comparison)
-    lines = [f"### {markdown(seen.verdict)}", "", f"{markdown(seen.measured)}.", ""]
-    lines += [f"- **{markdown(line)}**" for line in seen.spans]
-    for table in seen.compatibility:
-        lines += [*_table(table), "", *(f"- {markdown(line)}" for line in seen.patterns)]
-    for section in seen.sections:
+    report = view(comparison)
+    lines = [f"### {markdown(report.verdict)}", "", f"{markdown(report.measured)}.", ""]
+    lines += [f"- **{markdown(line)}**" for line in report.spans]
+    for table in report.compatibility:
+        lines += [*_table(table), "", *(f"- {markdown(line)}" for line in report.patterns)]
+    for section in report.sections:
         lines += _findings(section.title, section.rows, section.more)
-    lines += _section("Could not be compared", [f"- {markdown(line)}" for line in seen.not_compared])
-    lines += _section("Control: the baseline against itself", [f"- {markdown(line)}" for line in seen.control])
-    tables = [line for table in seen.tables for line in _table(table)]
+    lines += _section("Could not be compared", [f"- {markdown(line)}" for line in report.not_compared])
+    lines += _section("Control: the baseline against itself", [f"- {markdown(line)}" for line in report.control])
+    tables = [line for table in report.tables for line in _table(table)]
     if tables:
         lines += ["", "<details><summary>All stacks</summary>", *tables, "", "</details>"]
-    notes = [*([seen.below] if seen.below else []), *seen.notes]
+    notes = [*([report.below] if report.below else []), *report.notes]
     lines += _section("Notes", [f"- {markdown(line)}" for line in notes])
-    if seen.worst:
-        lines += ["", "To reproduce the worst finding:", "", *_code(seen.worst)]
+    if report.worst:
+        lines += ["", "To reproduce the worst finding:", "", *_code(report.worst)]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 

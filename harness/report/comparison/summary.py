@@ -23,13 +23,13 @@ SITE = "{site}"
 
 def as_markdown(comparison: Comparison, site: str = "") -> str:
     """GitHub-flavoured Markdown, ending in a newline. ``site`` is the address of the published report, if there is one."""
-    seen = view(comparison)
+    report = view(comparison)
     rows = all_rows(comparison)
     worse = [row for row in rows if row.section == WORSE]
     exact = [row for row in worse if BY_NAME[row.headline.metric].exact]
     noisy = [row for row in worse if not BY_NAME[row.headline.metric].exact]
     other = [row for row in rows if row.section != WORSE]
-    lines = [MARKER, f"### {markdown(seen.verdict)}", "", f"{markdown(seen.measured)}.", ""]
+    lines = [MARKER, f"### {markdown(report.verdict)}", "", f"{markdown(report.measured)}.", ""]
     if site:
         lines += [f"[The whole report]({site}/{urls.matrix_page(0)})", ""]
     lines += _table(exact[:_MOST_ROWS], site)
@@ -39,11 +39,11 @@ def as_markdown(comparison: Comparison, site: str = "") -> str:
             lines += [f"<details><summary>{len(hidden)} {title}</summary>", "", *_table(hidden[:_MOST_FOLDED], site)]
             more = len(hidden) - _MOST_FOLDED
             lines += [*([f"and {more} more", ""] if more > 0 else []), "</details>", ""]
-    if seen.not_compared:
-        lines += [f"<details><summary>{plural(len(seen.not_compared), 'cell')} without a verdict</summary>", ""]
-        lines += [*(f"- {markdown(line)}" for line in seen.not_compared), "", "</details>", ""]
-    if seen.worst:
-        lines += ["To reproduce the worst finding:", "", "```sh", seen.worst.replace("```", ""), "```"]
+    if report.not_compared:
+        lines += [f"<details><summary>{plural(len(report.not_compared), 'cell')} without a verdict</summary>", ""]
+        lines += [*(f"- {markdown(line)}" for line in report.not_compared), "", "</details>", ""]
+    if report.worst:
+        lines += ["To reproduce the worst finding:", "", "```sh", report.worst.replace("```", ""), "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 

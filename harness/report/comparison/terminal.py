@@ -30,20 +30,24 @@ def show(comparison: Comparison, console: Console) -> None:
     console.print(render(view(comparison)))
 
 
-def render(seen: View) -> Group:
+def render(report: View) -> Group:
     """The report as one renderable. Nothing measured is ever read as markup."""
-    parts: list[RenderableType] = [_line(seen.verdict, "bold"), _line(seen.measured), *_bullets(seen.spans, "bold")]
-    for table in seen.compatibility:
-        parts += _section(table.title, [_grid(table), *_bullets(seen.patterns)])
-    for section in seen.sections:
+    parts: list[RenderableType] = [
+        _line(report.verdict, "bold"),
+        _line(report.measured),
+        *_bullets(report.spans, "bold"),
+    ]
+    for table in report.compatibility:
+        parts += _section(table.title, [_grid(table), *_bullets(report.patterns)])
+    for section in report.sections:
         parts += _section(section.title, _rows(section.rows, section.more))
-    parts += _section("Could not be compared", _bullets(seen.not_compared))
-    parts += _section("Control: the baseline against itself", _bullets(seen.control))
-    for table in seen.tables:
+    parts += _section("Could not be compared", _bullets(report.not_compared))
+    parts += _section("Control: the baseline against itself", _bullets(report.control))
+    for table in report.tables:
         parts += _section(table.title, [_grid(table)])
-    parts += _section("Notes", _bullets([*([seen.below] if seen.below else []), *seen.notes]))
-    if seen.worst:
-        parts += _section("To reproduce the worst finding", [Padding(_line(seen.worst), (0, 0, 0, 2))])
+    parts += _section("Notes", _bullets([*([report.below] if report.below else []), *report.notes]))
+    if report.worst:
+        parts += _section("To reproduce the worst finding", [Padding(_line(report.worst), (0, 0, 0, 2))])
     return Group(*parts)
 
 

@@ -47,17 +47,17 @@ def standings(comparison: Comparison) -> Iterator[Standing]:
         if is_worse(found):
             word = BY_NAME[found.metric].fails or "worse"
             worse.setdefault((found.scenario, found.stack), set()).add(word)
-    seen: dict[tuple[str, str], int] = {}
+    measured: dict[tuple[str, str], int] = {}
     for workload in comparison.cells.workloads:
         scenario = workload.split("/", 1)[0]
         for stack in comparison.cells.stacks_of(workload):
-            seen[scenario, stack] = seen.get((scenario, stack), 0) + 1
+            measured[scenario, stack] = measured.get((scenario, stack), 0) + 1
     unjudged: dict[tuple[str, str], int] = {}
-    for one in comparison.not_compared:
-        if one.what == "everything":
-            key = (one.workload.split("/", 1)[0], one.stack)
+    for left_out in comparison.not_compared:
+        if left_out.what == "everything":
+            key = (left_out.workload.split("/", 1)[0], left_out.stack)
             unjudged[key] = unjudged.get(key, 0) + 1
-    for (scenario, stack), count in seen.items():
+    for (scenario, stack), count in measured.items():
         words = worse.get((scenario, stack), set())
         name = plain(comparison.names[stack])
         label = f"{plain(scenario)} on {name}"

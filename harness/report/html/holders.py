@@ -80,8 +80,8 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
     changed: list[attribution.SiteDifference] = []
     total = ""
     if moment is not None and other is not None:
-        changed = [one for one in attribution.difference(moment, other) if one.more_bytes]
-        sizes = [short_quantity(one.nbytes, "bytes") for one in (moment, other)]
+        changed = [site for site in attribution.difference(moment, other) if site.more_bytes]
+        sizes = [short_quantity(held.nbytes, "bytes") for held in (moment, other)]
         total = f"{sizes[0]} instead of {sizes[1]} ({moment.nbytes - other.nbytes:+,} B)"
     rest = changed[_MOST_PLACES:]
     lines = attribution.evidence(mine, theirs, key)
@@ -92,23 +92,25 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
         timeline=drawn if all(map(_is_drawable, drawn.values())) else {},
         when=attribution.when(key) if total else "",
         total=total,
-        places=tuple(map(_place, changed[:_MOST_PLACES])),
-        rest=f"{sum(one.more_bytes for one in rest):+,} B at {len(rest)} other places" if rest else "",
+        places=tuple(map(_site_row, changed[:_MOST_PLACES])),
+        rest=f"{sum(site.more_bytes for site in rest):+,} B at {len(rest)} other places" if rest else "",
         lines=(*lines, *(f"in {name}, {line}" for line in lines)),
     )
 
 
 def _is_drawable(stretches: Sequence[Stretch]) -> bool:
     """A damaged file of explanations is treated as if it were missing."""
-    return bool(stretches) and all(one.points and all(len(point) == 2 for point in one.points) for one in stretches)
+    return bool(stretches) and all(
+        stretch.points and all(len(point) == 2 for point in stretch.points) for stretch in stretches
+    )
 
 
-def _place(one: attribution.SiteDifference) -> SiteRow:
+def _site_row(site: attribution.SiteDifference) -> SiteRow:
     return SiteRow(
-        more=f"{one.more_bytes:+,} B",
-        size=short_quantity(abs(one.more_bytes), "bytes"),
-        category=one.category,
-        site=one.site,
-        modules=", ".join(attribution.shorter(one.modules)),
-        via=one.via,
+        more=f"{site.more_bytes:+,} B",
+        size=short_quantity(abs(site.more_bytes), "bytes"),
+        category=site.category,
+        site=site.site,
+        modules=", ".join(attribution.shorter(site.modules)),
+        via=site.via,
     )

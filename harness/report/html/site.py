@@ -85,9 +85,9 @@ class _SiteBuilder:
         self._comparison = comparison
         self._explained = explained
         self._thresholds = thresholds
-        seen = view(comparison)
-        self._conclusions = Conclusions.of(seen)
-        self._frame = PageFrame.of(comparison, seen)
+        report = view(comparison)
+        self._conclusions = Conclusions.of(report)
+        self._frame = PageFrame.of(comparison, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
         self._general: dict[str, Callable[[SiteFiles], None]] = {}
         self._rows = all_rows(comparison)
