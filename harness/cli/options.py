@@ -45,7 +45,7 @@ class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
         """For `harness.run.pipeline.plan_stacks`."""
         return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline)
 
-    def measured_choice(self, package: str, published: stack_plans.Published) -> Choice:
+    def measured_choice(self, package: str, published: stack_plans.ReleaseIndex) -> Choice:
         """For commands that compare nothing: no stack but the requested ones, the first release of ``package`` standing
         as the baseline. Raises UsageError."""
         baseline = self.baseline

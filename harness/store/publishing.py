@@ -18,7 +18,7 @@ from harness.system.files import write_atomically
 _BENCHMARK = ".benchmark.json"
 
 
-class Published(NamedTuple):
+class WrittenBundle(NamedTuple):
     """What became of a folder."""
 
     lines: dict[str, int]  #: kind -> files of it in the bundle
@@ -26,7 +26,7 @@ class Published(NamedTuple):
     problems: tuple[str, ...]  #: what was left out, one line each
 
 
-def publish(folder: str, output: str) -> Published:
+def publish(folder: str, output: str) -> WrittenBundle:
     """Bundles a folder, whole or not at all.
 
     Raises UsageError where the output is there already or is no name of a bundle, NothingMeasured where the folder holds
@@ -52,7 +52,7 @@ def publish(folder: str, output: str) -> Published:
     except OSError as error:
         raise ResultsError(f"cannot be bundled: {error.strerror}", where=error.filename or output) from None
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
-    return Published(counts, len(data), tuple(problems))
+    return WrittenBundle(counts, len(data), tuple(problems))
 
 
 class _Unsound(Exception):

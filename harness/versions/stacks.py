@@ -28,7 +28,7 @@ from harness.versions import releases
 from harness.versions.specs import UnknownVersion, expand
 
 Spec = str | tuple[str, ...]
-Published = Callable[[str], tuple[str, ...]]
+ReleaseIndex = Callable[[str], tuple[str, ...]]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def plan(
     name: str | None = None,
     overrides: Mapping[str, str] | None = None,
     chosen: str | None = None,
-    published: Published | None = None,
+    published: ReleaseIndex | None = None,
 ) -> Plan:
     """The stacks to compare.
 
@@ -100,7 +100,7 @@ def plan(
     return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
 
 
-def resolve(package: str, spec: str, published: Published | None) -> tuple[str, ...]:
+def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[str, ...]:
     """As `expand` among the committed releases, and among the published ones where those do not suffice."""
     known = releases.known(package)
     try:
@@ -111,7 +111,7 @@ def resolve(package: str, spec: str, published: Published | None) -> tuple[str, 
         return expand(package, spec, releases.in_order((*known, *published(package))))
 
 
-def _one(package: str, version: str, published: Published | None) -> str:
+def _one(package: str, version: str, published: ReleaseIndex | None) -> str:
     found = resolve(package, version, published)
     if len(found) != 1:
         raise UsageError(f"baseline {version!r} means {len(found)} releases", where=package, hint="name exactly one")
