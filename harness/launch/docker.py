@@ -99,8 +99,7 @@ class DockerExecutor:
         def start_server(home: Path, log: Path) -> ServerContainer:
             return ServerContainer(client, {**options, "command": [*command, "--log", str(log)]}, host)
 
-        scenarios = self._probe / "scenarios"
-        worker = ServerWorker(start_server, runs, scenarios, self._timeout_s, owner=user if os.getuid() == 0 else None)
+        worker = ServerWorker(start_server, runs, self._timeout_s, owner=user if os.getuid() == 0 else None)
         self._workers.append(worker)
         return worker
 

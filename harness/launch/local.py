@@ -70,7 +70,7 @@ class LocalExecutor:
         def start_server(home: Path, log: Path) -> ServerProcess:
             return ServerProcess([*command, "--log", str(log)], variables, str(home), str(log))
 
-        worker = ServerWorker(start_server, self._runs, self._probe / "scenarios", self._timeout_s)
+        worker = ServerWorker(start_server, self._runs, self._timeout_s)
         self._workers.append(worker)
         return worker
 

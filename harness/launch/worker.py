@@ -62,17 +62,13 @@ class ServerWorker:
     """See `harness.launch.contract.Worker`.
 
     ``start_server`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
-    cells are made, and ``scenarios`` where the server finds the scenarios. With ``owner``, those folders belong to that
-    user, as whom the server runs.
+    cells are made. With ``owner``, those folders belong to that user, as whom the server runs.
     """
 
-    def __init__(
-        self, start_server: StartServer, runs: Path, scenarios: Path, timeout_s: float, owner: int | None = None
-    ) -> None:
+    def __init__(self, start_server: StartServer, runs: Path, timeout_s: float, owner: int | None = None) -> None:
         self._converse = start_server
         self._runs = runs
         self._owner = owner
-        self._scenarios = scenarios
         self._timeout_s = timeout_s
         self._server: Server | None = None
         self._ready = False
@@ -125,7 +121,6 @@ class ServerWorker:
             return self._end(Ended(outcome=self._unusable))
         request = CellRequest(
             scenario=cell.scenario,
-            scenario_file=str(self._scenarios / f"{cell.scenario}.py"),
             variant=cell.variant,
             device=cell.device,
             parameters=cell.parameters,

@@ -291,7 +291,7 @@ def test_from_the_release_on_to_the_commit_around_one_that_does_not_import(
     assert releases["decided"]
     assert repository.named(said.out).split("\n\n")[4] == (
         "tinyframe: the first bad commit is after <Gather weights later> and not after <Keep what is gathered>, and cannot "
-        "be told closer (no answer from <Follow torch's new names>): device memory held after it ends, backward"
+        "be narrowed down (no answer from <Follow torch's new names>): device memory held after it ends, backward"
     )
     assert {repository.named(name): answer for name, answer in answered(commits).items()} == {
         "<Release 1.0.0>": "good",

@@ -17,7 +17,6 @@ class CellRequest:
     """One cell to run, written by the host as ``request.json`` in the run's own folder."""
 
     scenario: str  #: name of the scenario, the stem of its file
-    scenario_file: str  #: path of the scenario's file as the environment sees it
     variant: str
     device: str  #: ``sim``, ``cpu`` or ``cuda``
     parameters: dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied

@@ -135,16 +135,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cells = []
     for name, file in scenarios.find(folder).items():
         declared = scenarios.load(file)
-        cells += [(name, file, v, declared) for v in declared.variant_ids if "cpu" in declared.devices]
-    metafunc.parametrize("cell", cells, ids=[f"{name}-{variant}" for name, _, variant, _ in cells])
+        cells += [(name, v, declared) for v in declared.variant_ids if "cpu" in declared.devices]
+    metafunc.parametrize("cell", cells, ids=[f"{name}-{variant}" for name, variant, _ in cells])
 
 
 def test_scenario(cell: Any, benchmark: Any) -> None:
     """A cell passes, trains like plain PyTorch, and shows its step time and its memory."""
-    name, file, variant, declared = cell
+    name, variant, declared = cell
     request = CellRequest(
         scenario=name,
-        scenario_file=str(file),
         variant=variant,
         device="cpu",
         parameters=declared.resolve(variant, "cpu"),

@@ -45,7 +45,6 @@ def trained(variant: str, folder: Path) -> RankRecord:
     declared = scenario.load(FILE)
     request = CellRequest(
         scenario=FILE.stem,
-        scenario_file=str(FILE),
         variant=variant,
         device="cpu",
         parameters=declared.resolve(variant, "cpu"),

@@ -52,7 +52,7 @@ def started(command: list[str], folder: Path, timeout_s: float = 10.0) -> Server
     def start_server(home: Path, log: Path) -> ServerProcess:
         return ServerProcess(command, os.environ, str(home), str(log))
 
-    return ServerWorker(start_server, folder / "runs", folder / "scenarios", timeout_s)
+    return ServerWorker(start_server, folder / "runs", timeout_s)
 
 
 def failure(ended: Waiting | Ended) -> Failed:
