@@ -25,7 +25,8 @@ def timed_sessions(
     """Events of all workloads, each with the number of its session in its workload, from 1. The first cell of a workload
     is its baseline. Raises EnvironmentUnavailable where the cluster has no machine for a workload.
 
-    What passed is reported when its session has ended: until then, its times have no pair.
+    What passed is reported when its session has ended, also by an interruption: until then, its machine may be lost, and
+    its times have no pair.
     """
     left = deque(workloads)
     at_once = max((cluster.machines_at_once(members[0]) for members in workloads), default=0)
@@ -105,6 +106,9 @@ def _until_reported(
             held.release()
             for cell in left:
                 yield (Rerun(cell, str(lost)) if attempt < TRIES else Finished(cell, given_up(lost))), number
+        except (Exception, KeyboardInterrupt):
+            yield from passed  # an interruption loses nothing that was measured
+            raise
 
 
 def _session(

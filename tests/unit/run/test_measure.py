@@ -163,6 +163,21 @@ def test_an_interruption_keeps_what_was_measured_and_the_next_run_goes_on(lab: L
     ]
 
 
+def test_an_interruption_in_the_last_round_keeps_the_cells_that_passed_in_it(lab: Lab) -> None:
+    calls: list[str] = []
+
+    def interrupted(cell: Cell) -> Ended:
+        calls.append(cell.stack.label)
+        if calls == ["A", "B", "A", "B"]:  # both have started, A has run its round
+            raise KeyboardInterrupt
+        return passes(cell)
+
+    lab.executor.behaviour = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        lab.run("A", "B")
+    assert [r.cell.stack.label for r in lab.store.load().results] == ["A"]
+
+
 def test_two_runs_in_one_checkout_are_refused_clearly(tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
