@@ -49,6 +49,7 @@ def start(
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> TrainerTraining:
+    """See `harness.probe.framework.Framework.start`: builds the model and its Trainer, metered as init."""
     import torch
     import transformers
 

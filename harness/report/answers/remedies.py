@@ -239,7 +239,7 @@ def _conclusions(answer: RemediesAnswer) -> list[str]:
         found = [case for case in answer.alone if does(base, case).startswith(words)]
         if found:
             ordered = sorted(found, key=shortage_bytes, reverse=about == "makes it worse")
-            lines.append(f"{about}: {'; '.join(_told(base, case) for case in ordered)}")
+            lines.append(f"{about}: {'; '.join(_name_with_saving(base, case) for case in ordered)}")
     if base.peak_bytes is None:
         lines.append(f"the unmodified case did not run to its end: {outcome_text(base.outcome)}")
     lines += [f"cannot be used here: {c.name}: {does(base, c)}" for c in answer.alone if c.peak_bytes is None]
@@ -252,7 +252,7 @@ def _conclusions(answer: RemediesAnswer) -> list[str]:
     return lines
 
 
-def _told(base: Case, case: Case) -> str:
+def _name_with_saving(base: Case, case: Case) -> str:
     saved = saved_bytes(base, case)
     sign = "" if saved is None or saved > 0 else "+"
     return f"{case.name} ({sign}{_bytes(-saved)})" if saved else case.name

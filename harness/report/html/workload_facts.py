@@ -196,6 +196,10 @@ def _series(
     ratios: Mapping[str, float],
     thresholds: Thresholds,
 ) -> tuple[list[Series], list[ChangePoint]]:
+    """One series per metric that some release measured, over the releases in ``order``, and where those series change.
+
+    ``flat`` holds the worst rank's exact values by stack, ``ratios`` the step times over the baseline's.
+    """
     lines: list[tuple[Metric, str, str, tuple[float | None, ...]]] = []
     nothing: Mapping[str, float] = {}
     columns = [flat.get(stack, nothing) for stack in order]
