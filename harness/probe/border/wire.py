@@ -12,7 +12,7 @@ from typing import Any
 PHASES = ("init", "forward", "backward", "step")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CellRequest:
     """One cell to run, written by the host as ``request.json`` in the run's own folder."""
 

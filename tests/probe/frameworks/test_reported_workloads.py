@@ -43,7 +43,14 @@ def test_real_ranks_train_like_plain_pytorch(name: str, variant: str, monkeypatc
     file = one_of_many.ROOT / "scenarios" / f"{name}.py"
     declared = scenario.load(file)
     request = CellRequest(
-        name, str(file), variant, "cpu", declared.resolve(variant, "cpu"), declared.framework, 0, 0, 180.0
+        scenario=name,
+        variant=variant,
+        device="cpu",
+        parameters=declared.resolve(variant, "cpu"),
+        framework=declared.framework,
+        warmup_rounds=0,
+        rounds=0,
+        timeout_s=180.0,
     )
     with tempfile.TemporaryDirectory() as folder:
         record = execute(request, Path(folder), None, Gate())

@@ -83,7 +83,16 @@ def judge(parameters: Any, device: str, shape: Any, steps: int, trained: Any, nu
 def measured(device: str = "cpu", rank: int = 0, **optional: Any) -> tuple[RankMeasurement, list[str]]:
     """A measurement that is done, and the stages that it announced."""
     stages: list[str] = []
-    request = CellRequest("s", "base", device, {}, "f", 0, 0, 9.0)
+    request = CellRequest(
+        scenario="s",
+        variant="base",
+        device=device,
+        parameters={},
+        framework="f",
+        warmup_rounds=0,
+        rounds=0,
+        timeout_s=9.0,
+    )
     framework: Any = SimpleNamespace(start=start, judge=judge, **optional)
     measurement = RankMeasurement(framework, request, rank, {}, Meter(), stages.append)
     measurement.measure()
