@@ -34,7 +34,8 @@ def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[st
 
     \b
     In a GitHub workflow:
-      echo "matrix=$(python -m harness matrix --json)" >> "$GITHUB_OUTPUT"
+      matrix=$(python -m harness matrix --json)  # not inside echo, which would hide a failure
+      echo "matrix=$matrix" >> "$GITHUB_OUTPUT"
       strategy: {matrix: "${{ fromJSON(needs.list.outputs.matrix) }}"}
       run: nox -s regress -- --deepspeed ${{ matrix.deepspeed }} --scenario ${{ matrix.scenario }}
     """

@@ -167,8 +167,10 @@ def _execute(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except ScenarioError as error:
         raise ScenarioError(f"{file}: {error}") from error
-    except Exception as error:
-        raise ScenarioError(f"{file}: does not load: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:  # the user's
+        raise
+    except BaseException as error:  # SystemExit too: the command would end with its code, as if all were well
+        raise ScenarioError(f"{file}: does not load: {type(error).__name__}: {error}".rstrip(": ")) from error
     return module
 
 

@@ -93,6 +93,18 @@ def test_a_scenario_that_does_not_load_is_named(project: Project, tmp_path: Path
     )
 
 
+def test_a_scenario_that_exits_is_no_pass(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "fit.py").write_text("raise SystemExit\n")
+    project.configure(GOOD, scenarios=str(folder))
+    said_once(
+        project.run("regress"),
+        2,
+        f"{folder}/fit.py: does not load: SystemExit; docs/add-a-scenario.md shows one that works",
+    )
+
+
 # --- the index and the environments -----------------------------------------------------------------------------------
 
 

@@ -101,6 +101,19 @@ def test_a_file_that_does_not_run_is_named_in_the_error(tmp_path: Path) -> None:
         scenarios.load(tmp_path / "x.py")
 
 
+@pytest.mark.parametrize("leaves", ["SystemExit(0)", "SystemExit()", "BaseException('gone')", "GeneratorExit"])
+def test_a_file_that_leaves_instead_of_declaring_is_named_in_the_error(tmp_path: Path, leaves: str) -> None:
+    (tmp_path / "x.py").write_text(f"raise {leaves}\n")
+    with pytest.raises(ScenarioError, match=rf"x\.py: does not load: {leaves.partition('(')[0]}"):
+        scenarios.load(tmp_path / "x.py")
+
+
+def test_a_file_that_is_interrupted_is_no_error_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        scenarios.load(tmp_path / "x.py")
+
+
 def test_the_projects_own_scenarios_load_without_torch_and_name_models_that_exist() -> None:
     import sys
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,65 @@ def test_the_gate_waits_for_every_other_job() -> None:
     jobs = set(re.findall(r"^  (\w+):$", text.partition("\njobs:")[2], re.MULTILINE))
     (needs,) = re.findall(r"needs: \[(.*)\]", text)
     assert set(needs.split(", ")) == jobs - {"gate"}
+
+
+#: The programs that steps call.
+PROGRAMS = ("cat", "gh", "head", "nox", "pip")
+
+
+def scripts(text: str) -> list[str]:
+    """What the steps of a workflow run."""
+    found = []
+    for indent, first, rest in re.findall(r"^( *)(?:- )?run: (.*)\n((?: {10,}.*\n|\n)*)", text, re.MULTILINE):
+        assert len(indent) < 10
+        found.append(textwrap.dedent(rest) if first == "|" else first)
+    return found
+
+
+def run_step(script: str, failing: str, folder: Path, **variables: str) -> int:
+    """Run a step as GitHub does where it names no shell, with programs that all succeed but one; its exit code."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name in PROGRAMS:
+        stub = bin_folder / name
+        stub.write_text(f"#!/bin/sh\necho 1\nexit {3 if name == failing else 0}\n")
+        stub.chmod(0o755)
+    (folder / "step.sh").write_text(script)
+    return subprocess.run(
+        ["bash", "-e", "step.sh"],
+        cwd=folder,
+        env={
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+            "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+            **variables,
+        },
+        capture_output=True,
+        check=False,
+    ).returncode
+
+
+@pytest.mark.parametrize(
+    ("script", "program"),
+    [
+        pytest.param(script, program, id=f"{file.stem} {number} {program}")
+        for file in WORKFLOWS
+        for number, script in enumerate(scripts(file.read_text(encoding="utf-8")))
+        for program in PROGRAMS
+        if re.search(rf"(^|[(|;] ?){program} ", script, re.MULTILINE)
+    ],
+)
+def test_a_step_fails_with_any_program_it_calls(script: str, program: str, tmp_path: Path) -> None:
+    assert run_step(script, program, tmp_path) != 0
+
+
+def test_a_step_whose_programs_succeed_succeeds(tmp_path: Path, text: str) -> None:
+    for number, script in enumerate(scripts(text)):
+        (folder := tmp_path / str(number)).mkdir()
+        assert run_step(script, "", folder, RESULTS="success success") == 0, script
+
+
+@pytest.mark.parametrize("result", ["failure", "cancelled", "skipped"])
+def test_the_gate_is_shut_by_any_job_that_did_not_succeed(result: str, tmp_path: Path) -> None:
+    (gate,) = scripts((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8").partition("  gate:")[2])
+    assert run_step(gate, "", tmp_path, RESULTS=f"success {result}") == 1
