@@ -92,6 +92,11 @@ def command(
     compared = list(dict.fromkeys([baseline, *candidates]))
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, compared, scenario)
     note_problems(problems)
+    if baseline not in comparison.names:
+        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
+        raise NothingMeasured(
+            f"no result of {scenario} can be read for the baseline", where=settings.results, hint=hint
+        )
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from harness.launch.contract import Ended
 from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
+from harness.probe.border.encoding import text
+from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
+from harness.probe.border.plausible import nests_too_deep, why_implausible
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.probe.border.wire import Explanation, RunRecord
+from harness.system.decoding import Damaged, decoded
 
-_decoder = msgspec.json.Decoder(RunRecord, strict=True)
+_T = TypeVar("_T")
+
+_record_decoder = msgspec.json.Decoder(RunRecord, strict=True)
+_parts_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _explanation_decoder = msgspec.json.Decoder(Explanation, strict=True)
+_any_decoder = msgspec.json.Decoder()
+
+_STAGE_LENGTH = 40
 
 
 def ended(folder: Path, timeout_s: float) -> Ended:
     """The end according to ``record.json``. A record that is missing or malformed is a failure of the harness."""
     try:
-        record = _decoder.decode((folder / "record.json").read_bytes())
+        record = _record(read_regular(folder / "record.json", MOST_FILE_BYTES))
     except FileNotFoundError:
         return Ended(outcome=Failed(stage="harness", signature="no record was left"))
-    except (OSError, msgspec.DecodeError) as error:
-        return Ended(outcome=Failed(stage="harness", signature="the record cannot be read", detail=str(error)))
+    except OSError as error:
+        return Ended(outcome=_unreadable(error.strerror or str(error)))
+    except Damaged as error:
+        return Ended(outcome=_unreadable(str(error)))
     outcome = _outcome(record, timeout_s)
     detail, record.detail = record.detail, None
     return Ended(
@@ -33,6 +45,28 @@ def ended(folder: Path, timeout_s: float) -> Ended:
         explanation=_explanation(folder),
         benchmark=_benchmark(folder),
     )
+
+
+def _record(data: bytes) -> RunRecord:
+    """Raises Damaged."""
+    try:
+        record = decoded(_record_decoder, data)
+    except Damaged:
+        # What explains the figures is free in form and may be at fault; the figures are not lost with it.
+        parts = decoded(_parts_decoder, data)
+        parts["detail"] = msgspec.Raw(b"null")
+        record = decoded(_record_decoder, msgspec.json.encode(parts))
+    if record.detail is not None and nests_too_deep(record.detail.configuration):
+        record.detail = None
+    record.stage, record.signature = text(record.stage, _STAGE_LENGTH), text(record.signature, SIGNATURE_LENGTH)
+    record.log_tail = record.log_tail[-DETAIL_LENGTH:]
+    if why := why_implausible(record):
+        raise Damaged(why)
+    return record
+
+
+def _unreadable(why: str) -> Failed:
+    return Failed(stage="harness", signature="the record cannot be read", detail=why)
 
 
 def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
@@ -49,16 +83,19 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
 
 def _explanation(folder: Path) -> Explanation | None:
     """Who held the memory, where the run was to explain it and got that far."""
-    try:
-        return _explanation_decoder.decode((folder / "explanation.json").read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
+    return _optional(folder / "explanation.json", _explanation_decoder)
 
 
 def _benchmark(folder: Path) -> dict[str, Any] | None:
     """pytest-benchmark's file, where the run got far enough to leave one."""
+    found = _optional(folder / "benchmark.json", _any_decoder)
+    sound = isinstance(found, dict) and found.get("benchmarks") and not nests_too_deep(found)
+    return found if sound else None
+
+
+def _optional(file: Path, decoder: msgspec.json.Decoder[_T]) -> _T | None:
+    """What a file holds that the run need not leave; None where it cannot be read."""
     try:
-        found = json.loads((folder / "benchmark.json").read_bytes())
-    except (OSError, ValueError):
+        return decoded(decoder, read_regular(file, MOST_FILE_BYTES))
+    except (OSError, Damaged):
         return None
-    return found if isinstance(found, dict) and found.get("benchmarks") else None

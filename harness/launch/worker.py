@@ -25,12 +25,17 @@ from harness.launch import reading
 from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, Outcome, OutOfMemory, TimedOut
+from harness.probe.border.encoding import text
+from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
+from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
 
 #: How much longer than the cell's own timeout we wait for its server to act on it.
 _OUTER_GRACE_S = 30.0
 
 _LOG_TAIL_BYTES = 1500
+
+_STAGE_LENGTH = 40
 
 
 class Server(Protocol):
@@ -101,7 +106,8 @@ class ServerWorker:
             while not self._ready:
                 event = self._server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if event.get("event") == "import_failed":
-                    signature, detail = str(event.get("signature", "")), str(event.get("detail", ""))
+                    signature = text(event.get("signature", ""), SIGNATURE_LENGTH)
+                    detail = text(event.get("detail", ""))[-DETAIL_LENGTH:]
                     self._unusable = Failed(stage="import", signature=signature, detail=detail)
                     self.close()
                     return
@@ -165,7 +171,7 @@ class ServerWorker:
             while True:
                 message = server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if message.get("event") == "beat":
-                    run.stage = str(message.get("stage", run.stage))
+                    run.stage = text(message.get("stage", run.stage), _STAGE_LENGTH)
                 elif message.get("event") == "waiting":
                     run.active_s += time.monotonic() - begun
                     return Waiting()
@@ -207,7 +213,7 @@ class ServerWorker:
 
     def _log_tail(self) -> str:
         try:
-            return self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace")
+            return text(read_tail(self._log, _LOG_TAIL_BYTES).decode("utf-8", "replace"))
         except OSError:
             return ""
 

@@ -22,6 +22,8 @@ from typing import NamedTuple
 import msgspec
 
 from harness.errors import ResultsError
+from harness.probe.border.untrusted import open_regular
+from harness.system.decoding import Damaged, decoded
 
 #: Of every bundle's name.
 SUFFIX = ".jsonl.gz"
@@ -31,6 +33,12 @@ SCHEMA = 1
 
 #: The longest line that is read: the largest published one has 98 KB.
 MOST_LINE_BYTES = 1 << 25
+
+#: How much of a bundle is read, decompressed: 200,000 results. A small file may decompress to more than any machine holds.
+MOST_BYTES = 1 << 31
+
+#: Damaged lines that are named one by one.
+_MOST_PROBLEMS = 100
 
 #: What a line holds. Results come first.
 KINDS = ("result", "benchmark", "explanation", "detail", "other")
@@ -70,8 +78,8 @@ class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _ABOUT = "results of dsregress, one file of a results folder a line; see docs/results.md"
 
-_decode_header = msgspec.json.Decoder(Header).decode
-_decode_line = msgspec.json.Decoder(_Line).decode
+_header_decoder = msgspec.json.Decoder(Header)
+_line_decoder = msgspec.json.Decoder(_Line)
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -114,13 +122,21 @@ class Bundle:
         self._folders: dict[str, set[str]] = {}
         self._names: dict[str, list[str]] = {}
         problems: list[str] = []
-        with gzip.open(file, "rb") as stream:
+        damaged = 0
+        with (
+            open(open_regular(file, follow_links=True), "rb") as packed,
+            gzip.GzipFile(fileobj=packed) as stream,
+        ):
             lines = _lines(stream, problems)
             _, first = next(lines, (1, b""))
             self.header = _header(first, file)
             for number, line in lines:
                 if why := self._add(line):
-                    problems.append(f"line {number}: {why}")
+                    damaged += 1
+                    if damaged <= _MOST_PROBLEMS:
+                        problems.append(f"line {number}: {why}")
+        if damaged > _MOST_PROBLEMS:
+            problems.append(f"{damaged - _MOST_PROBLEMS} more lines: damaged")
         shown = os.path.basename(file)
         self.problems = tuple(f"{shown}: {why}" for why in problems)
         for names in self._names.values():
@@ -148,8 +164,8 @@ class Bundle:
     def _add(self, data: bytes) -> str:
         """Keeps a line; returns why not, or nothing."""
         try:
-            line = _decode_line(data)
-        except msgspec.DecodeError as error:
+            line = decoded(_line_decoder, data)
+        except Damaged as error:
             return f"damaged: {error}"
         if not _PATH.fullmatch(line.path):
             return f"damaged: {line.path!r} is no path in a results folder"
@@ -177,8 +193,8 @@ def _opened(file: str, changed_ns: int, size: int) -> Bundle:
 
 def _header(line: bytes, file: str) -> Header:
     try:
-        header = _decode_header(line)
-    except msgspec.DecodeError:
+        header = decoded(_header_decoder, line)
+    except Damaged:
         header = Header(0, "", "", {})
     if header.kind != _KIND:
         raise ResultsError("not a bundle of results", where=file, hint="`bundle FOLDER` makes one")
@@ -199,9 +215,25 @@ def _lines(stream: gzip.GzipFile, problems: list[str]) -> Iterator[tuple[int, by
             number += 1
             if len(line) < MOST_LINE_BYTES or line.endswith(b"\n"):
                 yield number, line
-                continue
-            problems.append(f"line {number}: longer than {MOST_LINE_BYTES >> 20} MiB")
-            while (rest := stream.readline(MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
-                pass
+            else:
+                problems.append(f"line {number}: damaged: longer than {MOST_LINE_BYTES >> 20} MiB")
+                while (rest := stream.readline(MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
+                    _check_size(stream)
+            _check_size(stream)
     except (OSError, EOFError, zlib.error) as error:  # gzip.BadGzipFile is an OSError
         problems.append(f"damaged, or cut off, after line {number}: {error}")
+    except _TooLarge:
+        problems.append(
+            f"damaged: left out after line {number}, as it decompresses to more than {MOST_BYTES >> 20} MiB"
+        )
+    except MemoryError:
+        problems.append(f"left out after line {number}: the rest needs more memory than there is")
+
+
+class _TooLarge(Exception):
+    """A bundle decompresses to more than is read."""
+
+
+def _check_size(stream: gzip.GzipFile) -> None:
+    if stream.tell() > MOST_BYTES:
+        raise _TooLarge

@@ -8,22 +8,25 @@ Everything that reads results reads them through these functions.
 
 from __future__ import annotations
 
-import gzip
+import errno
 import os
 
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.store import bundle
 from harness.store.bundle import Bundle
+from harness.system.decoding import decompressed
 
 
 def names(folder: str) -> list[str]:
-    """The names of the files in a folder, sorted, without hidden ones; none where there is no folder. Raises OSError."""
+    """The names of what is in a folder and is no folder of its own, sorted, without hidden ones; none where there is no
+    folder. What is no regular file is noticed when it is read. Raises OSError."""
     found = _in_bundle(folder)
     if found is not None:
         opened, inner = found
         return opened.names(inner)
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_file())
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and not _is_folder(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -42,21 +45,31 @@ def folders(folder: str) -> list[str]:
     return sorted(paths)
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder that does not pretend to be a file of results."""
+    return entry.is_dir(follow_symlinks=False) and not entry.name.endswith((".json", ".json.gz"))
+
+
 def read(file: str) -> bytes:
-    """The whole file. Raises OSError."""
+    """The whole file. Raises OSError, also for what is no regular file and for one that is too large."""
     found = _in_bundle(file)
     if found is not None:
         opened, inner = found
         return opened.read(inner)
-    with open(file, "rb") as stream:
-        return stream.read()
+    return read_regular(file, MOST_FILE_BYTES)
+
+
+def why_unread(error: OSError) -> str:
+    """What is wrong with a file that `read` could not read, in a few words."""
+    damaged = error.errno in (errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EFBIG)
+    return f"{'damaged' if damaged else 'cannot be read'}: {error.strerror}"
 
 
 def read_compressed(file: str) -> bytes:
-    """What a file compressed by gzip holds. Raises OSError, EOFError and zlib.error where it is damaged."""
+    """What a file compressed by gzip holds. Raises as `read`, and Damaged."""
     if _in_bundle(file) is not None:
         return read(file)  # a bundle is compressed as a whole
-    return gzip.decompress(read(file))
+    return decompressed(read(file), MOST_FILE_BYTES)
 
 
 def is_bundle(path: str) -> bool:
@@ -73,6 +86,6 @@ def problems(root: str) -> tuple[str, ...]:
 def _in_bundle(path: str) -> tuple[Bundle, str] | None:
     """The bundle that a path leads into, and the path inside it; None for the path of a file or a folder."""
     head, suffix, inner = path.rpartition(bundle.SUFFIX)
-    if not suffix or inner[:1] not in ("", "/") or not os.path.isfile(head + suffix):
+    if not suffix or inner[:1] not in ("", "/") or os.path.isdir(head + suffix) or not os.path.exists(head + suffix):
         return None
     return bundle.opened(head + suffix), inner[1:]

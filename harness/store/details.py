@@ -10,11 +10,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import zlib
 from collections.abc import Mapping
 
 from harness.probe.border.wire import Detail
 from harness.store import contents, schema
+from harness.system.decoding import Damaged
 from harness.system.files import write_atomically
 
 #: Of the folder within the results.
@@ -51,7 +51,7 @@ class Details:
     def _part(self, sha256: str) -> bytes | None:
         try:
             part = contents.read_compressed(self._file(sha256))
-        except (OSError, EOFError, zlib.error):  # gzip.BadGzipFile is an OSError
+        except (OSError, Damaged):
             return None
         return part if hashlib.sha256(part).hexdigest() == sha256 else None
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import gzip
 import os
-import zlib
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -21,6 +20,7 @@ from harness.model import Result
 from harness.probe.border.wire import Explanation
 from harness.store import contents, details
 from harness.store.schema import key_of
+from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 
 #: Letters of a content key in a file's name, as many as `harness.store.details` takes.
@@ -67,8 +67,8 @@ class Explanations:
     def read(self, key: str) -> Explanation | None:
         """The explanation of this content; None where there is none that can be read."""
         try:
-            found = _decoder.decode(contents.read_compressed(self._file(key)))
-        except (OSError, EOFError, zlib.error, msgspec.DecodeError):
+            found = decoded(_decoder, contents.read_compressed(self._file(key)))
+        except (OSError, Damaged):
             return None
         return found.explanation if found.format == _FORMAT and found.key == key else None
 

@@ -30,10 +30,13 @@ from harness.model import Cell, Result
 from harness.probe.border.wire import Detail
 from harness.store import bundle, contents, details, schema
 from harness.store.details import Details
-from harness.system.files import write_atomically
+from harness.system.files import create_atomically
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
+
+#: The start of a content key, between a workload's name and what may follow.
+KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
 
 _BENCHMARK = ".benchmark.json"
 
@@ -75,23 +78,37 @@ class Store:
                 pass
 
     def write(self, result: Result, detail: Detail | None = None, benchmark: Mapping[str, Any] | None = None) -> str:
-        """Store one run; returns its file. Raises ResultsError, UsageError for a name that is no file name."""
-        file = self.file_of(result)
-        if os.path.exists(file):
-            file = f"{file.removesuffix('.json')}-{_checked(result.session, 'session')}.json"
-        if os.path.exists(file):
-            raise ResultsError("there already, and results are never overwritten", where=file, hint="move it away")
-        with self._explained(file):
-            os.makedirs(os.path.dirname(file), exist_ok=True)
-            # The result comes last: one whose companions are missing would never get them.
-            if detail is not None:
+        """Store one run; returns its file. Raises ResultsError, UsageError for a name that is no file name.
+
+        Where another process stores a run of the same content at the same time, both are kept.
+        """
+        first = self.file_of(result)
+        later = f"{first.removesuffix('.json')}-{_checked(result.session, 'session')}.json"
+        with self._explained(first):
+            os.makedirs(os.path.dirname(first), exist_ok=True)
+            if detail is not None:  # before the result: one whose companions are missing would never get them
                 self._details.write(detail)
-            if benchmark is not None:
-                compact = json.dumps(benchmark, separators=(",", ":")).encode()
-                write_atomically(f"{file.removesuffix('.json')}{_BENCHMARK}", compact)
-            write_atomically(file, schema.encode(result))
-        self._listed.pop(os.path.dirname(file), None)
-        return file
+            for file in (first, later):
+                if self._create(file, result, benchmark):
+                    self._listed.pop(os.path.dirname(file), None)
+                    return file
+        raise ResultsError("there already, and results are never overwritten", where=later, hint="move it away")
+
+    def _create(self, file: str, result: Result, benchmark: Mapping[str, Any] | None) -> bool:
+        """Write a result and its companion; False where there is one by this name. Raises OSError."""
+        if os.path.lexists(file):
+            return False
+        companion = f"{file.removesuffix('.json')}{_BENCHMARK}"
+        with contextlib.ExitStack() as on_failure:
+            try:
+                if benchmark is not None:
+                    create_atomically(companion, json.dumps(benchmark, separators=(",", ":")).encode())
+                    on_failure.callback(os.unlink, companion)
+                create_atomically(file, schema.encode(result))
+            except FileExistsError:
+                return False
+            on_failure.pop_all()
+        return True
 
     def write_detail(self, detail: Detail) -> None:
         """Store what explains results that are written some other way than by `write`. Raises ResultsError."""
@@ -194,9 +211,21 @@ def readable(files: Iterable[str], problem: Callable[[str, str], None]) -> Itera
         except schema.NotAResult as error:
             problem(file, str(error))
         except OSError as error:
-            problem(file, error.strerror or "cannot be read")
+            problem(file, contents.why_unread(error))
         else:
-            yield file, result
+            if is_named(file, result.cell):
+                yield file, result
+            else:
+                problem(file, f"named wrongly, it holds {result.cell.id}")
+
+
+def is_named(file: str, cell: Cell) -> bool:
+    """Whether the file's place and name say what it holds."""
+    stem = f"/{cell.stack.id}/{cell.scenario}/{cell.variant}-{cell.device}"
+    at = len(file)
+    for _ in range(3):
+        at = file.rfind("/", 0, at)
+    return file.startswith(stem, at) and KEY.match(file, at + len(stem)) is not None
 
 
 def _result_files(folder: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,9 +12,13 @@ import msgspec
 from harness.errors import NothingMeasured, ResultsError, UsageError
 from harness.store import bundle, contents, details, explanations, schema
 from harness.store.bundle import Entry
-from harness.system.files import write_atomically
+from harness.store.folder import is_named
+from harness.system.decoding import Damaged, decoded
+from harness.system.files import create_atomically
 
 _BENCHMARK = ".benchmark.json"
+
+_ANY = msgspec.json.Decoder()
 
 
 class WrittenBundle(NamedTuple):
@@ -36,7 +39,7 @@ def publish(folder: str, output: str) -> WrittenBundle:
     if not output.endswith(bundle.SUFFIX):
         raise UsageError(f"a bundle's name ends with {bundle.SUFFIX}", where=output, hint="choose another --output")
     if os.path.lexists(output):
-        raise UsageError("there already", where=output, hint="move it away, or choose another --output")
+        raise _there_already(output)
     problems = list(contents.problems(folder))
     entries: list[Entry] = []
     try:
@@ -48,11 +51,17 @@ def publish(folder: str, output: str) -> WrittenBundle:
         if not any(entry.kind == "result" for entry in entries):
             raise NothingMeasured("no results", where=folder, hint="`regress` measures some")
         data = bundle.pack(entries)
-        write_atomically(output, data)
+        create_atomically(output, data)
+    except FileExistsError:  # made while this one was
+        raise _there_already(output) from None
     except OSError as error:
         raise ResultsError(f"cannot be bundled: {error.strerror}", where=error.filename or output) from None
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
     return WrittenBundle(counts, len(data), tuple(problems))
+
+
+def _there_already(output: str) -> UsageError:
+    return UsageError("there already", where=output, hint="move it away, or choose another --output")
 
 
 class _Unsound(Exception):
@@ -71,14 +80,16 @@ def _paths(folder: str) -> Iterator[str]:
 
 
 def _entry(folder: str, path: str) -> Entry:
-    """The file as it goes into the bundle. Raises _Unsound, OSError."""
+    """The file as it goes into the bundle. Raises _Unsound."""
     file = os.path.join(folder, path)
     first, _, name = path.rpartition("/")
     if first == details.FOLDER and name.endswith(".json.gz"):
         try:
             data = contents.read_compressed(file)
-        except (EOFError, zlib.error, OSError) as error:
+        except Damaged as error:
             raise _Unsound(f"damaged: {error}") from None
+        except OSError as error:
+            raise _Unsound(contents.why_unread(error)) from None
         if name.startswith(explanations.PREFIX):
             return _sound("explanation", path, data)
         if not hashlib.sha256(data).hexdigest().startswith(name.removesuffix(".json.gz")):
@@ -86,21 +97,26 @@ def _entry(folder: str, path: str) -> Entry:
         return _sound("detail", path, data)
     if not name.endswith(".json"):
         raise _Unsound("not a file of results")
-    data = contents.read(file)
+    try:
+        data = contents.read(file)
+    except OSError as error:
+        raise _Unsound(contents.why_unread(error)) from None
     if name.endswith(_BENCHMARK):
         return _sound("benchmark", path, data)
     if "/" not in first:
         return _sound("other", path, data)
     try:
-        schema.decode(data)
+        result = schema.decode(data)
     except schema.NotAResult as error:
         raise _Unsound(str(error)) from None
+    if not is_named(file, result.cell):
+        raise _Unsound(f"named wrongly, it holds {result.cell.id}")
     return _sound("result", path, data)
 
 
 def _sound(kind: str, path: str, data: bytes) -> Entry:
     try:
-        msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+        decoded(_ANY, data)
+    except Damaged as error:
         raise _Unsound(f"damaged: {error}") from None
     return Entry(kind, path, data)

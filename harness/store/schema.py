@@ -5,7 +5,8 @@ History of the schema
                 (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
                 (see `harness.store.details`). Optional, and absent from older files: ``image``, and the ``shape`` of
                 the model in a cell's ``parameters``. A rank with an empty ``ideal`` has the first rank's; older files
-                repeat it.
+                repeat it. Values of a configuration that JSON has no word for (infinity, NaN, more than 64 bits, bytes) are
+                texts since 2026-11-22 (`harness.probe.border.encoding`); before, such a run failed.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `taker`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -21,7 +22,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.model import Cell, Environment, Hardware, Result
+from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from harness.probe.border.wire import Detail
+from harness.system.decoding import Damaged, decoded
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -59,9 +62,9 @@ def encode(result: Result) -> bytes:
 def decode(data: bytes) -> Result:
     """The result in ``data``. Raises NotAResult."""
     try:
-        schema = _head.decode(data).schema
-    except msgspec.DecodeError as error:
-        raise NotAResult(f"not a result, or damaged: {error}") from None
+        schema = decoded(_head, data).schema
+    except Damaged as error:
+        raise NotAResult(f"damaged, or not a result: {error}") from None
     if schema > SCHEMA:
         raise NotAResult(
             f"written by a newer version (schema {schema}, this one reads up to {SCHEMA}): update dsregress"
@@ -70,7 +73,7 @@ def decode(data: bytes) -> Result:
         raise NotAResult(f"not a result: there never was a schema {schema}")
     try:
         return _LOADERS[schema](data)
-    except msgspec.DecodeError as error:
+    except Damaged as error:
         raise NotAResult(f"damaged: {error}") from None
 
 
@@ -83,8 +86,8 @@ def decode_parts(parts: Mapping[str, bytes]) -> Detail:
     """The reverse of `encode_parts`. Raises NotAResult."""
     try:
         fields = (b'"%b":%b' % (name.encode(), part) for name, part in parts.items())
-        return _detail.decode(b"{" + b",".join(fields) + b"}")
-    except msgspec.DecodeError as error:
+        return decoded(_detail, b"{" + b",".join(fields) + b"}")
+    except Damaged as error:
         raise NotAResult(f"damaged: {error}") from None
 
 
@@ -147,11 +150,27 @@ def key_of(result: Result) -> str:
 
 
 def _load_1(data: bytes) -> Result:
-    result = _result.decode(data)
+    result = decoded(_result, data)
+    if why := _why_impossible(result):
+        raise Damaged(why)
     ranks = result.record.ranks if result.record is not None else []
     for rank in ranks:
         rank.ideal = rank.ideal or ranks[0].ideal
     return result
+
+
+def _why_impossible(result: Result) -> str:
+    """What in a result cannot be true although its type is right; empty where nothing is."""
+    ranks = result.cell.parameters.get("world_size", 1)
+    if not isinstance(ranks, int) or not 0 < ranks <= MOST:
+        return f"{str(ranks)[:40]!r} is no number of ranks"
+    if nests_too_deep(result.cell.parameters):
+        return "its parameters nest too deep"
+    if not 0 <= result.duration_s <= MOST:
+        return "a time is negative or too large"
+    if not 0 <= result.hardware.memory_bytes <= MOST or not 0 <= result.hardware.cores <= MOST:
+        return "the hardware is impossible"
+    return why_implausible(result.record) if result.record is not None else ""
 
 
 _LOADERS: dict[int, Callable[[bytes], Result]] = {1: _load_1}

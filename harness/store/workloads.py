@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from harness.model import Cell, Result
+from harness.model import Result
 from harness.store.bulk import in_order
-from harness.store.folder import Store, readable
+from harness.store.folder import KEY, Store, readable
 
 _T = TypeVar("_T")
-
-#: The start of a content key, between a workload's name and what may follow.
-_KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
 
 _Problems = list[tuple[str, str]]  #: files that could not be read, and why
 
@@ -68,20 +64,9 @@ def _apply(function: Callable[[Iterable[Result]], _T], files: list[str]) -> tupl
 
 
 def _results(files: Iterable[str], problems: _Problems) -> Iterator[Result]:
-    for file, result in readable(files, lambda *problem: problems.append(problem)):
-        if _is_named(file, result.cell):
-            yield result
-        else:
-            problems.append((file, f"named wrongly, it holds {result.cell.workload}"))
+    return (result for _, result in readable(files, lambda *problem: problems.append(problem)))
 
 
 def _named_workload(file: str) -> str:
     """What a file's name says about its workload: scenario, variant and device, or the start of them."""
-    return _KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]
-
-
-def _is_named(file: str, cell: Cell) -> bool:
-    """Whether the file's name says what it holds."""
-    stem = f"/{cell.scenario}/{cell.variant}-{cell.device}"
-    at = file.rfind("/", 0, file.rfind("/"))
-    return file.startswith(stem, at) and _KEY.match(file, at + len(stem)) is not None
+    return KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+#: How a file system says that it has no hard links.
+_NO_LINKS = frozenset((errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
 
 
 def write_atomically(file: str | Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
@@ -17,6 +21,29 @@ def write_atomically(file: str | Path, data: bytes | Iterable[bytes], *, durable
     ``durable`` waits for the disk; without it, only a crash of the whole machine may leave an empty file. Raises OSError,
     and what making the pieces raises.
     """
+    with _written_beside(file, data, durable=durable) as temporary:
+        os.replace(temporary, file)
+
+
+def create_atomically(file: str | Path, data: bytes) -> None:
+    """As `write_atomically`, but what is there stays: of several that write one file at once, one succeeds. Raises
+    FileExistsError where it is there already, OSError.
+
+    Where the file system has no hard links, a reader may for a moment find an empty file, and so may a crash leave it.
+    """
+    with _written_beside(file, data, durable=True) as temporary:
+        try:
+            os.link(temporary, file)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))  # now the name is ours
+            os.replace(temporary, file)
+
+
+@contextlib.contextmanager
+def _written_beside(file: str | Path, data: bytes | Iterable[bytes], *, durable: bool) -> Iterator[str]:
+    """A temporary file with the content, which is gone afterwards."""
     folder = os.path.dirname(os.path.abspath(file))
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".partial-")
     try:
@@ -26,11 +53,10 @@ def write_atomically(file: str | Path, data: bytes | Iterable[bytes], *, durable
                 stream.flush()
                 os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide it from other users of the folder
-        os.replace(temporary, file)
-    except BaseException:
+        yield temporary
+    finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise
 
 
 @contextlib.contextmanager

@@ -6,6 +6,9 @@ import re
 import signal
 import traceback
 
+from harness.probe.border import encoding
+from harness.probe.border.untrusted import read_tail
+
 #: Longest signature and detail that are kept.
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
@@ -29,7 +32,7 @@ _OF_ANOTHER_RANK = ("connection", "peer", "gloo", "nccl", "timed out", "killed b
 def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
     and the innermost frame outside of torch and the standard library."""
-    message = str(error).strip().splitlines()
+    message = encoding.text(error).strip().splitlines()
     text = f"{type(error).__name__}: {message[0] if message else ''}".rstrip(": ")
     place = _innermost_frame(error)
     room = SIGNATURE_LENGTH - len(place) - 3
@@ -45,8 +48,11 @@ def stable(text: str) -> str:
 
 def detail_of(error: BaseException) -> str:
     """The end of the traceback, for the reader of a report."""
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return without_folders(text)[-DETAIL_LENGTH:]
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception:  # it prints the error and its causes, which are a framework's own objects
+        text = f"{type(error).__name__}: {encoding.text(error)}"
+    return without_folders(encoding.text(text[-4 * DETAIL_LENGTH :]))[-DETAIL_LENGTH:]
 
 
 def without_folders(text: str) -> str:
@@ -67,7 +73,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    text = str(error)
+    text = encoding.text(error)
     return "out of memory" in text.lower() or "can't allocate memory" in text or "not enough memory" in text
 
 
@@ -90,9 +96,6 @@ def _innermost_frame(error: BaseException) -> str:
 def tail(path: str, length: int = DETAIL_LENGTH) -> str | None:
     """The end of a log; None where it cannot be read."""
     try:
-        with open(path, "rb") as log:
-            log.seek(0, 2)
-            log.seek(max(0, log.tell() - length))
-            return without_folders(log.read().decode("utf-8", "replace"))
+        return without_folders(read_tail(path, length).decode("utf-8", "replace"))
     except OSError:
         return None

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.probe.border.encoding import encode
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import Explanation, Held, Moment, Stretch
 
 
@@ -17,13 +19,11 @@ def explanation_file(rank: int) -> str:
 
 
 def merge_explanation_files(folder: Path, ranks: Iterable[int]) -> None:
-    """Writes ``explanation.json`` from the files of these ranks. Ranks without a file are left out; without any file,
+    """Writes ``explanation.json`` from the files of these ranks. Ranks without a sound file are left out; without any,
     nothing is written."""
-    found = [json.loads(file.read_text()) for rank in ranks if (file := folder / explanation_file(rank)).exists()]
+    found = [rank for rank in map(_read, (folder / explanation_file(rank) for rank in ranks)) if rank is not None]
     if found:
-        unfinished = folder / "explanation.unfinished"
-        unfinished.write_text(json.dumps(dataclasses.asdict(merge_explanations(map(_read, found)))))
-        unfinished.rename(folder / "explanation.json")
+        write_whole(folder / "explanation.json", encode(dataclasses.asdict(merge_explanations(found))))
 
 
 def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
@@ -38,12 +38,17 @@ def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
     return merged
 
 
-def _read(content: dict[str, Any]) -> Explanation:
-    moments = {
-        key: Moment(moment["rank"], moment["nbytes"], [Held(**held) for held in moment["held"]])
-        for key, moment in content["moments"].items()
-    }
-    return Explanation(moments, [Stretch(**stretch) for stretch in content["timeline"]], content["note"])
+def _read(file: Path) -> Explanation | None:
+    """The rank ran what is measured, so its file may hold anything."""
+    try:
+        content: dict[str, Any] = json.loads(read_regular(file, MOST_FILE_BYTES))
+        moments = {
+            key: Moment(moment["rank"], moment["nbytes"], [Held(**held) for held in moment["held"]])
+            for key, moment in content["moments"].items()
+        }
+        return Explanation(moments, [Stretch(**stretch) for stretch in content["timeline"]], content["note"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _highest(timeline: list[Stretch]) -> int:

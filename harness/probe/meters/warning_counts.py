@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from harness.probe.border.encoding import text
 from harness.probe.border.faults import stable
+
+#: Different warnings that are counted apart.
+_MOST_SIGNATURES = 1_000
+_REST = "... (further warnings)"
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -21,15 +26,17 @@ class _CountingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            _count(self._counts, f"{record.name}: {record.getMessage()}")
+            _count(self._counts, f"{record.name}: {text(record.getMessage())}")
         except Exception:  # a framework's own broken log call is not an error of this run
             pass
 
 
-def _count(counts: dict[str, int], text: str) -> None:
+def _count(counts: dict[str, int], message: str) -> None:
     """Counts a message under its first line without numbers and addresses."""
-    lines = text.strip().splitlines()
+    lines = message.strip().splitlines()
     signature = _NUMBER.sub("N", stable(lines[0] if lines else ""))
+    if signature not in counts and len(counts) >= _MOST_SIGNATURES:
+        signature = _REST
     counts[signature] = counts.get(signature, 0) + 1
 
 
@@ -48,7 +55,7 @@ def count_warnings() -> Iterator[dict[str, int]]:
     show = warnings.showwarning
 
     def showwarning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-        _count(counts, f"{category.__name__}: {message}")
+        _count(counts, f"{category.__name__}: {text(message)}")
         show(message, category, *rest, **more)
 
     warnings.showwarning = showwarning

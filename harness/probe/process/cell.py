@@ -7,7 +7,6 @@ collects for a user: there it covers every scenario and variant that runs on CPU
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -19,14 +18,16 @@ from typing import Any
 import pytest
 
 from harness.probe import scenario as scenarios
+from harness.probe.border.encoding import encode
 from harness.probe.border.faults import detail_of, signature_of
 from harness.probe.border.merging import merge_explanation_files
 from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
 from harness.probe.framework import Framework
 from harness.probe.process import meeting
 from harness.probe.process.rank import run
-from harness.probe.process.rank_file import rank_file, read_record
+from harness.probe.process.rank_file import Unreadable, rank_file, read_record
 from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
 
 #: Rounds of a cell under plain pytest.
@@ -91,9 +92,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
                 reading.seconds = median(timed.seconds[phase] for timed in counted)
     if request.rounds and counted:
         benchmark.extra_info.update(extra_info(record))
-    unfinished = folder / "record.unfinished"
-    unfinished.write_text(json.dumps(asdict(record)))
-    unfinished.rename(folder / "record.json")
+    write_whole(folder / "record.json", encode(asdict(record)))
     return record
 
 
@@ -118,11 +117,12 @@ def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None
     records: list[RankRecord] = []
     detail: Detail | None = None
     for number in here:
-        path = rank_file(folder, number)
-        if path.exists():
-            record, record_detail = read_record(path)
-            records.append(record)
-            detail = record_detail or detail
+        try:
+            record, record_detail = read_record(rank_file(folder, number))
+        except Unreadable:
+            continue
+        records.append(record)
+        detail = record_detail or detail
     return records, detail
 
 

@@ -8,6 +8,8 @@ import select
 import socket
 from typing import Any
 
+from harness.probe.border.encoding import encode
+
 Message = dict[str, Any]
 
 
@@ -31,7 +33,7 @@ class Channel:
     def send(self, message: Message) -> None:
         """Raises Closed."""
         try:
-            self._end.sendall(json.dumps(message).encode() + b"\n")
+            self._end.sendall(encode(message).encode() + b"\n")
         except OSError as error:
             raise Closed from error
 

@@ -12,8 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness.probe.border.encoding import encode
 from harness.probe.border.faults import signature_of
 from harness.probe.border.merging import explanation_file
+from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
 from harness.probe.framework import Framework, Meter, Training
 from harness.probe.holders import sites
@@ -30,7 +32,7 @@ from harness.probe.meters.phases import (
 )
 from harness.probe.meters.warning_counts import count_warnings
 from harness.probe.process.channel import Channel
-from harness.probe.process.rank_file import representable, write_json, write_record
+from harness.probe.process.rank_file import representable, write_record
 
 #: Steps before the metered one: in its first a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
@@ -63,10 +65,13 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         measurement.detail.warnings = dict(warnings)
         write_record(folder, measurement.record, measurement.detail if rank == 0 else None)
         # Frameworks import lazily; what this rank had to import, the server imports once for all later cells.
-        channel.send(
-            {"at": "measured", "imported": sorted(set(sys.modules) - imported) if rank == request.first_rank else []}
-        )
+        channel.send({"at": "measured", "imported": _new_modules(imported) if rank == request.first_rank else []})
         _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
+
+
+def _new_modules(before: set[str]) -> list[str]:
+    """What has been imported since. A framework may put anything into ``sys.modules``."""
+    return sorted(name for name in set(sys.modules) - before if isinstance(name, str))
 
 
 class RankMeasurement:
@@ -216,4 +221,4 @@ def _explain(
             observer.measured(record.phases)
             explanation = observer.explanation(rank)
     write_record(folder, record, None)
-    write_json(folder / explanation_file(rank), asdict(explanation))
+    write_whole(folder / explanation_file(rank), encode(asdict(explanation)))

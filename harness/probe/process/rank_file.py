@@ -6,8 +6,9 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from harness.probe.border.encoding import encode, free_value
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, PhaseReading, RankRecord
 
 
@@ -17,23 +18,26 @@ def rank_file(folder: Path, rank: int) -> Path:
 
 def write_record(folder: Path, record: RankRecord, detail: Detail | None) -> None:
     """Writes the file whole or not at all. ``detail`` is that of rank 0, None for the others."""
-    write_json(rank_file(folder, record.rank), {"record": asdict(record), "detail": asdict(detail) if detail else None})
+    explained = None
+    if detail is not None:
+        explained = {**asdict(detail), "configuration": free_value(detail.configuration)}
+    write_whole(rank_file(folder, record.rank), encode({"record": asdict(record), "detail": explained}))
+
+
+class Unreadable(Exception):
+    """There is no such file, or none that a rank of ours wrote: what is measured can write there as well."""
 
 
 def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
-    """Reads what `write_record` wrote."""
-    content = json.loads(path.read_text())
-    record = content["record"]
-    record["phases"] = {name: PhaseReading(**reading) for name, reading in record["phases"].items()}
-    record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
-    return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Writes a file whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(content))
-    unfinished.rename(path)
+    """Reads what `write_record` wrote. Raises Unreadable."""
+    try:
+        content = json.loads(read_regular(path, MOST_FILE_BYTES))
+        record = content["record"]
+        record["phases"] = {name: PhaseReading(**reading) for name, reading in record["phases"].items()}
+        record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
+        return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(str(error)) from None
 
 
 def representable(numerics: Numerics) -> Numerics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -235,7 +236,8 @@ def _run(body: Body, number: int, channel: Channel) -> int:
     except Closed:
         return 0  # the cell's process is gone
     except BaseException as error:
-        traceback.print_exc()
+        with contextlib.suppress(Exception):  # it prints the error, which is a framework's own object
+            traceback.print_exc()
         message = {
             "at": "failed",
             "outcome": "out_of_memory" if faults.is_out_of_memory(error) else "failed",
@@ -248,5 +250,6 @@ def _run(body: Body, number: int, channel: Channel) -> int:
             pass
         return 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(Exception):  # a framework may have closed or replaced them
+            sys.stdout.flush()
+            sys.stderr.flush()

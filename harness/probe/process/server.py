@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 
 from harness.probe.border import faults
+from harness.probe.border.encoding import encode
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process import reaping
 from harness.probe.process.channel import Channel, Closed, Message, pair
@@ -83,7 +85,7 @@ class _Host:
 
     def send(self, event: Message) -> None:
         try:
-            self._events.write(json.dumps(event) + "\n")
+            self._events.write(encode(event) + "\n")
         except OSError:
             sys.exit(1)  # the host is gone
 
@@ -182,9 +184,8 @@ def _import_all(modules: list[str]) -> None:
 def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
     """Adds the import time to the cell's record, or writes a record for a cell that died without one."""
     path = folder / "record.json"
-    if path.exists():
-        record = json.loads(path.read_text())
-    else:
+    record = _record(path)
+    if record is None:
         signature = (
             faults.signal_signature(os.WTERMSIG(status))
             if os.WIFSIGNALED(status)
@@ -193,9 +194,16 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
         log = faults.tail(str(folder / "cell.log")) or ""
         record = asdict(RunRecord(outcome="failed", stage=stage, signature=signature, log_tail=log))
     record["import_s"] = import_s
-    unfinished = folder / "record.unfinished"
-    unfinished.write_text(json.dumps(record))
-    unfinished.rename(path)
+    write_whole(path, encode(record))
+
+
+def _record(path: Path) -> Message | None:
+    """What the cell left; None where that is no record. What is measured could write there as well."""
+    try:
+        record = json.loads(read_regular(path, MOST_FILE_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _cell_process(folder: Path, server: Channel) -> int:

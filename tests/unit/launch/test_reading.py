@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from harness.launch import reading
 from harness.model import Failed, OutOfMemory, Passed, TimedOut
-from harness.probe.border.wire import Detail, RankRecord, RunRecord
+from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 
 
 def record(**fields: object) -> bytes:
@@ -58,3 +60,96 @@ def test_a_broken_benchmark_file_costs_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "benchmark.json").write_text("{")
     ended = reading.ended(tmp_path, 10)
     assert (ended.outcome, ended.benchmark) == (Passed(), None)
+
+
+def fifo(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def link_to_zeros(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def link_out_of_the_folder(file: Path) -> None:
+    outside = file.parent.parent / "secret.json"
+    outside.write_bytes(record(signature="secret"))
+    file.symlink_to(outside)
+
+
+def sparse_terabyte(file: Path) -> None:
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)
+
+
+def nested_deep(file: Path) -> None:
+    file.write_bytes(b'{"benchmarks":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+
+def folder(file: Path) -> None:
+    file.mkdir()
+
+
+HOSTILE = [fifo, link_to_zeros, link_out_of_the_folder, sparse_terabyte, nested_deep, folder]
+
+
+@pytest.mark.parametrize("name", ["benchmark.json", "explanation.json"])
+@pytest.mark.parametrize("make", HOSTILE)
+def test_a_hostile_companion_costs_nothing_else(tmp_path: Path, make: Callable[[Path], None], name: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "record.json").write_bytes(record())
+    make(run / name)
+    ended = reading.ended(run, 10)
+    assert (ended.outcome, ended.benchmark, ended.explanation) == (Passed(), None, None)
+
+
+@pytest.mark.parametrize("make", HOSTILE)
+def test_a_hostile_record_is_a_failure_of_the_harness(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    make(run / "record.json")
+    outcome = reading.ended(run, 10).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.stage, outcome.signature) == ("harness", "the record cannot be read")
+
+
+def test_a_benchmark_file_that_nests_too_deep_to_be_stored_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_bytes(record())
+    (tmp_path / "benchmark.json").write_bytes(b'{"benchmarks":' + b"[" * 300 + b"]" * 300 + b"}")
+    assert reading.ended(tmp_path, 10).benchmark is None
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {"configuration": [], "host_functions": {}, "warnings": {}},
+        {"configuration": {}, "host_functions": {"forward": {"f": "many"}}, "warnings": {}},
+        {"configuration": {}, "host_functions": {}, "warnings": {"w": 1.5}},
+        "all of it",
+    ],
+)
+def test_a_detail_that_cannot_be_read_costs_the_figures_nothing(tmp_path: Path, detail: object) -> None:
+    (tmp_path / "record.json").write_bytes(record(ranks=[asdict(RankRecord(rank=0, init_s=2.5))], detail=detail))
+    ended = reading.ended(tmp_path, 10)
+    assert (ended.outcome, ended.detail) == (Passed(), None)
+    assert ended.record is not None
+    assert ended.record.ranks[0].init_s == 2.5
+
+
+def test_figures_that_cannot_be_true_are_a_failure_of_the_harness(tmp_path: Path) -> None:
+    reading_of_phase = {**asdict(PhaseReading()), "device_peak_bytes": 10**60}
+    rank = {**asdict(RankRecord(rank=0)), "phases": {"init": reading_of_phase}}
+    (tmp_path / "record.json").write_bytes(record(ranks=[rank]))
+    outcome = reading.ended(tmp_path, 10).outcome
+    assert outcome == Failed(
+        "harness", "the record cannot be read", "a figure of phase 'init' is negative or too large in rank 0"
+    )
+
+
+def test_texts_of_a_record_are_cut_to_what_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_bytes(
+        record(outcome="failed", stage="s" * 9999, signature="x" * 9999, log_tail="y" * 9999)
+    )
+    outcome = reading.ended(tmp_path, 10).outcome
+    assert isinstance(outcome, Failed)
+    assert (len(outcome.stage) < 100, len(outcome.signature) < 200, len(outcome.detail)) == (True, True, 1500)

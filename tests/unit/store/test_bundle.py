@@ -117,7 +117,7 @@ def test_it_is_whole_or_absent(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device", "it")
 
-    monkeypatch.setattr("os.replace", fail)
+    monkeypatch.setattr("os.link", fail)
     with pytest.raises(ResultsError, match="No space left"):
         publish(str(folder), str(folder.parent / "it.jsonl.gz"))
     assert sorted(file.name for file in folder.parent.iterdir()) == ["run"]
@@ -181,7 +181,7 @@ def test_a_line_without_end_is_not_held(bundled: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(bundle, "MOST_LINE_BYTES", 1 << 20)
     edited(bundled, lambda found: [found[0], b" " * (5 << 20) + b"\n", *found[1:]])
     loaded = Store(str(bundled)).load()
-    assert loaded.problems == ("run.jsonl.gz: line 2: longer than 1 MiB",)
+    assert loaded.problems == ("run.jsonl.gz: line 2: damaged: longer than 1 MiB",)
     assert len(loaded.results) == 2
 
 

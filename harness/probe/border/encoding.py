@@ -1,0 +1,109 @@
+"""Whatever a framework hands us -> text and values that JSON has and the host reads. Standard library only.
+
+A release's configuration and its errors are free in form: a learning rate of infinity, a text with half of a character,
+an object that cannot be printed, a list that holds itself. None of them may cost the run its measurements, so everything
+that the probe writes or sends passes through here. What JSON has no word for is written as the text that Python prints
+for it: ``inf``, ``b'...'``, ``torch.bfloat16``. What is too long or too deep is cut and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+#: Longest text, and most values in one configuration: what a person reads, and what two releases are compared by.
+TEXT_LENGTH = 10_000
+MOST_VALUES = 20_000
+
+#: How deep a configuration nests.
+MOST_LEVELS = 50
+
+#: A larger integer is written as text: few readers of JSON have more than 64 bits.
+_MOST_INTEGER = 1 << 63
+
+#: Python prints no longer integer (`sys.set_int_max_str_digits`).
+_MOST_BITS = 10_000
+
+
+def text(value: object, length: int = TEXT_LENGTH) -> str:
+    """What Python prints for any object, at most ``length`` characters, without what UTF-8 has no bytes for (half of a
+    surrogate pair) and without NUL, which becomes ``\\x00``."""
+    try:
+        printed = str.__str__(value) if isinstance(value, str) else str(value)
+        printed = str.__str__(printed)  # a text of the framework's own class is a text from here on
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # the framework's own code runs here, and may even try to exit
+        return f"<{type(value).__name__} that cannot be printed>"
+    if len(printed) > length:
+        printed = f"{printed[:length]}... ({len(printed)} characters)"
+    return printed.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def free_value(content: object) -> Any:
+    """A framework's value as JSON has it: None, booleans, numbers, texts, lists, and dictionaries by texts. At most
+    `MOST_VALUES` of them."""
+    return _Values(MOST_VALUES).value(content, ())
+
+
+def encode(content: object) -> str:
+    """One line of JSON that any reader takes. All of its values are kept."""
+    return json.dumps(_Values(None).value(content, ()), allow_nan=False)
+
+
+class _Values:
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+
+    def value(self, content: object, outer: tuple[int, ...]) -> Any:
+        """``outer``: what it is in, by identity."""
+        if content is None or content is True or content is False:
+            return content
+        if isinstance(content, str):
+            return text(content)
+        if isinstance(content, int):
+            return _integer(int.__int__(content))
+        if isinstance(content, float):
+            number = float.__float__(content)
+            return number if math.isfinite(number) else str(number)
+        if isinstance(content, (dict, list, tuple, set, frozenset)):
+            if id(content) in outer:
+                return "... (it holds itself)"
+            if len(outer) >= MOST_LEVELS:
+                return f"... ({type(content).__name__}, nested too deep)"
+            inside = (*outer, id(content))
+            return self._dictionary(content, inside) if isinstance(content, dict) else self._list(content, inside)
+        return text(content)
+
+    def _dictionary(self, content: dict[Any, Any], inside: tuple[int, ...]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, member in list(dict.items(content)):
+            if not self._takes_one():
+                found["..."] = f"{dict.__len__(content)} members"
+                break
+            name = text(key)
+            found[f"{name} ({type(key).__name__})" if name in found else name] = self.value(member, inside)
+        return found
+
+    def _list(self, content: Any, inside: tuple[int, ...]) -> list[Any]:
+        # A set has no order of its own: two runs would differ.
+        members = sorted(content, key=text) if isinstance(content, (set, frozenset)) else list(content)
+        found: list[Any] = []
+        for member in members:
+            if not self._takes_one():
+                return [*found, f"... ({len(members)} members)"]
+            found.append(self.value(member, inside))
+        return found
+
+    def _takes_one(self) -> bool:
+        if self._left is None:
+            return True
+        self._left -= 1
+        return self._left >= 0
+
+
+def _integer(number: int) -> int | str:
+    if abs(number) < _MOST_INTEGER:
+        return number
+    return str(number) if number.bit_length() <= _MOST_BITS else f"an integer of {number.bit_length()} bits"

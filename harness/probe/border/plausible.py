@@ -1,0 +1,74 @@
+"""Whether the figures of a record can be true, beyond their types: what computes with them must not fail on a flipped bit.
+
+A record is read from a file that others wrote. Python's integers have no end, JSON's neither, and a size of 10**60 or a
+negative time would surface far from the file that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from harness.probe.border.wire import RankRecord, RunRecord
+
+#: Larger than any count, size in bytes, number of operations or time in seconds.
+MOST = 10**24
+
+#: Of free text and free values: how deep they nest at most.
+MOST_LEVELS = 100
+
+_COUNTS = attrgetter(
+    *("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes"),
+    *("host_calls", "op_launches", "flops", "seconds"),
+)
+
+
+def why_implausible(record: RunRecord) -> str:
+    """Which figure cannot be true, in a few words; empty where all can."""
+    if not _all_possible((record.import_s, record.world_size, record.discarded_rounds, *record.round_s)):
+        return "a time or a count of the run is negative or too large"
+    for clocks in record.clocks:
+        if not _all_possible((clocks.sm_mhz, clocks.memory_mhz)):
+            return "a clock is negative or too large"
+    for rank in record.ranks:
+        if why := _of_rank(rank):
+            return f"{why} in rank {rank.rank}" if _all_possible((rank.rank,)) else "a rank's number is impossible"
+    return ""
+
+
+def _of_rank(rank: RankRecord) -> str:
+    if not _all_possible((rank.rank, rank.init_s)):
+        return "a number is negative or too large"
+    for name, reading in rank.phases.items():
+        counts = _COUNTS(reading)
+        if min(counts) < 0 or max(counts) > MOST:
+            return f"a figure of phase {name[:40]!r} is negative or too large"
+        for optional in (reading.reserved_peak_bytes, reading.smallest_card_bytes):
+            if optional is not None and not 0 <= optional <= MOST:
+                return f"a figure of phase {name[:40]!r} is negative or too large"
+        for counted in reading.collectives.values():
+            if len(counted) != 2 or not _all_possible(counted):
+                return f"the collectives of phase {name[:40]!r} are no counts and sizes"
+    for terms in rank.ideal.values():
+        if not all(-MOST <= term <= MOST for term in terms.values()):
+            return "a term of the ideal is too large"
+    return ""
+
+
+def _all_possible(numbers: Iterable[float]) -> bool:
+    return all(0 <= number <= MOST for number in numbers)  # and not where one is NaN
+
+
+def nests_too_deep(value: object) -> bool:
+    """Whether a value nests deeper than `MOST_LEVELS`, so that what walks it later may not come back."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
