@@ -8,12 +8,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from types import FrameType
 from typing import NoReturn
 
 import click
 
-from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError
+from harness.cli import signals, streams
+from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
+from harness.report.plain import plain
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
 COMMANDS = {
@@ -34,9 +35,6 @@ COMMANDS = {
     "images": "List or remove the container images of stacks.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
-
-#: What a shell reports for a process that a signal ended: 128 + its number.
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 #: The least exit code on which `git bisect run` stops.
 EXIT_ENDS_GIT_BISECT = 128
@@ -81,31 +79,65 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
+    closed = streams.open_standard_descriptors()
+    signals.catch()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with streams.guarded(closed) as output:
+        code = _exit_code(words)
+        signals.ignore()
+        streams.flush()
+        if output.failure is not None and code in (EXIT_OK, EXIT_REGRESSION):  # no verdict without its report
+            why = output.failure.strerror
+            _say(f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again")
+            code = EXIT_HARNESS
+    sys.exit(_as_git_reads_it(code) if "bisect-step" in words else code)
+
+
+def _exit_code(words: list[str]) -> int:
+    """Run a command; what it raises becomes a line on stderr and an exit code."""
     debug = "--debug" in words or os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0")
-    signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = cli.main(args=words, prog_name="dsregress", standalone_mode=False)
-    except click.exceptions.Abort:
+        _refuse_empty(words)
+        return _called(words)
+    except KeyboardInterrupt as error:
+        number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
+        if number == signal.SIGINT:
+            click.echo(err=True)  # after the "^C" that a terminal shows
         _say("interrupted; what was measured is stored, and the same command goes on from there")
-        code = EXIT_INTERRUPTED
+        return 128 + number  # as a shell reports a process that a signal ended
     except click.ClickException as error:
         error.show()
-        code = EXIT_USAGE
+        return EXIT_USAGE
     except HarnessError as error:
         if debug:
             traceback.print_exc()
         _say(f"error: {error}")
-        code = error.exit_code
-    except BrokenPipeError:  # the reader of our output, e.g. head, is done
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_OK
-    except Exception as error:
+        return error.exit_code
+    except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
         if debug:
             traceback.print_exc()
         _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
-        code = EXIT_HARNESS
-    sys.exit(_as_git_reads_it(code) if "bisect-step" in words else code or EXIT_OK)
+        return EXIT_HARNESS
+
+
+def _called(words: list[str]) -> int:
+    """Run a command. Not by click's own ``main``: it reads every EOFError as Ctrl-C, and a broken pipe to whichever
+    process as a regression's exit code."""
+    try:
+        with cli.make_context("dsregress", words) as context:
+            code: int | None = cli.invoke(context)
+            return code or EXIT_OK
+    except click.exceptions.Exit as error:  # --help, --version
+        return error.exit_code
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """An empty value is that of a variable that is not set, and must not mean "as configured". Raises UsageError."""
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        if equals and not value:
+            where = option if option.startswith("-") else ""
+            raise UsageError("empty", where=where, hint="give it a value, or leave it out; is a variable not set?")
 
 
 def _as_git_reads_it(code: int | None) -> int:
@@ -117,9 +149,4 @@ def _as_git_reads_it(code: int | None) -> int:
 
 
 def _say(line: str) -> None:
-    click.echo(f"dsregress: {line}", err=True)
-
-
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    """When a CI system cancels: unwind as on Ctrl-C, so that every process we started is reaped."""
-    sys.exit(128 + number)
+    click.echo(f"dsregress: {plain(line)}", err=True)

@@ -8,7 +8,7 @@ from harness.bisect import bisection, candidates, questions, timed
 from harness.bisect.bisection import BisectRequest
 from harness.bisect.runner import VersionRunner
 from harness.cli import options
-from harness.cli.output import write_file
+from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
 from harness.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS, OUTCOME, PARAMETER_ERROR, STEP_TIME
@@ -101,10 +101,7 @@ def command(
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    if json_file:
-        write_file(json_file, bisect.as_json(found, code))
-    if json_file != "-":
-        click.echo(bisect.as_text(found), nl=False)
+    write_answer(lambda: bisect.as_text(found), (json_file, lambda: bisect.as_json(found, code)))
     return code
 
 

@@ -13,6 +13,7 @@ from harness.bisect.runner import VersionRunner
 from harness.bisect.search import run_search
 from harness.bisect.timed import TimedTester
 from harness.cli import options
+from harness.cli.output import say
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
 from harness.config.settings import load
@@ -86,7 +87,7 @@ def command(
         result = run_search(plan, tester, runner)
     probe = result.probes[1]
     assert probe.answer is not None
-    click.echo(f"{probe.name} ({probe.about}): {probe.answer.value}, {result.metric}: {probe.text}")
+    say(f"{probe.name} ({probe.about}): {probe.answer.value}, {result.metric}: {probe.text}")
     if probe.answer is Verdict.UNKNOWN:
         return UNDECIDED
     return BAD if (probe.answer is Verdict.BAD) != fixed else GOOD

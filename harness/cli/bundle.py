@@ -6,7 +6,7 @@ import os
 
 import click
 
-from harness.cli.output import note_problems
+from harness.cli.output import note_problems, say
 from harness.store.bundle import SUFFIX
 from harness.store.publishing import publish
 from harness.wording.quantities import plural
@@ -32,4 +32,4 @@ def command(folder: str, output: str | None) -> None:
     published = publish(folder, file)
     note_problems(published.problems)
     held = ", ".join(plural(count, _NOUNS.get(kind, kind)) for kind, count in published.lines.items() if count)
-    click.echo(f"{file}: {held}; {published.size_bytes / 1024:,.0f} KiB")
+    say(f"{file}: {held}; {published.size_bytes / 1024:,.0f} KiB")

@@ -7,7 +7,7 @@ import fnmatch
 import click
 
 from harness.cli import options
-from harness.cli.output import write_file
+from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.compare.metrics import DEVICE_RETAINED
 from harness.config.settings import Settings
@@ -83,15 +83,15 @@ def command(
     keys = _moments(mine, moments)
     theirs = found[other.id] if other is not None else None
     other_id = other.id if other is not None else ""
-    if json_file:
-        write_file(json_file, explain_report.as_json(cell.id, mine, keys, other_id, theirs))
-    if svg_file:
-        write_file(svg_file, _drawn(cell, mine, other, theirs).encode())
-    if "-" not in (json_file, svg_file):
-        if theirs is None:
-            click.echo(explain_report.as_text(cell.id, mine, keys), nl=False)
-        else:
-            click.echo(explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys), nl=False)
+    write_answer(
+        lambda: (
+            explain_report.as_text(cell.id, mine, keys)
+            if theirs is None
+            else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
+        ),
+        (json_file, lambda: explain_report.as_json(cell.id, mine, keys, other_id, theirs)),
+        (svg_file, lambda: _drawn(cell, mine, other, theirs)),
+    )
     return EXIT_OK
 
 

@@ -9,7 +9,7 @@ import click
 from harness.advice import fit
 from harness.advice.gpus import Card, step_time
 from harness.cli import options
-from harness.cli.output import write_file, write_files
+from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
@@ -166,13 +166,11 @@ def command(
         compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
     with Progress() as progress, answering(settings, compared, progress, installer, published, fresh=fresh) as run:
         found = fit.answer(question, declared, compared, run)
-    if svg_file is not None:
-        write_file(svg_file, fit_curve.as_svg(found).encode())
-    write_files(
-        found,
-        text=fit_report.as_text,
-        json=(json_file, fit_report.as_json),
-        markdown=(markdown_file, fit_report.as_markdown),
+    write_answer(
+        lambda: fit_report.as_text(found),
+        (json_file, lambda: fit_report.as_json(found)),
+        (markdown_file, lambda: fit_report.as_markdown(found)),
+        (svg_file, lambda: fit_curve.as_svg(found)),
     )
     if all(line.peak_bytes is None for line in found.lines):
         raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from harness.cli import options
+from harness.cli.output import say
 from harness.envs import images
 from harness.system import docker
 
@@ -33,16 +34,16 @@ def command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) -> None
         if not prune:
             shown = [image for image in found if not stacks or any(part in image.stack for part in stacks)]
             for image in shown:
-                click.echo(_line(image))
+                say(_line(image))
             count = sum(image.role == "stack" for image in shown)
-            click.echo(f"{count} {'stack' if count == 1 else 'stacks'}, {len(shown) - count} common")
+            say(f"{count} {'stack' if count == 1 else 'stacks'}, {len(shown) - count} common")
             return
         removed = 0
         for image in images.superfluous(found, stacks, keep):
             gone = images.remove(client, image)
             removed += gone
-            click.echo(f"{'removed' if gone else 'in use, kept'}: {image.tag}")
-        click.echo(f"removed {removed} of {len(found)}")
+            say(f"{'removed' if gone else 'in use, kept'}: {image.tag}")
+        say(f"removed {removed} of {len(found)}")
     finally:
         client.close()
 

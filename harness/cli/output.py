@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import click
 from rich.console import Console
@@ -14,14 +13,17 @@ from harness import compare
 from harness.cli.options import ReportFiles
 from harness.compare import Comparison
 from harness.config.settings import Settings
+from harness.config.variables import display_environment
 from harness.errors import ResultsError
 from harness.report.comparison import json as json_report
 from harness.report.comparison import markdown, terminal
 from harness.report.comparison.exports import FORMATS
-from harness.store import explained_in, write_atomically
+from harness.report.plain import plain, plain_lines
+from harness.store import explained_in
 from harness.store.bulk import in_order
+from harness.system.files import write_requested
 
-_T = TypeVar("_T")
+_FORMATS = {**FORMATS, "markdown": markdown.as_markdown}
 
 _MOST_PROBLEMS = 20
 
@@ -42,21 +44,43 @@ def write_reports(
     ``folders`` hold the results, unless they are in the configured one.
     """
     code = compare.exit_code(comparison, settings.fail_on)
-    written = (files.json, files.markdown, *(file for _, file in files.exports))
-    if files.json == "-":
+    writing: list[Callable[[], None]] = []
+    if files.json:
+        writing.append(functools.partial(_write_json, comparison, files.json, code))
+    named = [("markdown", files.markdown), *files.exports]
+    for name, file in named:
+        if file:
+            text = functools.partial(_FORMATS[name], comparison)
+            writing.append(functools.partial(_write_made, file, text))
+    if files.html_folder:
+        stored = folders or (settings.results,)
+        writing.append(functools.partial(_write_site, comparison, settings, files.html_folder, code, stored))
+    if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
+        writing.append(lambda: terminal.show(comparison, console()))
+    _all_of(writing)
+    return code
+
+
+def _all_of(writing: Sequence[Callable[[], None]]) -> None:
+    """One file that cannot be written costs no other. Raises ResultsError for the first."""
+    failed: list[ResultsError] = []
+    for write in writing:
+        try:
+            write()
+        except ResultsError as error:
+            failed.append(error)
+    for other in failed[1:]:
+        note(f"error: {other}")
+    if failed:
+        raise failed[0]
+
+
+def _write_json(comparison: Comparison, file: str, code: int) -> None:
+    if file == "-":
         for chunk in json_report.chunks(comparison, code):
             click.echo(chunk, nl=False)
-    elif files.json:
-        json_report.write(comparison, Path(files.json), code)
-    if files.markdown:
-        write_file(files.markdown, markdown.as_markdown(comparison).encode())
-    for name, file in files.exports:
-        write_file(file, FORMATS[name](comparison).encode())
-    if files.html_folder:
-        _write_site(comparison, settings, files.html_folder, code, folders or (settings.results,))
-    if "-" not in written:  # whatever reads stdout wants that file alone
-        terminal.show(comparison, Console(highlight=False))
-    return code
+    else:
+        json_report.write(comparison, Path(file), code)
 
 
 def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int, stored: Sequence[str]) -> None:
@@ -72,38 +96,50 @@ def _write_site(comparison: Comparison, settings: Settings, folder: str, code: i
         explained=explained_in(stored),
     )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
-    click.echo(f"dsregress: site: {Path(folder) / 'index.html'} ({done})", err=True)
+    note(f"site: {Path(folder) / 'index.html'} ({done})")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables are drawn. What is printed there is Text or `plain`: markup is never read."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, _environ=display_environment())
+
+
+def say(text: str, *, end: str = "\n") -> None:
+    """Lines for stdout. Whatever they hold, a terminal and a CI system see text."""
+    click.echo(plain_lines(text) + end, nl=False)
 
 
 def note(line: str) -> None:
     """A line for the user, beside the output."""
-    click.echo(f"dsregress: {line}", err=True)
+    click.echo(f"dsregress: {plain(line)}", err=True)
 
 
 def note_problems(problems: Iterable[str]) -> None:
     """Files that could not be read, one line each."""
     lines = list(problems)
     for line in lines[:_MOST_PROBLEMS]:
-        click.echo(f"dsregress: left out: {line}", err=True)
+        note(f"left out: {line}")
     if len(lines) > _MOST_PROBLEMS:
-        click.echo(f"dsregress: left out: {len(lines) - _MOST_PROBLEMS} more files", err=True)
+        note(f"left out: {len(lines) - _MOST_PROBLEMS} more files")
 
 
-def write_files(
-    answer: _T,
-    *,
-    text: Callable[[_T], str],
-    json: tuple[str | None, Callable[[_T], bytes]],
-    markdown: tuple[str | None, Callable[[_T], str]],
-) -> None:
-    """Print an answer and write the requested files; with a file ``-`` stdout gets that file alone."""
-    for file, content in (json, markdown):
-        if file is None:
-            continue
-        made = content(answer)
-        write_file(file, made if isinstance(made, bytes) else made.encode())
-    if "-" not in (json[0], markdown[0]):
-        click.echo(text(answer), nl=False)
+def write_answer(text: Callable[[], str], *files: tuple[str | None, Callable[[], bytes | str]]) -> None:
+    """Print an answer and write the requested files, each with what makes its content; with a file ``-`` stdout gets that
+    file alone. Raises ResultsError."""
+    requested = [(file, content) for file, content in files if file is not None]
+    writing = [functools.partial(_write_made, file, content) for file, content in requested]
+    if "-" not in (file for file, _ in requested):
+        writing.append(functools.partial(_say_made, text))
+    _all_of(writing)
+
+
+def _write_made(file: str, content: Callable[[], bytes | str]) -> None:
+    made = content()
+    write_file(file, made if isinstance(made, bytes) else made.encode())
+
+
+def _say_made(text: Callable[[], str]) -> None:
+    say(text(), end="")
 
 
 def write_file(file: str, data: bytes) -> None:
@@ -112,6 +148,6 @@ def write_file(file: str, data: bytes) -> None:
         click.echo(data, nl=False)
         return
     try:
-        write_atomically(file, data)
+        write_requested(file, data)
     except OSError as error:
         raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="name a writable file") from None

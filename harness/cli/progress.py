@@ -13,8 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli import output
 from harness.launch.schedule import Event, Finished, Rerun, RoundStarted, Started
 from harness.model import Cell, Environment, Passed, Stack
+from harness.report.plain import plain, plain_lines
 from harness.run.decide import is_timed
 from harness.run.eta import GUESSED_IMPORT_S, guessed_s
 from harness.wording.names import outcome_text
@@ -66,7 +68,7 @@ class Progress:
 
     def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
         self._brief = brief
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or output.console(stderr=True)
         self._is_live = self._console.is_terminal
         self._building: dict[str, float] = {}
         self._running: dict[str, tuple[Cell, str, float]] = {}
@@ -128,18 +130,18 @@ class Progress:
                 self.note(f"[{self._done}/{self._total}{about}] {_name(cell)}: {text}")
 
     def note(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(plain_lines(" ".join(line.splitlines()))), soft_wrap=True)
 
     def _render(self) -> Table:
         table = Table.grid(padding=(0, 1))
         now = time.monotonic()
         for name, began in list(self._building.items()):
-            table.add_row("building", name, f"{now - began:.0f} s")
+            table.add_row("building", Text(plain(name)), f"{now - began:.0f} s")
         rounds = [(cell, what) for cell, what, _ in list(self._running.values())]
         if rounds:
             cell, what = rounds[-1]
             beside = f" (and {len(rounds) - 1} open beside it)" if len(rounds) > 1 else ""
-            table.add_row("running", _name(cell), what + beside)
+            table.add_row("running", Text(plain(_name(cell))), what + beside)
         if self._total:
             left = self._estimate.left_s()
             table.add_row("done", f"{self._done} of {self._total} cells", f"{duration_text(left)} left")
@@ -156,7 +158,7 @@ class QuietWatch:
     def event(self, event: Event) -> None: ...
 
     def note(self, line: str) -> None:
-        print(line, file=sys.stderr)
+        print(plain(line), file=sys.stderr)
 
 
 def duration_text(seconds: float) -> str:

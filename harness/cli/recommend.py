@@ -10,7 +10,7 @@ from harness.advice import gpus, recommend
 from harness.advice.gpus import Card
 from harness.advice.recommend import Advice
 from harness.cli import options
-from harness.cli.output import note_problems, write_files
+from harness.cli.output import note_problems, write_answer
 from harness.cli.stored import most_common, series, stack_id
 from harness.cli.workload import declared_scenario
 from harness.config.settings import Settings
@@ -100,11 +100,9 @@ def command(
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
-    write_files(
-        advice,
-        text=lambda found: recommend_report.as_text(found, lines),
-        json=(json_file, lambda found: recommend_report.as_json(found, lines)),
-        markdown=(None, lambda found: recommend_report.as_text(found, lines)),
+    write_answer(
+        lambda: recommend_report.as_text(advice, lines),
+        (json_file, lambda: recommend_report.as_json(advice, lines)),
     )
     return exit_code(advice)
 

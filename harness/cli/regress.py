@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from harness.cli import options
-from harness.cli.output import write_reports
+from harness.cli.output import say, write_reports
 from harness.cli.progress import Progress, duration_text
 from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
@@ -97,9 +97,9 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     cells = planned.matrix.cells
     known = expected_s(cells, Store(settings.results))
     for cell in cells:
-        click.echo(cell.id)
+        say(cell.id)
     for skipped in planned.matrix.skipped:
-        click.echo(f"skipped: {skipped.workload}: {skipped.reason}")
+        say(f"skipped: {skipped.workload}: {skipped.reason}")
     unknown = sum(cell.workload not in known for cell in cells)
     stacks = len(planned.stacks.stacks)
     text = f"{len(cells)} cells on {stacks} stacks"
@@ -108,4 +108,4 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
         text += f", about {duration_text(seconds)} including builds, if no result is reused"
     if unknown:
         text += f" (a guess for the {unknown} that never ran here)"
-    click.echo(text)
+    say(text)

@@ -8,7 +8,7 @@ from packaging.version import Version
 from harness.advice import gpus, remedies
 from harness.advice.gpus import Card
 from harness.cli import options
-from harness.cli.output import write_files
+from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
@@ -84,11 +84,10 @@ def command(
     every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
     with Progress() as progress, answering(settings, every, progress, installer, published, fresh=fresh) as run:
         answers = [remedies.answer(question, declared, stack, run) for stack in compared]
-    write_files(
-        answers,
-        text=remedies_report.as_text,
-        json=(json_file, remedies_report.as_json),
-        markdown=(markdown_file, remedies_report.as_markdown),
+    write_answer(
+        lambda: remedies_report.as_text(answers),
+        (json_file, lambda: remedies_report.as_json(answers)),
+        (markdown_file, lambda: remedies_report.as_markdown(answers)),
     )
     if all(case.peak_bytes is None for found in answers for case in (found.base, *found.alone)):
         raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")

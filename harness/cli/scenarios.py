@@ -7,6 +7,7 @@ import fnmatch
 import click
 
 from harness.cli import options
+from harness.cli.output import say
 from harness.errors import UsageError
 from harness.run import pipeline
 
@@ -28,11 +29,11 @@ def command(pattern: str) -> None:
         )
     for name in names:
         scenario = found[name]
-        click.echo(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
-        click.echo(f"    {scenario.summary}")
+        say(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
+        say(f"    {scenario.summary}")
         for variant in scenario.variant_ids:
-            click.echo(f"    {variant}")
+            say(f"    {variant}")
         for remedy, variant in scenario.remedy_ids.items():
-            click.echo(f"    remedy: {remedy} ({variant})")
+            say(f"    remedy: {remedy} ({variant})")
         for remedy, versions in scenario.pins.items():
-            click.echo(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")
+            say(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")

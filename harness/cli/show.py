@@ -5,15 +5,16 @@ from __future__ import annotations
 import fnmatch
 
 import click
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from harness.advice import fit, gpus
 from harness.cli import options
-from harness.cli.output import note_problems
+from harness.cli.output import console, note_problems
 from harness.errors import NothingMeasured
 from harness.model import Result
 from harness.probe.border.wire import PHASES
+from harness.report.plain import plain
 from harness.store import Store, newest
 from harness.wording import commands
 from harness.wording.names import outcome_text
@@ -42,14 +43,15 @@ def command(pattern: str, results: str | None) -> None:
         raise NothingMeasured(
             f"no stored cell matches {pattern}", where=settings.results, hint=f"`{commands.STACKS}` lists them"
         )
-    console = Console(highlight=False)
+    shown = console()
     for name, result in sorted(found.items()):
-        console.print(f"[bold]{name}[/bold]  {outcome_text(result.outcome)}", soft_wrap=True)
-        console.print(f"  measured {result.started_at} in {result.duration_s:.1f} s, session {result.session}")
+        shown.print(Text.assemble((plain(name), "bold"), f"  {plain(outcome_text(result.outcome))}"), soft_wrap=True)
+        measured = f"measured {result.started_at} in {result.duration_s:.1f} s, session {result.session}"
+        shown.print(Text(f"  {plain(measured)}"), soft_wrap=True)
         if result.record is not None and result.record.ranks:
-            console.print(_table(result))
+            shown.print(_table(result))
             if line := _least_step(result):
-                console.print(f"  {line}", soft_wrap=True)
+                shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
 
 
 def _table(result: Result) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from harness.cli import options
+from harness.cli.output import say
 from harness.run import pipeline
 from harness.store import Store
 
@@ -23,15 +24,15 @@ def command(stacks: options.StackOptions, results: str | None) -> None:
     settings = options.load_settings(results=results)
     planned = pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings))
     stored = Store(settings.results).stack_ids()
-    click.echo("Compared (baseline first):")
+    say("Compared (baseline first):")
     for stack in planned.stacks:
-        click.echo(f"    {stack.id}{'  has results' if stack.id in stored else ''}")
+        say(f"    {stack.id}{'  has results' if stack.id in stored else ''}")
     if settings.stacks:
-        click.echo("Named (--stack NAME):")
+        say("Named (--stack NAME):")
         for name, versions in settings.stacks.items():
-            click.echo(f"    {name}: {', '.join(f'{package} {version}' for package, version in versions.items())}")
+            say(f"    {name}: {', '.join(f'{package} {version}' for package, version in versions.items())}")
     others = [name for name in stored if name not in {stack.id for stack in planned.stacks}]
     if others:
-        click.echo("With results:")
+        say("With results:")
         for name in others:
-            click.echo(f"    {name}")
+            say(f"    {name}")

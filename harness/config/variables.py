@@ -16,6 +16,9 @@ MEASURED_VARIABLES = frozenset((
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
 ))  # fmt: skip
 
+#: Least and most of a terminal's size: the tables of a report need 40 columns.
+_SIZES = {"COLUMNS": (40, 4_000), "LINES": (2, 4_000)}
+
 #: What an installer may see besides: its own settings, caches and credentials.
 INSTALLER_PREFIXES = ("UV_", "PIP_")
 INSTALLER_VARIABLES = frozenset(
@@ -29,6 +32,18 @@ def child_environment(
     """Environment of a measured process: the allow-listed variables of ours, and ``extra``."""
     variables = os.environ if environ is None else environ
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
+
+
+def display_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the library that draws tables reads of ours. It takes a size of the terminal as it is written: at COLUMNS=0 it
+    prints nothing, and fails at what Python calls a digit and no number. So what is no number is left out, and one
+    that no terminal has is brought within reason."""
+    variables = dict(os.environ if environ is None else environ)
+    for name, (least, most) in _SIZES.items():
+        text = variables.pop(name, "")
+        if text.isascii() and text.isdigit() and int(text[:9]) > 0:
+            variables[name] = str(min(max(int(text[:9]), least), most))
+    return variables
 
 
 def prepare_ray() -> None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-#: ECMA-48 control sequences, operating system commands, and other escapes of two characters.
+#: ECMA-48 control sequences, strings (of operating system commands and the like), and other escapes of two characters. A
+#: string without its end is no reason to drop all the text behind it. Nothing here is scanned twice.
 _ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b[@-Z\\^_]|\x9b[0-?]*[ -/]*[@-~]", re.DOTALL
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)|\x1b[@-Z\\^_]|\x9b[0-?]*[ -/]*[@-~]"
+)
+
+#: What a CI system obeys in a log: GitHub Actions ``::error ...::`` at the beginning of a line, which may be made by
+#: wrapping, and ``##[error]`` anywhere (actions/runner, ActionCommand.cs and ActionCommandManager.cs); Azure Pipelines
+#: ``##vso[``; TeamCity ``##teamcity[``.
+_WORKFLOW_COMMAND = re.compile(
+    r"::(?=(?:error|warning|notice|debug|group|endgroup|echo|stop-commands|(?:add|remove)-matcher|add-mask|add-path"
+    r"|set-env|set-output|save-state|internal-set-repo-path)[\s:])|##(?=[\w-]*\[)",
+    re.IGNORECASE,
 )
 
 _MARKDOWN = {
@@ -30,13 +40,22 @@ _TO_MARKDOWN = str.maketrans(_MARKDOWN)
 
 
 def plain(text: str) -> str:
-    """One printable line: escape sequences dropped, line breaks made spaces, other control and bidirectional characters
-    spelled out as ``\\x07``."""
-    if text.isprintable() and "  " not in text:
+    """One printable line: escape sequences dropped, line breaks made spaces, other control and bidirectional characters,
+    and the beginnings of commands to a CI system, spelled out as ``\\x07``."""
+    if text.isprintable() and not any(pair in text for pair in ("  ", "::", "##")):
         return text
-    without = _ESCAPES.sub("", text)
-    line = " ".join(without.split())
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in line)
+    return _spelled_out(" ".join(_ESCAPES.sub("", text).split()))
+
+
+def plain_lines(text: str) -> str:
+    """A whole output, in which lines and columns are ours: as `plain`, with its line breaks and spaces."""
+    return "\n".join(_spelled_out(_ESCAPES.sub("", line)) for line in text.split("\n"))
+
+
+def _spelled_out(line: str) -> str:
+    if not line.isprintable():
+        line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in line)
+    return _WORKFLOW_COMMAND.sub(lambda found: f"{found[0][0]}\\x{ord(found[0][0]):x}", line)
 
 
 def markdown(text: str) -> str:

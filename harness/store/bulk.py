@@ -57,7 +57,8 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], b
 def _ready() -> None:
     """In a new process: Ctrl-C is for the one that started it, and no handler of that one runs here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     gc.disable()  # a third of the time of reading: it walks the results of a batch, and none of them is garbage
 
 

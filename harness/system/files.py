@@ -59,6 +59,17 @@ def _written_beside(file: str | Path, data: bytes | Iterable[bytes], *, durable:
             os.unlink(temporary)
 
 
+def write_requested(file: str | Path, data: bytes | Iterable[bytes]) -> None:
+    """Write a file that the user has named: as `write_atomically`, through a link to where it leads. A device or a pipe
+    (``/dev/null``, ``>(jq .)``) is written to, and never replaced by a file. Raises OSError."""
+    pieces = [data] if isinstance(data, bytes) else data
+    if os.path.exists(file) and not os.path.isfile(file):
+        with open(file, "wb") as stream:  # IsADirectoryError for a folder
+            stream.writelines(pieces)
+    else:
+        write_atomically(os.path.realpath(file), pieces)
+
+
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``folder`` at the end. It is removed on an error, and where another process

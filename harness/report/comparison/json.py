@@ -22,7 +22,7 @@ from harness.errors import ResultsError
 from harness.model import OutOfMemory, Skipped
 from harness.report.plain import plain
 from harness.report.view import view
-from harness.system.files import write_atomically
+from harness.system.files import write_requested
 
 SCHEMA = 1
 
@@ -80,7 +80,7 @@ def as_json(comparison: Comparison, exit_code: int | None = None) -> bytes:
 def write(comparison: Comparison, file: Path, exit_code: int | None = None) -> None:
     """The report into a file, whole or not at all. Raises ResultsError."""
     try:
-        write_atomically(file, chunks(comparison, exit_code))
+        write_requested(file, chunks(comparison, exit_code))
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}", where=str(file), hint="give --json another place"

@@ -93,6 +93,13 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["compare", "0.15.0", "9.9.9"], "no results for 0.15.0"),
         (["regress", "--rounds", "-1"], "Invalid value for '--rounds'"),
         (["regres"], "No such command 'regres'"),
+        (["regress", "--deepspeed", ""], "error: --deepspeed: empty; give it a value, or leave it out; is a variable not"),
+        (["regress", "--torch="], "error: --torch: empty; "),
+        (["regress", "--scenario", "tiny", "--variant", ""], "error: --variant: empty; "),
+        (["report", "--baseline", ""], "error: --baseline: empty; "),
+        (["remedies", ""], "error: empty; give it a value"),
+        (["regress", "--deepspeed", "0.16.4,"], "deepspeed: '0.16.4,' has an empty item"),
+        (["regress", "--deepspeed", " "], "deepspeed: ' ' has an empty item"),
         (["regress", "--executor", "docker", "--dry-run"], ""),
     ],
 )
@@ -199,6 +206,14 @@ def test_a_damaged_result_is_told_and_the_rest_reported(say: RunCommand, project
     assert told.code == 0
     assert told.err.startswith("dsregress: left out: results/py3.11-deepspeed0.16.4/llama/base-cpu-")
     assert "deepspeed0.15.0" in told.out
+
+
+def test_show_prints_foreign_text_and_no_markup_and_no_escapes(say: RunCommand, project: Path) -> None:
+    hostile = Failed(stage="init", signature="[bold]x[/bold] [/nothing] \x1b[2J\u202e##[error]y")
+    Store(str(project / "results")).write(of("0.15.0", outcome=hostile))
+    told = say("show")
+    assert (told.code, told.err) == (0, "")
+    assert "failed in init: [bold]x[/bold] [/nothing] \\u202e#\\x23[error]y\n" in told.out
 
 
 def test_a_report_that_cannot_be_written_is_one_line(say: RunCommand, project: Path) -> None:

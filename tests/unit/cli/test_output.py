@@ -1,0 +1,94 @@
+"""What reaches a terminal or a log: text, in a width that there is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli import output
+from harness.cli.output import console, note, say
+from harness.config.variables import display_environment
+from harness.errors import ResultsError
+from harness.system.files import write_requested
+from tests.paths import ROOT
+
+HOSTILE = "[bold red]x[/] \x1b[2J\u202e::error::boom"
+
+#: file -> why it may print without `harness.cli.output`.
+PRINTS = {
+    "output.py": "it is its job",
+    "__init__.py": "a line for every error, through `plain`",
+    "progress.py": "a log on stderr, through `plain`",
+    "env.py": "a path for $(...), which nothing may change",
+    "matrix.py": "JSON for a CI system",
+    "update_pins.py": "for maintainers",
+}
+
+
+def test_foreign_text_reaches_the_terminal_in_no_other_way() -> None:
+    printing = set()
+    for file in (ROOT / "harness" / "cli").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("click.echo", "print", "Console"):
+                printing.add(file.name)
+    assert printing == set(PRINTS)
+
+
+def test_foreign_text_is_inert_on_stdout_and_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    note(HOSTILE)
+    out, err = capsys.readouterr()
+    assert out == "[bold red]x[/] \\u202e:\\x3aerror::boom\n"
+    assert err == f"dsregress: {out}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [("0", 80), ("-5", 80), ("²", 80), ("wide", 80), ("3", 40), ("120", 120), ("9" * 40, 4000)]
+)
+def test_tables_are_drawn_whatever_the_width_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", columns)
+    table = Table("phase")
+    table.add_row(Text("backward"))
+    shown = console()
+    shown.print(table)
+    assert "backward" in capsys.readouterr().out
+    assert shown.width == width
+
+
+def test_only_numbers_are_a_size() -> None:
+    assert display_environment({"COLUMNS": "0", "LINES": "10", "TERM": "dumb"}) == {"LINES": "10", "TERM": "dumb"}
+
+
+def test_what_is_no_file_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe, target, link = (tmp_path / name for name in ("pipe", "target", "link"))
+    subprocess.run(["mkfifo", pipe], check=True)
+    link.symlink_to(target)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        write_requested(pipe, b"data")
+        assert reader.communicate(timeout=10)[0] == b"data"
+    assert pipe.is_fifo()
+    write_requested(link, [b"da", b"ta"])
+    assert target.read_bytes() == b"data"
+    assert link.is_symlink()
+
+
+def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = [str(tmp_path / name / "a.json") for name in ("one", "two")]
+    good = tmp_path / "good.json"
+    with pytest.raises(ResultsError, match="one"):
+        output.write_answer(
+            lambda: "the answer\n", (missing[0], lambda: b"{}"), (missing[1], lambda: b"{}"), (str(good), lambda: "{}")
+        )
+    assert good.read_text() == "{}"
+    out, err = capsys.readouterr()
+    assert out == "the answer\n"
+    assert err.count("\n") == 1
+    assert "two" in err
