@@ -11,7 +11,7 @@ import os
 import signal
 from types import FrameType
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _AGAIN = b"dsregress: ending: what was measured is being stored, and the processes of this run are being stopped\n"
 
@@ -42,7 +42,7 @@ def catch() -> None:
     """From now on, the first signal raises `Interrupted` in the main thread. One that the caller of this process ignores,
     as ``nohup`` does, stays ignored."""
     handler = Handler()
-    for number in _ENDING:
+    for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
@@ -50,5 +50,5 @@ def catch() -> None:
 def ignore() -> None:
     """From now on, no signal changes the exit code: the command has ended. Not for a default action to be restored while
     the interpreter shuts down, as Python does with handlers of its own."""
-    for number in _ENDING:
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)

@@ -93,7 +93,10 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["compare", "0.15.0", "9.9.9"], "no results for 0.15.0"),
         (["regress", "--rounds", "-1"], "Invalid value for '--rounds'"),
         (["regres"], "No such command 'regres'"),
-        (["regress", "--deepspeed", ""], "error: --deepspeed: empty; give it a value, or leave it out; is a variable not"),
+        (
+            ["regress", "--deepspeed", ""],
+            "error: --deepspeed: empty; give it a value, or leave it out; is a variable not",
+        ),
         (["regress", "--torch="], "error: --torch: empty; "),
         (["regress", "--scenario", "tiny", "--variant", ""], "error: --variant: empty; "),
         (["report", "--baseline", ""], "error: --baseline: empty; "),
