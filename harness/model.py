@@ -64,7 +64,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""  #: path of its interpreter; empty when it could not be built
     image: str = ""  #: id of the image that holds it (``sha256:...``); empty where it is a folder
     installed: dict[str, str] = {}  #: distribution -> version, everything
-    code_sha256: str = ""  #: of the installed code of the framework under test
+    code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
+    notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
     failure: Failed | None = None
     build_s: float = 0.0
 

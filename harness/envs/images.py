@@ -25,7 +25,7 @@ import msgspec
 from harness.config.docker import Containers
 from harness.envs import bringing, inside, signatures
 from harness.envs.installer import Installer
-from harness.envs.recipe import recipe, torch_version
+from harness.envs.recipe import peers, recipe, torch_version
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, Hardware, LockedStack
 from harness.system import docker
@@ -240,6 +240,7 @@ class ImageBuilder:
     def _describe(self, client: DockerClient, image: Image, locked: LockedStack) -> Environment:
         assert image.id is not None
         command = ["python", "-c", Path(inside.__file__).read_text(encoding="utf-8"), self._framework]
+        command += peers(locked.stack)
         limits = docker.confined(self._limits, gpus=self._gpu)
         printed = docker.answer_of(client, image.id, command, str(self._folder), limits)
         answer = json.loads(printed)

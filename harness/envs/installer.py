@@ -32,6 +32,9 @@ PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/torch/"
 _INDEX_ANSWER_S = 5.0  # an index that does not answer in this time counts as out of reach
 _COMMAND_S = 1800.0
 
+#: How uv takes files from its cache, whatever the user's UV_LINK_MODE: `harness.envs.apart` copies what it must.
+_LINKS = ("--link-mode", "hardlink")
+
 
 class Installer:
     """Runs package commands. ``uv`` is the path of its program; empty for pip."""
@@ -127,6 +130,12 @@ class Installer:
         again, _ = self._install(python, late, "--no-build-isolation", sync=False)
         return failed if again is not None else None
 
+    def install_anew(self, python: Path, requirements: Sequence[str]) -> Failed | None:
+        """Install ``requirements`` again over what is there, from the index and not from a cache."""
+        options = ("--no-cache", "--reinstall") if self.uv else ("--no-cache-dir", "--force-reinstall")
+        failed, _ = self._install(python, requirements, *options, sync=False)
+        return failed
+
     def install_source(self, python: Path, folder: Path) -> Failed | None:
         """Add what the source in ``folder`` builds to an environment that has all that it requires.
 
@@ -136,7 +145,7 @@ class Installer:
         first: Failed | None = None
         for options in (("--no-build-isolation",), ()):
             if self.uv:
-                command = ("pip", "install", "--no-deps", *options, str(folder), "--python", str(python))
+                command = ("pip", "install", "--no-deps", *_LINKS, *options, str(folder), "--python", str(python))
                 done = self._uv(*command)
             else:
                 pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-input"]
@@ -155,7 +164,7 @@ class Installer:
             file.write_text("\n".join(requirements) + "\n", encoding="utf-8")
             if self.uv:
                 command = ("sync",) if sync else ("install", "--no-deps", "--requirements")
-                done = self._uv("pip", *command, str(file), "--python", str(python), *options)
+                done = self._uv("pip", *command, str(file), "--python", str(python), *_LINKS, *options)
             else:
                 pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-input"]
                 done = self._run([*pip, *options, "--requirement", str(file)])

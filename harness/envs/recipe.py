@@ -13,6 +13,8 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from harness.model import AXES, Stack
+
 _TORCH = re.compile(r"^torch==(?P<version>[^\s;+]+)")
 #: Required by torch's CUDA wheels alone; nvidia-ml-py is not of them: DeepSpeed imports it.
 _CUDA = re.compile(r"^(nvidia-(?!ml-py)|cuda-|triton\b|pytorch-triton)")
@@ -29,6 +31,11 @@ def without(requirements: Sequence[str], package: str) -> tuple[str, ...]:
     """The lines that do not pin ``package``."""
     name = canonicalize_name(package)
     return tuple(line for line in requirements if canonicalize_name(Requirement(line).name) != name)
+
+
+def peers(stack: Stack) -> list[str]:
+    """What the framework under test runs with, patches and is patched by: all packages that stacks name."""
+    return sorted({*AXES, *stack.versions})
 
 
 def torch_version(requirements: Sequence[str]) -> str:

@@ -3,6 +3,8 @@
 <folder>/envs/<stack id>-<lock12>-cpu/          the environment
 <folder>/envs/<stack id>-<lock12>-cpu/dsregress.json   written last: its presence means that the environment is whole
 <folder>/envs/<stack id>-<lock12>-cpu.lock      held while building, so that two runs at once do it once
+<folder>/shared/                                large packages, see `harness.envs.apart`
+<folder>/edited/                                what was written into them, before it was undone
 """
 
 from __future__ import annotations
@@ -16,28 +18,36 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import Requirement
 
-from harness.envs import inside
+from harness.envs import apart, inside
 from harness.envs.installer import Installer
-from harness.envs.recipe import recipe, torch_version, without
+from harness.envs.recipe import peers, recipe, torch_version, without
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, LockedStack
 from harness.system.files import write_atomically
 from harness.system.locks import held
 
 _MARKER = "dsregress.json"
+_SHARED = "shared"
 
 #: Environments built at once. Ten stacks on two cores with a warm cache: one at a time 19 s, two 13 s, three 28 s.
 _AT_ONCE = 2
 
 
+#: 1: files were links into uv's cache. 2: the environment is apart.
+_SCHEMA = 2
+
+
 class _Marker(msgspec.Struct, frozen=True, kw_only=True):
     """Describes a complete environment."""
 
-    schema: int = 1
+    schema: int
     lock_sha256: str
     torch: str  #: cpu or cuda
     build_s: float
+    stamps: dict[str, str]  #: distribution -> see `harness.envs.inside.stamp`
+    shared: dict[str, str]  #: distribution that other environments share -> its requirement
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,12 +82,18 @@ def build(
             marker = _whole(place, locked)
             if marker is None:
                 shutil.rmtree(place, ignore_errors=True)  # what a killed run left
-                made = _make(place, locked, installer, gpu, source)
+                try:
+                    made = _make(place, folder, locked, installer, gpu, framework, source)
+                except BaseException:
+                    shutil.rmtree(place, ignore_errors=True)  # a full disk gets its space back
+                    raise
                 if isinstance(made, Failed):
                     shutil.rmtree(place, ignore_errors=True)
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
-                marker = made
-            return _describe(place, locked, marker, framework)
+                marker, notes = made
+            else:
+                notes = _restore(place, folder, marker, installer, locked.stack.python)
+            return _describe(place, locked, marker, framework, notes)
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
         raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(place), hint=hint) from None
@@ -138,7 +154,16 @@ def _place(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
     return folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
 
 
-def _make(place: Path, locked: LockedStack, installer: Installer, gpu: bool, source: Source | None) -> _Marker | Failed:
+def _make(
+    place: Path,
+    folder: Path,
+    locked: LockedStack,
+    installer: Installer,
+    gpu: bool,
+    framework: str,
+    source: Source | None,
+) -> tuple[_Marker, tuple[str, ...]] | Failed:
+    """The marker of an environment that is built now, with lines for the user."""
     began = time.monotonic()
     version = torch_version(locked.requirements)
     cpu_torch = installer.cpu_torch(version, locked.stack.python) if version and not gpu else None
@@ -149,9 +174,84 @@ def _make(place: Path, locked: LockedStack, installer: Installer, gpu: bool, sou
         failed = _from_source(place, installer, source)
     if failed is not None:
         return failed
-    marker = _Marker(lock_sha256=locked.sha256, torch=lines.torch, build_s=round(time.monotonic() - began, 3))
+    of_name = {inside.normal(Requirement(line).name): line for line in lines.requirements}
+
+    def separate() -> apart.Separated:
+        return apart.separate(
+            place, site_packages(place), folder / _SHARED, framework=framework, named=peers(locked.stack)
+        )
+
+    separated = separate()
+    notes: tuple[str, ...] = ()
+    if damaged := {name: file for name, file in separated.damaged.items() if name in of_name}:
+        file = next(iter(damaged.values()))
+        what = f"{', '.join(damaged)}: {file} in the installer's cache is not what its wheel holds"
+        if installer.install_anew(interpreter(place), [of_name[name] for name in damaged]) is not None:
+            hint = f"uv cache clean {' '.join(damaged)}"
+            raise EnvironmentUnavailable(f"{what}, and no index has it", where=str(place), hint=hint)
+        separated = separate()
+        if mended := sorted(damaged.keys() - separated.damaged.keys()):  # else its publisher's RECORD is wrong
+            notes = (f"{what}: installed without the cache (uv cache clean {' '.join(mended)})",)
+    marker = _Marker(
+        schema=_SCHEMA,
+        lock_sha256=locked.sha256,
+        torch=lines.torch,
+        build_s=round(time.monotonic() - began, 3),
+        stamps=separated.stamps,
+        shared={name: of_name[name] for name in separated.shared if name in of_name},
+    )
     write_atomically(place / _MARKER, msgspec.json.encode(marker))
-    return marker
+    return marker, notes
+
+
+def _restore(place: Path, folder: Path, marker: _Marker, installer: Installer, python: str) -> tuple[str, ...]:
+    """Undo what was written into files that other environments share. Returns lines for the user.
+
+    Raises EnvironmentUnavailable where the packages cannot be had again.
+    """
+    packages = site_packages(place)
+    notes = []
+    for name, changes in inside.edited(packages, marker.stamps).items():
+        files = [file for file in changes if apart.is_shared(packages / file)]
+        if not files or name not in marker.shared:
+            continue
+        kept = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_made(folder / "edited")))
+        for file in files:
+            (kept / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(packages / file, kept / file)
+        if not apart.restore(packages, folder / _SHARED, name, files):
+            _share_anew(folder, name, marker.shared[name], installer, python)
+            if not apart.restore(packages, folder / _SHARED, name, files):
+                hint = f"remove {place}; the next run builds it again"
+                raise EnvironmentUnavailable(f"{_edit(name, files)}, and is shared", where=str(place), hint=hint)
+        notes.append(
+            f"{_edit(name, files)} where all environments share it: restored; the edited text is in {kept}; "
+            "replace the file, instead of writing into it, to edit one environment"
+        )
+    return tuple(notes)
+
+
+def _share_anew(folder: Path, name: str, requirement: str, installer: Installer, python: str) -> None:
+    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder / "envs") as scratch:
+        place = Path(scratch) / "environment"
+        failed = installer.create(place, python) or installer.install(interpreter(place), [requirement])
+        if failed is not None:
+            raise EnvironmentUnavailable(
+                f"{name} was edited where all environments share it, and cannot be installed again: {failed.signature}",
+                where=str(folder / _SHARED),
+                hint=f"remove {folder / 'envs'}; the next run builds them again",
+            )
+        apart.separate(place, site_packages(place), folder / _SHARED, framework="", named=())
+
+
+def _edit(name: str, files: Sequence[str]) -> str:
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{name}: {files[0]}{more} was edited"
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _from_source(place: Path, installer: Installer, source: Source) -> Failed | None:
@@ -168,17 +268,23 @@ def _whole(place: Path, locked: LockedStack) -> _Marker | None:
     except (OSError, msgspec.DecodeError):
         return None
     # The interpreter is a link to the system's, which may have been removed since.
-    return marker if marker.lock_sha256 == locked.sha256 and interpreter(place).exists() else None
+    fits = marker.schema == _SCHEMA and marker.lock_sha256 == locked.sha256
+    return marker if fits and interpreter(place).exists() else None
 
 
-def _describe(place: Path, locked: LockedStack, marker: _Marker, framework: str) -> Environment:
+def _describe(
+    place: Path, locked: LockedStack, marker: _Marker, framework: str, notes: tuple[str, ...] = ()
+) -> Environment:
     packages = site_packages(place)
+    edited = inside.edited(packages, marker.stamps)
+    told = (f"{_edit(name, sorted(files))} in {place.name}: that code is measured" for name, files in edited.items())
     return Environment(
         stack=locked.stack,
         lock_sha256=locked.sha256,
         python=str(interpreter(place)),
         installed=inside.installed(packages),
-        code_sha256=inside.code_sha256(packages, framework),
+        code_sha256=inside.code_sha256(packages, framework, peers(locked.stack), edited),
+        notes=(*notes, *told),
         build_s=marker.build_s,
     )
 

@@ -32,7 +32,10 @@ def build_locked(
     built = iter(
         build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made)) if locked else ()
     )
-    return tuple(
+    environments = tuple(
         next(built) if isinstance(lock, LockedStack) else Environment(stack=stack, lock_sha256="", failure=lock)
         for stack, lock in zip(wanted, locks, strict=True)
     )
+    for line in dict.fromkeys(line for environment in environments for line in environment.notes):
+        watch.note(line)
+    return environments

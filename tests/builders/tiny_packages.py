@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.model import LockedStack, Stack
 
 
-def wheel(folder: Path, name: str, version: str, code: str = "", requires: tuple[str, ...] = ()) -> None:
-    """A wheel of one module."""
+def wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    code: str = "",
+    requires: tuple[str, ...] = (),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """A wheel of one module, and of ``more`` files."""
     info = f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
     files = {
         f"{name}/__init__.py": code or f"__version__ = {version!r}\n",
+        **more,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tiny\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
+    record = "".join(f"{file},sha256={_digest(text)},{len(text.encode())}\n" for file, text in files.items())
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
-        for file, text in {**files, f"{info}/RECORD": record}.items():
+        for file, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
             archive.writestr(file, text)
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
 def source_with_its_own_backend(folder: Path, name: str, version: str, backend: str) -> None:

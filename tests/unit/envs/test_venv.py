@@ -107,10 +107,11 @@ def test_an_edit_of_the_installed_code_changes_its_hash(tmp_path: Path, index: P
     locked = tiny_packages.locked(PYTHON, "mine==1.0")
     first = built(tmp_path, locked)
     module = next(Path(first.python).parents[1].glob("lib/*/site-packages/mine/__init__.py"))
-    text = module.read_text()
-    module.unlink()  # a link into the cache
-    module.write_text(text + "# changed\n")
-    assert built(tmp_path, locked).code_sha256 != first.code_sha256
+    with module.open("a") as text:
+        text.write("# changed\n")
+    edited = built(tmp_path, locked)
+    assert edited.code_sha256 != first.code_sha256
+    assert edited.notes == (f"mine: mine/__init__.py was edited in {module.parents[4].name}: that code is measured",)
     assert built(tmp_path, locked, framework="absent").code_sha256 == ""
 
 
