@@ -12,6 +12,7 @@ from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
 from harness.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS, OUTCOME, PARAMETER_ERROR, STEP_TIME
+from harness.config.settings import MOST_ROUNDS
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from harness.model import Verdict
 from harness.report.answers import bisect
@@ -36,7 +37,7 @@ from harness.run.session import session
 @click.option("--repository", metavar="URL|PATH", help="Go on to the commit, in this clone of the framework.")
 @click.option(
     "--rounds",
-    type=click.IntRange(min=timed.AT_ONCE),
+    type=click.IntRange(timed.AT_ONCE, MOST_ROUNDS),
     default=timed.MOST_ROUNDS,
     show_default=True,
     metavar="N",

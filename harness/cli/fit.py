@@ -20,19 +20,25 @@ from harness.report.answers import fit_curve
 from harness.run import pipeline, targets
 from harness.run.published import answering
 
+#: Layers, and values of a swept parameter: beyond any model.
+_MOST_LAYERS = 10_000
+_MOST_VALUE = 1 << 30
 
-def _numbers(option: str, text: str) -> tuple[int, ...]:
+
+def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
     try:
         found = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise UsageError(f"not whole numbers: {text!r}", where=option, hint="write e.g. 8,16,32") from None
     if min(found) < 1:
         raise UsageError(f"{min(found)} is below 1", where=option, hint="give whole numbers of 1 or more")
+    if max(found) > most:
+        raise UsageError(f"a number is above {most:,}", where=option, hint="give smaller ones")
     return found
 
 
 def _world_sizes(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
-    return _numbers(option.opts[0], text) if text is not None else ()
+    return _numbers(option.opts[0], text, options.MOST_RANKS) if text is not None else ()
 
 
 def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -42,8 +48,10 @@ def _values(context: click.Context, option: click.Parameter, text: str | None) -
         return ()
     low, dots, high = text.partition("..")
     if not dots:
-        return _numbers(name, text)
-    (first,), (last,) = _numbers(name, low), _numbers(name, high)
+        return _numbers(name, text, _MOST_VALUE)
+    (first, *others), (last, *more) = (_numbers(name, end, _MOST_VALUE) for end in (low, high))
+    if others or more:
+        raise UsageError(f"not a span: {text}", where=name, hint="write e.g. 2048..16384, or 2048,3072")
     if first > last:
         raise UsageError(f"{text} runs backwards", where=name, hint=f"write {last}..{first}")
     values = [first]
@@ -53,8 +61,6 @@ def _values(context: click.Context, option: click.Parameter, text: str | None) -
 
 
 def _layers(context: click.Context, option: click.Parameter, most: int | None) -> tuple[int, ...]:
-    if most is not None and most < 1:
-        raise UsageError(f"{most} layers", where="--max-layers", hint="give 1 or more")
     return tuple(range(1, most + 1)) if most else ()
 
 
@@ -78,7 +84,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 @click.option(
     "--max-layers",
     "layers",
-    type=int,
+    type=click.IntRange(1, _MOST_LAYERS),
     metavar="N",
     callback=_layers,
     help="Find the largest number of layers, up to N, that fits.",
@@ -98,11 +104,13 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     help="Find the largest micro-batch that fits: as --seq.",
 )
 @options.overhead_option
-@click.option("--gpus-per-node", type=click.IntRange(min=1), default=step_time.GPUS_PER_NODE, show_default=True)
+@click.option(
+    "--gpus-per-node", type=click.IntRange(1, options.MOST_RANKS), default=step_time.GPUS_PER_NODE, show_default=True
+)
 @click.option(
     "--network",
     "network_gbits",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, min_open=True, max=1_000_000),
     default=step_time.NETWORK_GBITS_PER_GPU,
     show_default=True,
     metavar="GBIT/S",

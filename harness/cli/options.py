@@ -7,6 +7,7 @@ value: under ``@stack_options`` a command takes ``stacks: StackOptions``.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -27,6 +28,20 @@ from harness.versions import stacks as stack_plans
 _GIB = 1 << 30
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Number(click.FloatRange):
+    """A number within a range, which NaN and infinity are not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+#: World sizes: more cards than any job has.
+MOST_RANKS = 1 << 20
 
 
 class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,7 +298,7 @@ def overhead_option(command: _Command) -> _Command:
     return click.option(
         "--overhead",
         "overhead_bytes",
-        type=click.FloatRange(min=0),
+        type=Number(min=0, max=1_000_000),
         default=OVERHEAD_BYTES / _GIB,
         show_default=True,
         metavar="GIB",

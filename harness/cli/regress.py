@@ -8,7 +8,7 @@ import msgspec
 from harness.cli import options
 from harness.cli.output import say, write_reports
 from harness.cli.progress import Progress, duration_text
-from harness.config.settings import Settings
+from harness.config.settings import MOST_ROUNDS, Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
 from harness.run import pipeline
 from harness.run.eta import GUESSED_STACK_S, expected_s, guessed_s
@@ -19,7 +19,9 @@ from harness.store import Store
 @click.command("regress")
 @options.stack_options
 @options.selection_options
-@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each cell; 0 for no timing.")
+@click.option(
+    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds of each cell; 0 for no timing."
+)
 @click.option(
     "--timeout", "timeout_s", type=float, metavar="SECONDS", help="End a cell that shows no sign of life for this long."
 )

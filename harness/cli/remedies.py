@@ -12,6 +12,7 @@ from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
+from harness.config.settings import MOST_ROUNDS
 from harness.envs import hardware
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
@@ -26,11 +27,18 @@ from harness.run.published import answering
 @click.option(
     "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
 )
-@click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="World size, e.g. 64. Default: the scenario's.")
+@click.option(
+    "--ranks",
+    type=click.IntRange(1, options.MOST_RANKS),
+    metavar="N",
+    help="World size, e.g. 64. Default: the scenario's.",
+)
 @click.option("--variant", default="base", metavar="VARIANT", help="The unmodified case, e.g. 'sequence_length=4096'.")
 @options.stack_options
 @options.overhead_option
-@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Timed rounds of each case, where it is timed.")
+@click.option(
+    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds of each case, where it is timed."
+)
 @click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
 @options.results_option
 @options.json_option

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 
@@ -21,6 +23,11 @@ class Ray(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def __post_init__(self) -> None:
         if self.ranks_per_node < 0:
             raise ValueError(f"ranks_per_node must not be negative (it is {self.ranks_per_node})")
+        if not 0 <= self.wait_s <= 30 * 24 * 3600:
+            raise ValueError(f"wait_s must be seconds from 0 to 30 days (it is {self.wait_s})")
+        amounts = [amount for wanted in self.resources.values() for amount in wanted.values()]
+        if not all(0 <= amount < math.inf for amount in amounts):
+            raise ValueError("resources must be finite amounts, and not negative")
         for device in self.resources:
             if device not in ("sim", "cpu", "cuda"):
                 raise ValueError(f"resources are by device mode: sim, cpu or cuda (and not {device})")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+MOST_ROUNDS = 10_000
+MOST_TIMEOUT_S = 30 * 24 * 3600
 
 FailOn = Literal["memory", "time", "numerics", "crash"]
 
@@ -77,7 +80,7 @@ def load(
     Raises UsageError naming file and key for what is malformed, unknown or out of range.
     """
     variables = os.environ if environ is None else environ
-    root, file, table = _project(Path.cwd() if start is None else start)
+    root, file, table = _project(_working_folder() if start is None else start)
     defaults = Settings()
     values = {name: _convert(file, name, value, defaults) for name, value in table.items()}
     if "stack" in values and values["stack"].keys() <= DEFAULT_STACK.keys():  # else it is another framework's
@@ -98,8 +101,16 @@ def load(
     settings = msgspec.structs.replace(defaults, **values, root=str(root))
     folders = {name: str(root / getattr(settings, name)) for name in ("scenarios", "results", "environments")}
     settings = msgspec.structs.replace(settings, **folders)
-    _check_ranges(settings, file)
+    _check(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
     return settings
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:  # another process has removed it
+        hint = "change to a folder that exists"
+        raise UsageError(f"cannot be found: {error.strerror}", where="working folder", hint=hint) from None
 
 
 def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
@@ -107,9 +118,9 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
     nearest: tuple[Path, str] | None = None
     for folder in (start.resolve(), *start.resolve().parents):
         file = folder / "pyproject.toml"
-        if not file.is_file():
-            continue
         try:
+            if not file.is_file():
+                continue
             tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
@@ -158,9 +169,26 @@ def _plain(error: msgspec.ValidationError) -> str:
     return str(error).replace(" - at `$", " at `").replace("at ``", "").replace("`", "").strip()
 
 
-def _check_ranges(settings: Settings, file: str) -> None:
-    for name, least in (("rounds", 0), ("warmup_rounds", 0)):
-        if getattr(settings, name) < least:
-            raise UsageError(f"{name} is below {least}", where=file, hint=f"give {name} a value of {least} or more")
-    if not settings.timeout_s > 0:
-        raise UsageError("timeout_s is not above 0", where=file, hint="give seconds, e.g. 180")
+def _check(settings: Settings, file: str, given: Collection[str]) -> None:
+    """What the types do not say. ``given`` are the names of flags. Raises UsageError."""
+    for name, (is_in, words, hint) in _RANGES.items():
+        if not is_in(getattr(settings, name)):
+            where = "command line" if name in given else file
+            raise UsageError(f"{name} is not {words}", where=where, hint=hint)
+    for name in ("scenarios", "results", "environments"):
+        if "\0" in getattr(settings, name):
+            where = "command line" if name in given else file
+            raise UsageError(f"{name} has a NUL in it", where=where, hint="no file can be named like that")
+
+
+#: Name -> whether a value is in range (no comparison holds for a NaN), the range in words, and what to give. The upper ends
+#: are far beyond use: a number that is larger was meant otherwise, and would end in an overflow somewhere behind.
+_RANGES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
+    "rounds": (lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 9"),
+    "warmup_rounds": (lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 2"),
+    "timeout_s": (
+        lambda value: 0 < value <= MOST_TIMEOUT_S,
+        f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
+        "give seconds, e.g. 180",
+    ),
+}

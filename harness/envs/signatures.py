@@ -75,6 +75,11 @@ def signature(output: str) -> str:
 
 
 def _short(text: str) -> str:
-    text = re.sub(r"\S*/(?=[^/\s])", "", text)  # of a path its last part
+    text = re.sub(r"\S+", _last_part, text)
     text = re.sub(r"\b0x[0-9a-f]+\b", "0x", text)
     return re.sub(r"\s+", " ", text)[:_SIGNATURE_CHARACTERS].rstrip(" .")
+
+
+def _last_part(word: re.Match[str]) -> str:
+    """Of a path; not by a pattern that looks for a slash behind each character again: what a build prints can be long."""
+    return word[0][word[0].rstrip("/").rfind("/") + 1 :]

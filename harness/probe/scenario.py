@@ -26,6 +26,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import itertools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +43,9 @@ SHAPE = "shape"
 
 #: The parameter that overrides the number of layers in a model's shape.
 LAYERS = "layers"
+
+#: How deep parameters may nest.
+_MOST_LEVELS = 20
 
 Shapes = Mapping[str, Mapping[str, Any]]
 
@@ -66,6 +70,9 @@ class Scenario:
     shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
 
     def __post_init__(self) -> None:
+        declared = [("parameters", self.parameters), ("devices", self.devices), ("remedies", self.remedies)]
+        for where, values in [*declared, *(("variants", variant) for variant in self.variants)]:
+            _check_plain(where, values)
         if SHAPE in self.parameters:
             raise ScenarioError(f"parameters: {SHAPE} is taken from models.py; name a model instead")
         unknown = sorted(set(self.devices) - set(DEVICES))
@@ -117,6 +124,35 @@ class Scenario:
         layers = parameters.get(LAYERS)
         deep = {} if layers is None else {"num_hidden_layers": int(layers)}
         return {SHAPE: {**self.shapes[model], **deep}}
+
+
+def _check_plain(where: str, value: Any, depth: int = 0) -> None:
+    """Raises ScenarioError unless a value is one of JSON, which every result holds and every key is made from."""
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            if not isinstance(name, str):
+                raise ScenarioError(f"{where}: not a name: {name!r}")
+            _check_deeper(f"{where}.{name}" if depth else f"{where}: {name}", member, depth)
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            _check_deeper(where, member, depth)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ScenarioError(f"{where}: not a finite number: {value}")
+    elif isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ScenarioError(f"{where}: a whole number of more than 64 bits")
+    elif isinstance(value, str):
+        if not value.isprintable():
+            raise ScenarioError(f"{where}: a character that cannot be printed: {value!r}")
+    elif value is not None:
+        raise ScenarioError(f"{where}: not a plain JSON value but of type {type(value).__name__}")
+
+
+def _check_deeper(where: str, value: Any, depth: int) -> None:
+    if depth > _MOST_LEVELS:
+        raise ScenarioError(f"{where[:80]}: nested too deep, or a part of itself")
+    _check_plain(where, value, depth + 1)
 
 
 def variant_id(changes: Mapping[str, Any]) -> str:
@@ -186,7 +222,7 @@ def find(folder: Path) -> dict[str, Path]:
     return {
         file.stem: file
         for file in sorted(folder.glob("*.py"))
-        if file.stem not in _NO_SCENARIOS and not file.stem.startswith("_")
+        if file.stem not in _NO_SCENARIOS and not file.stem.startswith("_") and file.is_file()
     }
 
 
@@ -197,6 +233,10 @@ def load_shapes(folder: Path) -> Shapes:
     shapes: Shapes | None = getattr(_execute(file), "SHAPES", None)
     if shapes is None:
         raise ScenarioError(f"{file}: has no SHAPES")
+    try:
+        _check_plain("SHAPES", shapes)
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: {error}") from None
     return shapes
 
 
@@ -213,7 +253,15 @@ def _read(text: str, like: Any, variant: str) -> Any:
         if isinstance(like, bool):
             return {"true": True, "false": False}[text]
         if isinstance(like, (int, float)):
-            return type(like)(float(text)) if isinstance(like, int) else float(text)
+            return _number(text, like)
     except (KeyError, ValueError):
         raise ScenarioError(f"no such variant: {variant} ({text!r} is not of type {type(like).__name__})") from None
     return text
+
+
+def _number(text: str, like: float) -> float:
+    """A finite number, whole where ``like`` is; ``1e6`` is one too. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number) or (isinstance(like, int) and (not number.is_integer() or abs(number) >= 1 << 63)):
+        raise ValueError
+    return int(text) if isinstance(like, int) and text.lstrip("-").isdigit() else type(like)(number)

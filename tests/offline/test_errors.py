@@ -46,7 +46,10 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (["--with", "tinyframe"], "--with: not a package with its releases: 'tinyframe'; write PACKAGE=SPEC"),
         (["--with", "vllm=1.0"], "stack: 'vllm' is not part of the stack; it must be one of tinyframe"),
         (["--executor", "slurm"], "--executor: no such executor: slurm; use local or docker or ray"),
-        (["--timeout", "0"], "PYPROJECT: timeout_s is not above 0; give seconds, e.g. 180"),
+        (
+            ["--timeout", "0"],
+            "command line: timeout_s is not above 0, and at most 2,592,000 (30 days); give seconds, e.g. 180",
+        ),
     ],
 )
 def test_a_call_that_asks_for_what_is_not_there_starts_nothing(

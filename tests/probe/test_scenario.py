@@ -44,12 +44,47 @@ def test_a_variant_that_is_not_declared_can_be_spelled_out() -> None:
     assert declared().resolve("zero_stage=2,offload=true", "sim") == {**PARAMETERS, "zero_stage": 2, "offload": True}
 
 
+def test_a_whole_number_may_be_written_with_an_exponent() -> None:
+    assert parse_variant("zero_stage=1e6", PARAMETERS) == {"zero_stage": 1_000_000}
+    assert parse_variant(f"zero_stage={2**53 + 1}", PARAMETERS) == {"zero_stage": 2**53 + 1}
+
+
+CYCLE: dict[str, object] = {}
+CYCLE["inner"] = [CYCLE]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parameters": {"a": CYCLE}}, "nested too deep, or a part of itself"),
+        ({"parameters": {"a": {1: 2}}}, "parameters: a: not a name: 1"),
+        ({"parameters": {"a": {"b": {3}}}}, "parameters: a.b: not a plain JSON value but of type set"),
+        ({"parameters": {"a": float("nan")}}, "parameters: a: not a finite number: nan"),
+        ({"parameters": {"a": 1 << 70}}, "parameters: a: a whole number of more than 64 bits"),
+        ({"parameters": {"a": "x\0"}}, "parameters: a: a character that cannot be printed: 'x\\x00'"),
+        ({"devices": {"cpu": {"zero_stage": print}}}, "devices: cpu.zero_stage: not a plain JSON value but of type"),
+        ({"variants": ({"dtype": ["\ud800"]},)}, "variants: dtype: a character that cannot be printed: '\\ud800'"),
+        ({"remedies": {"x": {"dtype": CYCLE}}}, "nested too deep, or a part of itself"),
+    ],
+)  # fmt: skip
+def test_parameters_are_plain_json_values(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        declared(**changes)
+    assert message in str(error.value)
+    assert len(str(error.value)) < 200
+
+
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
         ("stage=2", "no such variant: stage=2 ('stage' is not a parameter of this scenario)"),
         ("zero_stage=two", "no such variant: zero_stage=two ('two' is not of type int)"),
         ("offload=maybe", "no such variant: offload=maybe ('maybe' is not of type bool)"),
+        ("zero_stage=2.5", "no such variant: zero_stage=2.5 ('2.5' is not of type int)"),
+        ("zero_stage=1e400", "no such variant: zero_stage=1e400 ('1e400' is not of type int)"),
+        (f"zero_stage={10**20}", f"no such variant: zero_stage={10**20} ('{10**20}' is not of type int)"),
+        ("clip=nan", "no such variant: clip=nan ('nan' is not of type float)"),
+        ("clip=inf", "no such variant: clip=inf ('inf' is not of type float)"),
     ],
 )
 def test_a_variant_that_makes_no_sense_says_which_part(variant: str, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import traceback
+from collections.abc import Callable
 
 from harness.probe.border import encoding
 from harness.probe.border.untrusted import read_tail
@@ -13,12 +14,31 @@ from harness.probe.border.untrusted import read_tail
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
 
-_SITE_PACKAGES = re.compile(r"/[^\s:'\",()]*/(?:site|dist)-packages/")
+#: What is read of one line, of an error's message, and of a text: much longer than what is kept, and soon read.
+_LINE_READ = 8_000
+_MOST_MESSAGE = 1 << 20
+_TEXT_READ = 32_000
+
+# Messages are written by others, and can be long: no pattern here looks at a character more than a few times.
+
+#: A word that may be a path. What is in its way from ``/`` to the last of these folders is dropped.
+_WORD = re.compile(r"[^\s:'\",()]+")
+_PACKAGES = ("/site-packages/", "/dist-packages/")
 _FOLDER = re.compile(r"(?<![\w.:/])/(?:[^/\s:'\",()]+/)+")
-_VOLATILE = (
+
+
+def _below_packages(word: re.Match[str]) -> str:
+    """``/home/me/v/lib/site-packages/torch/x.py`` -> ``torch/x.py``."""
+    text = word[0]
+    first = text.find("/")
+    end = max((at + len(name) for name in _PACKAGES if (at := text.rfind(name)) > first >= 0), default=first)
+    return text[:first] + text[end:] if end > first >= 0 else text
+
+
+_VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (re.compile(r"0x[0-9a-fA-F]+"), "0x..."),
-    (_SITE_PACKAGES, ""),
+    (_WORD, _below_packages),
     (_FOLDER, ".../"),
     (re.compile(r"\bport \d+|:\d{4,5}\b"), ":PORT"),
     (re.compile(r"\b(pid|process|thread)[ =]\d+", re.I), r"\1 N"),
@@ -34,13 +54,14 @@ def signature_of(error: BaseException) -> str:
     and the innermost frame outside of torch and the standard library."""
     message = encoding.text(error).strip().splitlines()
     text = f"{type(error).__name__}: {message[0] if message else ''}".rstrip(": ")
-    place = _innermost_frame(error)
+    place = _innermost_frame(error)[-(SIGNATURE_LENGTH // 2) :]
     room = SIGNATURE_LENGTH - len(place) - 3
     return f"{stable(text)[:room]} ({place})" if place else stable(text)
 
 
 def stable(text: str) -> str:
     """The line without addresses, folders, ports and process ids."""
+    text = text[:_LINE_READ]
     for pattern, replacement in _VOLATILE:
         text = pattern.sub(replacement, text)
     return text.strip()[:SIGNATURE_LENGTH]
@@ -52,13 +73,13 @@ def detail_of(error: BaseException) -> str:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:  # it prints the error and its causes, which are a framework's own objects
         text = f"{type(error).__name__}: {encoding.text(error)}"
-    return without_folders(encoding.text(text[-4 * DETAIL_LENGTH :]))[-DETAIL_LENGTH:]
+    return _end(encoding.text(text[-_TEXT_READ - 1 :], _TEXT_READ + 1))
 
 
 def without_folders(text: str) -> str:
     """Paths below site-packages stay; of others only the last part: results are published, and folders of a user are
     private."""
-    return _FOLDER.sub(".../", _SITE_PACKAGES.sub("", text))
+    return _FOLDER.sub(".../", _WORD.sub(_below_packages, text))
 
 
 def signal_signature(number: int) -> str:
@@ -73,7 +94,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    text = encoding.text(error)
+    text = encoding.text(error, _MOST_MESSAGE)
     return "out of memory" in text.lower() or "can't allocate memory" in text or "not enough memory" in text
 
 
@@ -81,6 +102,13 @@ def blames_another_rank(signature: str) -> bool:
     """Whether an error reports that another rank is gone, and not what went wrong here."""
     lowered = signature.lower()
     return any(words in lowered for words in _OF_ANOTHER_RANK)
+
+
+def _end(text: str) -> str:
+    """What is kept of a text: its last lines. It is cut between words, as half a path is no longer known for one."""
+    if len(text) > _TEXT_READ:
+        text = "".join(re.split(r"(\s)", text[-_TEXT_READ:], maxsplit=1)[2:])
+    return without_folders(text)[-DETAIL_LENGTH:]
 
 
 def _innermost_frame(error: BaseException) -> str:
@@ -93,9 +121,9 @@ def _innermost_frame(error: BaseException) -> str:
     return ""
 
 
-def tail(path: str, length: int = DETAIL_LENGTH) -> str | None:
+def tail(path: str) -> str | None:
     """The end of a log; None where it cannot be read."""
     try:
-        return without_folders(read_tail(path, length).decode("utf-8", "replace"))
+        return _end(read_tail(path, _TEXT_READ + 1).decode("utf-8", "replace"))
     except OSError:
         return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from harness.probe.border import faults
@@ -37,6 +40,61 @@ def test_out_of_memory_is_known_by_class_and_by_words() -> None:
     assert faults.is_out_of_memory(MemoryError())
     assert faults.is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"))
     assert not faults.is_out_of_memory(RuntimeError("size mismatch"))
+
+
+PIECES = ["/", "a/", "-/a", "/site-packages", "/x/site-packages/", "0x", "\x1b[0;", "port ", ":1234", " ", "pid ", "a"]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_long_message_takes_time_in_proportion_to_its_length(piece: str) -> None:
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece))
+        began = time.perf_counter()
+        faults.without_folders(text)
+        faults.stable(text)
+        return time.perf_counter() - began
+
+    short, long = seconds(20_000), seconds(320_000)
+    assert long < 100 * short + 0.1  # 16 times as long: 16 times the work, or 256 times
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_the_real_error_is_named_however_long_it_is(piece: str) -> None:
+    error = raised(ValueError("the cause: " + piece * 900_000))
+    began = time.perf_counter()
+    assert faults.signature_of(error).startswith("ValueError: the cause:")
+    assert len(faults.detail_of(error)) <= faults.DETAIL_LENGTH
+    assert not faults.is_out_of_memory(error)
+    assert time.perf_counter() - began < 5  # it was minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("/home/me/v/lib/site-packages/torch/x.py", "torch/x.py"),
+        ("at /a/site-packages/b/dist-packages/c.py, at x/y", "at c.py, at x/y"),
+        ("pkg=/v/site-packages/c.py", "pkg=c.py"),
+        ("/site-packages/c.py", ".../c.py"),
+    ],
+)
+def test_paths_are_cut_at_the_installed_package(text: str, kept: str) -> None:
+    assert faults.without_folders(text) == kept
+
+
+def test_half_a_folder_at_the_cut_is_not_kept(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("/home/alice/secret" + "/deep" * 20_000 + "/x.py: no\nthe end")
+    assert faults.tail(str(log)) == "no\nthe end"
+
+
+def test_a_long_name_of_a_function_leaves_room_for_the_message(tmp_path: Path) -> None:
+    code = f"def {'f' * 500}(): raise ValueError('the message')\n{'f' * 500}()"
+    try:
+        exec(compile(code, "/v/lib/site-packages/framework/a.py", "exec"))  # a release's own code
+    except ValueError as error:
+        signature = faults.signature_of(error)
+    assert signature.startswith("ValueError: the message (")
+    assert len(signature) <= faults.SIGNATURE_LENGTH
 
 
 def test_links_are_not_taken_for_folders() -> None:

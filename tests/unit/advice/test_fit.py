@@ -247,7 +247,9 @@ def test_a_scenario_that_cannot_be_simulated_is_refused() -> None:
         (["llama3_70b_zero3", "--gpu", "H300"], "no such GPU: H300"),
         (["llama3_70b_zero3", "--gpu", "H200", "--ranks", "eight"], "not whole numbers: 'eight'"),
         (["llama3_70b_zero3", "--gpu", "H200", "--seq", "4..2"], "4..2 runs backwards; write 2..4"),
-        (["llama3_70b_zero3", "--gpu", "H200", "--max-layers", "0"], "0 layers; give 1 or more"),
+        (["llama3_70b_zero3", "--gpu", "H200", "--ranks", "1" + "0" * 20], "--ranks: a number is above"),
+        (["llama3_70b_zero3", "--gpu", "H200", "--seq", "1..1" + "0" * 20], "--seq: a number is above 1,073,741,824"),
+        (["llama3_70b_zero3", "--gpu", "H200", "--seq", "1,2..4"], "--seq: not a span: 1,2..4; write e.g. 2048..16384"),
         (["llama3_70b_zero3", "--gpu", "H200", "--max-layers", "4", "--seq", "1..2"], "one sweep at a time"),
     ],
 )

@@ -78,8 +78,15 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("rounds = 'many'", "[tool.dsregress] rounds: Expected int, got str; write it like 9"),
-        ("rounds = -1", "rounds is below 0; give rounds a value of 0 or more"),
-        ("timeout_s = 0", "timeout_s is not above 0; give seconds, e.g. 180"),
+        ("rounds = -1", "rounds is not from 0 to 10,000; give rounds, e.g. 9"),
+        (f"rounds = {10**20}", "rounds"),
+        ("warmup_rounds = 10001", "warmup_rounds is not from 0 to 10,000; give rounds, e.g. 2"),
+        *((f"timeout_s = {value}", "timeout_s is not above 0, and at most 2,592,000 (30 days); give seconds, e.g. 180")
+          for value in ("0", "-1", "inf", "-inf", "nan", "1e300")),
+        ('results = "a\\u0000b"', "results has a NUL in it; no file can be named like that"),
+        ("[tool.dsregress.ray]\nwait_s = nan", "wait_s must be seconds from 0 to 30 days (it is nan)"),
+        ("[tool.dsregress.ray]\nwait_s = -1", "wait_s must be seconds from 0 to 30 days (it is -1.0)"),
+        ("[tool.dsregress.ray.resources.cpu]\nslot = inf", "resources must be finite amounts, and not negative"),
         ("fail_on = ['memori']", "[tool.dsregress] fail_on: Invalid enum value 'memori'"),
         ("[tool.dsregress.stack]\ntorch = 2.5", '[tool.dsregress] stack.torch: Expected str | array, got float'),
         ("[tool.dsregress.stacks.mine]\ntorch = 2.5", "[tool.dsregress] stacks.mine: Expected str, got float"),
@@ -97,6 +104,20 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_wrong_flag_is_named_as_such(tmp_path: Path) -> None:
     assert message(tmp_path, "", fail_on=["speed"]).startswith("command line: Invalid enum value 'speed'")
+    assert message(tmp_path, "", timeout_s=float("inf")).startswith("command line: timeout_s is not above 0")
+    assert message(tmp_path, "", results="a\0b").startswith("command line: results has a NUL in it")
+
+
+def test_a_working_folder_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(UsageError) as error:
+        load(environ={})
+    assert str(error.value) == (
+        "working folder: cannot be found: No such file or directory; change to a folder that exists"
+    )
 
 
 def test_measured_processes_see_no_variable_that_is_not_listed() -> None:
