@@ -38,7 +38,7 @@ def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
 
 
 def _world_sizes(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
-    return _numbers(option.opts[0], text, options.MOST_RANKS) if text is not None else ()
+    return _numbers(option.opts[0], text, fit.MOST_RANKS) if text is not None else ()
 
 
 def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 )
 @options.overhead_option
 @click.option(
-    "--gpus-per-node", type=click.IntRange(1, options.MOST_RANKS), default=step_time.GPUS_PER_NODE, show_default=True
+    "--gpus-per-node", type=click.IntRange(1, fit.MOST_RANKS), default=step_time.GPUS_PER_NODE, show_default=True
 )
 @click.option(
     "--network",

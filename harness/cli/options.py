@@ -40,10 +40,6 @@ class Number(click.FloatRange):
         return number
 
 
-#: World sizes: more cards than any job has.
-MOST_RANKS = 1 << 20
-
-
 class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which stacks a command compares."""
 
@@ -150,7 +146,11 @@ stack_options = _group(
     "stacks",
     _stack_options,
     [
-        click.Option(["--baseline"], metavar="VERSION", help="What the others are compared with."),
+        click.Option(
+            ["--baseline"],
+            metavar="VERSION|NAME==VERSION",
+            help="What the others are compared with: a version of a package that varies.",
+        ),
         click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
         click.Option(
             ["--with", "others"],

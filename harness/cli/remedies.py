@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from packaging.version import Version
 
-from harness.advice import gpus, remedies
+from harness.advice import fit, gpus, remedies
 from harness.advice.gpus import Card
 from harness.cli import options
 from harness.cli.output import write_answer
@@ -29,7 +29,7 @@ from harness.run.published import answering
 )
 @click.option(
     "--ranks",
-    type=click.IntRange(1, options.MOST_RANKS),
+    type=click.IntRange(1, fit.MOST_RANKS),
     metavar="N",
     help="World size, e.g. 64. Default: the scenario's.",
 )

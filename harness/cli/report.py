@@ -15,7 +15,7 @@ from harness.wording import commands
 
 @click.command("report")
 @click.argument("folders", nargs=-1, type=click.Path(exists=True))
-@click.option("--baseline", metavar="VERSION|STACK", help="What the others are compared with.")
+@click.option("--baseline", metavar="VERSION|NAME==VERSION|STACK", help="What the others are compared with.")
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
 def command(

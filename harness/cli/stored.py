@@ -53,12 +53,15 @@ def stored_stacks(
 
 
 def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:
-    """The stored stack that ``text``, an id or a version of ``package``, means.
+    """The stored stack that ``text`` means: an id, a version of ``package`` or else of another, or ``NAME==VERSION``.
 
     Of several with that version, the one that otherwise is the stack ``like`` is meant. Raises UsageError.
     """
     if text in known:
         return text
+    name, equals, version = (part.strip() for part in text.partition("=="))
+    if equals and name:
+        package, text = name, version
     suffix = f"-{package}{text}"
     found = [name for name in known if name.endswith(suffix) or f"{suffix}-" in name]
     if len(found) > 1 and like:
@@ -66,6 +69,12 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
         found = [name for name in found if _without(name, package) == rest] or found
     if len(found) == 1:
         return found[0]
+    others = [] if equals or found else _packages_with(text, known)
+    if len(others) == 1:
+        return stack_id(f"{others[0]}=={text}", package, known, like=like)
+    if others:
+        hint = f"write {' or '.join(f'{other}=={text}' for other in others)}"
+        raise UsageError(f"{text} may be a version of {' or '.join(others)}", where="results", hint=hint)
     if found:
         raise UsageError(f"{text} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}")
     near = difflib.get_close_matches(text, [name.rpartition(f"-{package}")[2] for name in known], n=3)
@@ -87,6 +96,12 @@ def most_common(known: Sequence[str], package: str) -> str:
 def series(like: str, package: str, known: Sequence[str]) -> list[str]:
     """The stacks that differ from the stack ``like`` in nothing but ``package``."""
     return [name for name in known if _without(name, package) == _without(like, package)]
+
+
+def _packages_with(version: str, known: Sequence[str]) -> list[str]:
+    """The packages that have this version in a stored stack, by the stacks' ids."""
+    parts = {part.removesuffix(version) for name in known for part in name.split("-") if part.endswith(version)}
+    return sorted(package for package in parts if package[-1:].isalpha() and package != "py")
 
 
 def _without(name: str, package: str) -> list[str]:

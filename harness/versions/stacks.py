@@ -11,7 +11,8 @@ baseline is a version of it.
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
   inside that same stack.
-- An explicit baseline (``--baseline``) is a version of the primary package if that is varied, else of the first axis.
+- An explicit baseline (``--baseline``) is a version of the axis that has it: ``--deepspeed 0.16.8 --peft 0.20.0,0.21.1
+  --baseline 0.21.1`` holds DeepSpeed at 0.16.8. Where several axes have it, its package is written too: ``peft==0.21.1``.
 """
 
 from __future__ import annotations
@@ -79,14 +80,14 @@ def plan(
         for package, spec in configured.items()
         if package not in varied
     }
-    led_by = primary if primary in varied else next(iter(varied))
+    led_by, version = _led_by(chosen, varied, primary) if chosen else (primary, "")
     for package, found in varied.items():
         first = found[0]
         if package == led_by and chosen:
-            first = _one(package, chosen, published)
-        elif package == primary and baseline:
+            first = _one(package, version, published)
+        elif package == primary and led_by == primary and baseline:
             first = _one(package, baseline, published)
-        elif len(found) == 1 and package in configured:
+        elif len(found) == 1 and package in configured and package != primary:
             first = versions(package, configured[package])[0]
         varied[package] = tuple(dict.fromkeys((first, *found)))
     stacks = tuple(
@@ -98,6 +99,23 @@ def plan(
         for point in itertools.product(*varied.values())
     )
     return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+
+
+def _led_by(chosen: str, varied: Mapping[str, tuple[str, ...]], primary: str) -> tuple[str, str]:
+    """The axis that an explicit baseline is a version of, and that version. Raises UsageError where it may be several."""
+    package, equals, version = (part.strip() for part in chosen.partition("=="))
+    if equals and package:
+        if package not in varied:
+            hint = f"name a version of {' or '.join(varied)}"
+            raise UsageError(f"{package} has one version in all stacks", where="--baseline", hint=hint)
+        return package, version
+    having = [package for package, found in varied.items() if chosen in found]
+    having = having or [package for package in varied if chosen in releases.known(package)]
+    if len(having) > 1:
+        hint = f"write {' or '.join(f'{package}=={chosen}' for package in having)}"
+        raise UsageError(f"{chosen} may be a version of {' or '.join(having)}", where="--baseline", hint=hint)
+    default = primary if primary in varied else next(iter(varied))
+    return (having[0] if having else default), chosen
 
 
 def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[str, ...]:

@@ -247,6 +247,15 @@ def test_a_version_means_the_stack_that_is_like_the_baseline() -> None:
     assert stack_id("0.15.0", "deepspeed", KNOWN) == KNOWN[1]
     assert stack_id("0.16.4", "deepspeed", KNOWN, like=KNOWN[1]) == KNOWN[2]
     assert stack_id(KNOWN[0], "deepspeed", KNOWN) == KNOWN[0]
+    assert stack_id("torch==2.12.0", "deepspeed", KNOWN) == stack_id("2.12.0", "deepspeed", KNOWN) == KNOWN[0]
+    assert stack_id("2.13.0", "deepspeed", KNOWN, like=KNOWN[0]) == KNOWN[2]
+    with pytest.raises(
+        UsageError, match="1.0 may be a version of accelerate or peft; write accelerate==1.0 or peft==1.0"
+    ):
+        stack_id("1.0", "deepspeed", ["py3.11-accelerate1.0-deepspeed0.15.0", "py3.11-peft1.0-deepspeed0.15.0"])
+    assert stack_id("deepspeed==0.15.0", "deepspeed", KNOWN) == KNOWN[1]
+    with pytest.raises(UsageError, match="no results for 2.11.0"):
+        stack_id("torch==2.11.0", "deepspeed", KNOWN)
     with pytest.raises(UsageError, match="0.16.4 may mean 2 stacks"):
         stack_id("0.16.4", "deepspeed", KNOWN)
     with pytest.raises(UsageError, match="no results for 0.16.5; did you mean"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.errors import UsageError
@@ -52,6 +54,53 @@ def test_one_version_of_another_axis_is_compared_with_the_configured_one() -> No
 
 def test_a_chosen_baseline_belongs_to_the_axis() -> None:
     assert column(planned({"torch": "2.6.0,2.7.0"}, chosen="2.5.1"), "torch") == ["2.5.1", "2.6.0", "2.7.0"]
+
+
+def test_a_chosen_baseline_is_a_version_of_the_axis_that_has_it() -> None:
+    for chosen in ("2.7.0", "torch==2.7.0", "torch == 2.7.0"):
+        result = planned({"deepspeed": "0.16.8", "torch": "2.6.0,2.7.0"}, chosen=chosen)
+        assert column(result, "torch") == ["2.7.0", "2.6.0"]
+        assert set(column(result, "deepspeed")) == {"0.16.8"}
+        assert result.axes == ("torch",)
+    result = planned(
+        {"deepspeed": "0.16.8", "torch": "2.6.0,2.7.0"}, chosen="2.5.1"
+    )  # a release, though not a given one
+    assert column(result, "torch") == ["2.5.1", "2.6.0", "2.7.0"]
+    result = planned({"deepspeed": "0.16.8", "torch": "2.6.0"}, chosen="0.16.4")
+    assert result.baseline.versions["deepspeed"] == "0.16.4"
+
+
+def test_a_chosen_baseline_of_the_named_axis_may_be_any_release() -> None:
+    assert column(planned({"deepspeed": "0.16.7"}, chosen="deepspeed==0.16.0"), "deepspeed") == ["0.16.0", "0.16.7"]
+    assert column(planned(chosen="deepspeed==0.16.8"), "deepspeed") == ["0.16.8", "0.15.0", "0.16.4"]
+
+
+def test_a_baseline_that_several_axes_have_is_written_with_its_package() -> None:
+    both = {"torch": "2.6.0,2.7.0", "frame": "2.6.0,2.7.0"}
+    table = {**TABLE, "frame": "2.7.0"}
+    known = {"frame": ("2.6.0", "2.7.0")}
+    with pytest.raises(UsageError) as error:
+        planned(both, table=table, chosen="2.7.0", published=lambda package: known[package])
+    assert str(error.value) == (
+        "--baseline: 2.7.0 may be a version of torch or frame; write torch==2.7.0 or frame==2.7.0"
+    )
+    result = planned(both, table=table, chosen="frame==2.7.0", published=lambda package: known[package])
+    assert result.baseline.versions["frame"] == "2.7.0"
+    assert result.baseline.versions["torch"] == "2.6.0"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ("torch==2.6.0", "--baseline: torch has one version in all stacks; name a version of deepspeed"),
+        ("vllm==1", "--baseline: vllm has one version in all stacks; name a version of deepspeed"),
+        ("deepspeed==", "deepspeed: '' has an empty item"),
+        ("==0.16.4.1", "release 0.16.4.1 is not known"),
+    ],
+)
+def test_a_baseline_of_no_axis_says_which_there_are(chosen: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        planned({"deepspeed": "0.16.4"}, chosen=chosen)
 
 
 def test_several_axes_make_the_product() -> None:
