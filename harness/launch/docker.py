@@ -9,12 +9,13 @@ containers are left are found by their label at the next start.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +54,26 @@ _KILLED_CODE = 128 + 9  # by SIGKILL, as the container's init reports it
 class DockerExecutor:
     """See `harness.launch.contract.Executor`.
 
-    ``folder`` is where copies of the probe and the runs' files go, ``variables`` the allow-listed environment. Raises
+    ``folder`` is where copies of the probe and the runs' files go, ``variables`` the allow-listed environment, and
+    ``note`` gets a line for the user where the copy of the probe was changed. Raises
     EnvironmentUnavailable, UsageError when the probe cannot be staged.
     """
 
     def __init__(
-        self, *, folder: str, scenarios: str, variables: Mapping[str, str], timeout_s: float, limits: Containers
+        self,
+        *,
+        folder: str,
+        scenarios: str,
+        variables: Mapping[str, str],
+        timeout_s: float,
+        limits: Containers,
+        note: Callable[[str], None] = lambda line: None,
     ) -> None:
         files = staging.probe_files(Path(scenarios))
         self._probe_sha256 = staging.measuring_sha256(files)
-        self._probe = staging.stage(files, Path(folder) / "probe")
         self._folder = Path(folder)
+        self._stage = functools.partial(staging.stage, files, self._folder / "probe", note)
+        self._probe = self._stage()
         self._variables = {name: variables[name] for name in _PASSED_ON if name in variables}
         self._timeout_s = timeout_s
         self._limits = limits
@@ -97,6 +107,7 @@ class DockerExecutor:
         command = ["python", "-m", "harness.probe.process.server", "--framework", framework, "--device", device]
 
         def start_server(home: Path, log: Path) -> ServerContainer:
+            self._stage()
             return ServerContainer(client, {**options, "command": [*command, "--log", str(log)]}, host)
 
         worker = ServerWorker(start_server, runs, self._timeout_s, owner=user if os.getuid() == 0 else None)

@@ -6,7 +6,8 @@ process, even if that is killed by SIGKILL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.launch import staging
@@ -22,7 +23,8 @@ class LocalExecutor:
 
     ``folder`` is where copies of the probe and caches go, ``runs`` (default: a folder in it) where logs and the runs' own
     files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
-    allow-listed environment of the measured processes. Raises EnvironmentUnavailable when the probe cannot be staged.
+    allow-listed environment of the measured processes. ``note`` gets a line for the user where the copy of the probe was
+    changed. Raises EnvironmentUnavailable when the probe cannot be staged.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class LocalExecutor:
         variables: Mapping[str, str],
         timeout_s: float,
         runs: Path | None = None,
+        note: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._probe_sha256 = staging.measuring_sha256(files)
-        self._probe = staging.stage(files, Path(folder) / "probe")
         self._folder = Path(folder)
+        self._stage = functools.partial(staging.stage, files, self._folder / "probe", note)
+        self._probe = self._stage()
         self._runs = runs or self._folder / "runs"
         self._variables = dict(variables)
         self._timeout_s = timeout_s
@@ -68,6 +72,7 @@ class LocalExecutor:
         ]
 
         def start_server(home: Path, log: Path) -> ServerProcess:
+            self._stage()  # a release that ran since could have changed it
             return ServerProcess([*command, "--log", str(log)], variables, str(home), str(log))
 
         worker = ServerWorker(start_server, self._runs, self._timeout_s)

@@ -2,16 +2,24 @@
 
 A measured process imports the copy, so that editing a file while a run goes on changes nothing in it, and the folder's
 hash says in every result which code measured. The folder holds ``harness/`` (the probe only) and ``scenarios/``.
+
+Measured processes are the same user as we are, and could write there: for all later runs. So the copy is compared with
+what it was made from before each use, and nothing else may lie in it, bytecode included.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from pathlib import Path
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from harness.errors import EnvironmentUnavailable, UsageError
-from harness.system.files import new_folder
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from harness.system.files import new_folder, write_atomically
 
 _HARNESS = Path(__file__).resolve().parent.parent
 
@@ -25,7 +33,12 @@ def probe_files(scenarios: Path) -> dict[str, bytes]:
         raise UsageError("no such folder", where=str(scenarios), hint="set [tool.dsregress] scenarios")
     for file in scenarios.rglob("*.py"):
         sources[f"scenarios/{file.relative_to(scenarios).as_posix()}"] = file
-    return {name: sources[name].read_bytes() for name in sorted(sources)}
+    try:
+        return {name: read_regular(sources[name], MOST_FILE_BYTES, follow_links=True) for name in sorted(sources)}
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=str(error.filename), hint="every *.py there is copied"
+        ) from None
 
 
 def measuring_sha256(files: Mapping[str, bytes]) -> str:
@@ -42,20 +55,91 @@ def content_sha256(files: Mapping[str, bytes]) -> str:
     return total.hexdigest()
 
 
-def stage(files: Mapping[str, bytes], parent: Path) -> Path:
-    """The folder with these files below ``parent``, made unless it is there. Raises EnvironmentUnavailable."""
+def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None]) -> Path:
+    """The folder with these files, and with nothing else, below ``parent``.
+
+    It is made unless it is there; one that was changed since is restored, and ``note`` gets a line that says so. Raises
+    EnvironmentUnavailable.
+    """
     folder = parent / content_sha256(files)[:12]
     try:
-        if folder.is_dir():
-            folder.chmod(0o755)  # another user reads it in a container
-            return folder
-        with new_folder(folder) as unfinished:
-            for name, content in files.items():
-                file = unfinished / name
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
+        with _ONE_AT_A_TIME:
+            changed = _restore(folder, files) if folder.is_dir() and not folder.is_symlink() else _make(folder, files)
     except OSError as error:
         raise EnvironmentUnavailable(
             f"cannot copy the probe: {error.strerror}", where=str(folder), hint="check its access and the space left"
         ) from None
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        note(f"the copy of the probe in {folder} had been changed ({changed[0]}{more}), and is restored")
     return folder
+
+
+#: Threads that start servers at the same time.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Make the folder. Returns what else lay in its place. Raises OSError."""
+    found = []
+    if os.path.lexists(folder):
+        folder.unlink()
+        found = [folder.name]
+    with new_folder(folder) as unfinished:
+        for name, content in files.items():
+            _write(unfinished / name, content)
+    return found
+
+
+def _restore(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Make the folder hold these files alone, each with its content. Returns what was different, sorted. Raises OSError."""
+    folder.chmod(0o755)  # another user reads it in a container
+    sound: set[str] = set()
+    foreign: list[str] = []
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    for name, entry in list(_entries(folder, folders)):
+        if name in files and _holds(entry, files[name]):
+            sound.add(name)
+            continue
+        if entry.name != "__pycache__":  # Python writes it; what it holds is as good as unknown
+            foreign.append(name)
+        _remove(entry)
+    missing = [name for name in files if name not in sound]
+    for name in missing:
+        _write(folder / name, files[name])
+    return sorted({*foreign, *missing})
+
+
+def _entries(folder: Path, folders: set[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """What lies in the folder and in these folders of it, by path in it; those folders themselves are left out."""
+    left = [""]
+    while left:
+        inside = left.pop()
+        with os.scandir(folder / inside) as entries:
+            for entry in entries:
+                name = f"{inside}/{entry.name}" if inside else entry.name
+                if name in folders and entry.is_dir(follow_symlinks=False):
+                    left.append(name)
+                else:
+                    yield name, entry
+
+
+def _holds(entry: os.DirEntry[str], content: bytes) -> bool:
+    try:
+        return read_regular(entry.path, len(content)) == content
+    except OSError:
+        return False
+
+
+def _remove(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry.path, ignore_errors=True)  # another server may write its bytecode at this moment
+    else:
+        os.unlink(entry.path)
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Read-only: against accidents, as its owner can change that."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, content, durable=False)
+    file.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)

@@ -49,7 +49,7 @@ class Session:
         self.watch = watch
         self.installer = installer
         self.store = Store(settings.results)
-        self.target = open_target(settings, installer)
+        self.target = open_target(settings, installer, watch.note)
         self._baseline = stacks[0] if stacks else None
         self._environments: dict[str, Environment] = {}
 

@@ -27,6 +27,9 @@ from harness.model import AXES, Environment, Hardware, LockedStack
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
 Progress = Callable[[int, str, Environment | None], None]
 
+#: Gets a line for the user.
+Note = Callable[[str], None]
+
 
 class Build(Protocol):
     """Makes environments."""
@@ -49,16 +52,16 @@ class Target:
     has_images: bool = False  #: environments are container images
 
 
-def open_target(settings: Settings, installer: Installer) -> Target:
+def open_target(settings: Settings, installer: Installer, note: Note = lambda line: None) -> Target:
     """The target that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
-    return _entry(settings).open(settings, installer)
+    return _entry(settings).open(settings, installer, note)
 
 
 def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
     """What cells will run on, as far as planning must know: that of a cluster in the settings, else of this machine."""
     entry = _entry(settings)
     if entry.is_elsewhere(settings):
-        return entry.open(settings, installer).hardware()
+        return entry.open(settings, installer, lambda line: None).hardware()
     return hardware.detect()
 
 
@@ -83,7 +86,7 @@ def venv_build(settings: Settings, installer: Installer) -> Build:
     return build
 
 
-def _local(settings: Settings, installer: Installer) -> Target:
+def _local(settings: Settings, installer: Installer, note: Note) -> Target:
     """Virtual environments and processes on this machine."""
 
     executor = LocalExecutor(
@@ -91,11 +94,12 @@ def _local(settings: Settings, installer: Installer) -> Target:
         files=staging.probe_files(Path(settings.scenarios)),
         variables=child_environment(),
         timeout_s=settings.timeout_s,
+        note=note,
     )
     return Target(executor=executor, build=venv_build(settings, installer), hardware=hardware.detect)
 
 
-def _docker(settings: Settings, installer: Installer) -> Target:
+def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
     """An image per stack and a container per server, by the engine on this machine."""
     builder = ImageBuilder(
         folder=Path(settings.environments),
@@ -110,6 +114,7 @@ def _docker(settings: Settings, installer: Installer) -> Target:
         variables=child_environment(),
         timeout_s=settings.timeout_s,
         limits=settings.docker,
+        note=note,
     )
 
     def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
@@ -146,7 +151,7 @@ class _RayNodeSide:
         )
 
 
-def _ray(settings: Settings, installer: Installer) -> Target:
+def _ray(settings: Settings, installer: Installer, note: Note) -> Target:
     """Virtual environments and processes on the nodes of a Ray cluster."""
     prepare_ray()
     executor = RayExecutor(
@@ -163,7 +168,7 @@ class ExecutorEntry:
     """A line of the table."""
 
     summary: str  #: where cells run, for ``--help``
-    open: Callable[[Settings, Installer], Target]
+    open: Callable[[Settings, Installer, Note], Target]
     #: Whether planning must ask it which hardware there is, as that is not this machine's.
     is_elsewhere: Callable[[Settings], bool] = lambda settings: False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,6 +89,7 @@ class NodeWorker:
                 variables=self._side.variables(),
                 timeout_s=self._timeout_s,
                 runs=self._runs.folder,
+                note=lambda line: print(line, file=sys.stderr),  # into the log of the node
             )
             self._worker = executor.worker(environment, self._device, self._framework)
         if self._worker is not None:
