@@ -6,8 +6,7 @@ process, even if that is killed by SIGKILL.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.launch import staging
@@ -18,13 +17,32 @@ from harness.model import Environment, Hardware
 from harness.probe.border.surroundings import ENVIRONMENT
 
 
+class _ServerWithEnd(ServerProcess):
+    """Calls ``ended`` once it is closed."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str,
+        errors: str,
+        ended: Callable[[], None],
+    ) -> None:
+        super().__init__(command, environment, folder, errors)
+        self._ended = ended
+
+    def close(self) -> None:
+        super().close()
+        self._ended()
+
+
 class LocalExecutor:
     """See `harness.launch.contract.Executor`.
 
-    ``folder`` is where copies of the probe and caches go, ``runs`` (default: a folder in it) where logs and the runs' own
+    ``folder`` is where caches go, ``runs`` (default: a folder in it) where logs and the runs' own
     files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
-    allow-listed environment of the measured processes. ``note`` gets a line for the user where the copy of the probe was
-    changed. Raises EnvironmentUnavailable when the probe cannot be staged.
+    allow-listed environment of the measured processes. ``note`` gets a line for the user where a release
+    changed the copy of the probe that measured it.
     """
 
     def __init__(
@@ -39,8 +57,8 @@ class LocalExecutor:
     ) -> None:
         self._probe_sha256 = staging.measuring_sha256(files)
         self._folder = Path(folder)
-        self._stage = functools.partial(staging.stage, files, self._folder / "probe", note)
-        self._probe = self._stage()
+        self._files = files
+        self._note = note
         self._runs = runs or self._folder / "runs"
         self._variables = dict(variables)
         self._timeout_s = timeout_s
@@ -57,7 +75,6 @@ class LocalExecutor:
         variables = {
             **self._variables,
             **ENVIRONMENT,
-            "PYTHONPATH": str(self._probe),
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version
             "TRITON_CACHE_DIR": str(caches / "triton"),
         }
@@ -72,8 +89,18 @@ class LocalExecutor:
         ]
 
         def start_server(home: Path, log: Path) -> ServerProcess:
-            self._stage()  # a release that ran since could have changed it
-            return ServerProcess([*command, "--log", str(log)], variables, str(home), str(log))
+            probe = staging.copy(self._files, home / "probe")  # its own: a release can write to what it imports
+
+            def ended() -> None:
+                if changed := staging.changes(probe, self._files):
+                    name = staging.named(changed)
+                    self._note(
+                        f"{environment.stack.id} changed the code that measured it ({name}): do not trust its results"
+                    )
+
+            return _ServerWithEnd(
+                [*command, "--log", str(log)], {**variables, "PYTHONPATH": str(probe)}, str(home), str(log), ended
+            )
 
         worker = ServerWorker(start_server, self._runs, self._timeout_s)
         self._workers.append(worker)

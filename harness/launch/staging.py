@@ -1,20 +1,22 @@
-"""Copies the probe and the scenarios into a folder named by their content.
+"""Copies the probe and the scenarios, for measured processes to import.
 
-A measured process imports the copy, so that editing a file while a run goes on changes nothing in it, and the folder's
-hash says in every result which code measured. The folder holds ``harness/`` (the probe only) and ``scenarios/``.
+So editing a file while a run goes on changes nothing in it, and a hash says in every result which code measured. A copy
+holds ``harness/`` (the probe only) and ``scenarios/``.
 
-Measured processes are the same user as we are, and could write there: for all later runs. So the copy is compared with
-what it was made from before each use, and nothing else may lie in it, bytecode included.
+Measured processes are the same user as we are, and can write to what they import. So each server gets a copy of its own
+(`copy`), which is compared with its source in the end. A copy that several share, read-only in containers (`stage`), is
+compared before each use, and restored; nothing else may lie in it, bytecode included.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from harness.errors import EnvironmentUnavailable, UsageError
@@ -55,28 +57,60 @@ def content_sha256(files: Mapping[str, bytes]) -> str:
     return total.hexdigest()
 
 
+def copy(files: Mapping[str, bytes], folder: Path) -> Path:
+    """Makes ``folder`` with these files. Raises EnvironmentUnavailable."""
+    with _explained(folder):
+        for name, content in files.items():
+            _write(folder / name, content)
+    return folder
+
+
+def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """What in the folder is not as `copy` made it, by path in it, sorted. Python's own bytecode does not count."""
+    try:
+        if folder.is_symlink():
+            return [folder.name]
+        foreign, missing = _differences(folder, files)
+    except OSError:
+        return [folder.name]
+    return sorted({*(name for name, entry in foreign if entry.name != _BYTECODE), *missing})
+
+
 def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None]) -> Path:
-    """The folder with these files, and with nothing else, below ``parent``.
+    """The folder with these files, named by their content, below ``parent``.
 
     It is made unless it is there; one that was changed since is restored, and ``note`` gets a line that says so. Raises
     EnvironmentUnavailable.
     """
     folder = parent / content_sha256(files)[:12]
+    with _explained(folder), _ONE_AT_A_TIME:
+        changed = _restore(folder, files) if folder.is_dir() and not folder.is_symlink() else _make(folder, files)
+    if changed:
+        note(f"the copy of the probe in {folder} had been changed ({named(changed)}), and is restored")
+    return folder
+
+
+def named(changed: Sequence[str]) -> str:
+    """``NAME``, or ``NAME and 3 more``."""
+    return changed[0] if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more"
+
+
+#: What Python writes beside the modules that it imports. What it holds is as good as unknown: it names its source's time
+#: and size alone.
+_BYTECODE = "__pycache__"
+
+#: Threads that start servers at the same time.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@contextlib.contextmanager
+def _explained(folder: Path) -> Iterator[None]:
     try:
-        with _ONE_AT_A_TIME:
-            changed = _restore(folder, files) if folder.is_dir() and not folder.is_symlink() else _make(folder, files)
+        yield
     except OSError as error:
         raise EnvironmentUnavailable(
             f"cannot copy the probe: {error.strerror}", where=str(folder), hint="check its access and the space left"
         ) from None
-    if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        note(f"the copy of the probe in {folder} had been changed ({changed[0]}{more}), and is restored")
-    return folder
-
-
-#: Threads that start servers at the same time.
-_ONE_AT_A_TIME = threading.Lock()
 
 
 def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
@@ -94,20 +128,25 @@ def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
 def _restore(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     """Make the folder hold these files alone, each with its content. Returns what was different, sorted. Raises OSError."""
     folder.chmod(0o755)  # another user reads it in a container
-    sound: set[str] = set()
-    foreign: list[str] = []
-    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
-    for name, entry in list(_entries(folder, folders)):
-        if name in files and _holds(entry, files[name]):
-            sound.add(name)
-            continue
-        if entry.name != "__pycache__":  # Python writes it; what it holds is as good as unknown
-            foreign.append(name)
+    foreign, missing = _differences(folder, files)
+    for _, entry in foreign:
         _remove(entry)
-    missing = [name for name in files if name not in sound]
     for name in missing:
         _write(folder / name, files[name])
-    return sorted({*foreign, *missing})
+    return sorted({*(name for name, entry in foreign if entry.name != _BYTECODE), *missing})
+
+
+def _differences(folder: Path, files: Mapping[str, bytes]) -> tuple[list[tuple[str, os.DirEntry[str]]], list[str]]:
+    """What else lies there, by path, and what does not hold its content. Raises OSError."""
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    foreign = []
+    missing = dict.fromkeys(files)
+    for name, entry in _entries(folder, folders):
+        if name in files and _holds(entry, files[name]):
+            del missing[name]
+        else:
+            foreign.append((name, entry))
+    return foreign, list(missing)
 
 
 def _entries(folder: Path, folders: set[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -29,12 +29,14 @@ def build_all(folder: Path) -> None:
     """Write ``tinyframe-VERSION-py3-none-any.whl`` for every release into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for version, behaviour in RELEASES.items():
-        _build(folder, version, behaviour)
+        build(folder, version, behaviour)
 
 
-def _build(folder: Path, version: str, behaviour: str) -> None:
+def build(folder: Path, version: str, behaviour: str = "good", more: str = "") -> None:
+    """Write one release, with ``more`` code at the end of its package."""
     info = f"tinyframe-{version}.dist-info"
     files = {f"tinyframe/{path.name}": path.read_text() for path in sorted(_SOURCE.glob("*.py"))}
+    files["tinyframe/__init__.py"] += more
     files["tinyframe/_release.py"] = f'BEHAVIOUR = "{behaviour}"\n'
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: tinyframe\nVersion: {version}\n"
     files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

@@ -89,7 +89,7 @@ class NodeWorker:
                 variables=self._side.variables(),
                 timeout_s=self._timeout_s,
                 runs=self._runs.folder,
-                note=lambda line: print(line, file=sys.stderr),  # into the log of the node
+                note=lambda line: print(line, file=sys.stderr),  # noqa: T201 (into the log of the node)
             )
             self._worker = executor.worker(environment, self._device, self._framework)
         if self._worker is not None:

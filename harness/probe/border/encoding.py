@@ -12,9 +12,10 @@ import json
 import math
 from typing import Any
 
-#: Longest text, and most values in one configuration: what a person reads, and what two releases are compared by.
+#: Longest text; most values in one configuration, and characters of its texts. More than any person reads.
 TEXT_LENGTH = 10_000
 MOST_VALUES = 20_000
+MOST_CHARACTERS = 1 << 21
 
 #: How deep a configuration nests.
 MOST_LEVELS = 50
@@ -44,24 +45,33 @@ def text(value: object, length: int = TEXT_LENGTH) -> str:
 def free_value(content: object) -> Any:
     """A framework's value as JSON has it: None, booleans, numbers, texts, lists, and dictionaries by texts. At most
     `MOST_VALUES` of them."""
-    return _Values(MOST_VALUES).value(content, ())
+    return _Values(MOST_VALUES, MOST_CHARACTERS).value(content, ())
 
 
 def encode(content: object) -> str:
     """One line of JSON that any reader takes. All of its values are kept."""
-    return json.dumps(_Values(None).value(content, ()), allow_nan=False)
+    return json.dumps(_Values().value(content, ()), allow_nan=False)
 
 
 class _Values:
-    def __init__(self, most: int | None) -> None:
-        self._left = most
+    """``most`` values with so many ``characters`` in all, or any number of both."""
+
+    def __init__(self, most: int | None = None, characters: int | None = None) -> None:
+        self._left, self._room = most, characters
+
+    def _text(self, content: object) -> str:
+        if self._room is None:
+            return text(content, MOST_CHARACTERS)  # of ours, or cut already
+        printed = text(content, min(TEXT_LENGTH, self._room))
+        self._room = max(0, self._room - len(printed))
+        return printed
 
     def value(self, content: object, outer: tuple[int, ...]) -> Any:
         """``outer``: what it is in, by identity."""
         if content is None or content is True or content is False:
             return content
         if isinstance(content, str):
-            return text(content)
+            return self._text(content)
         if isinstance(content, int):
             return _integer(int.__int__(content))
         if isinstance(content, float):
@@ -74,7 +84,7 @@ class _Values:
                 return f"... ({type(content).__name__}, nested too deep)"
             inside = (*outer, id(content))
             return self._dictionary(content, inside) if isinstance(content, dict) else self._list(content, inside)
-        return text(content)
+        return self._text(content)
 
     def _dictionary(self, content: dict[Any, Any], inside: tuple[int, ...]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -82,7 +92,7 @@ class _Values:
             if not self._takes_one():
                 found["..."] = f"{dict.__len__(content)} members"
                 break
-            name = text(key)
+            name = self._text(key)
             found[f"{name} ({type(key).__name__})" if name in found else name] = self.value(member, inside)
         return found
 

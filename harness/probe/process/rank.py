@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probe.border.encoding import encode
+from harness.probe.border.encoding import encode, free_value
 from harness.probe.border.faults import signature_of
 from harness.probe.border.merging import explanation_file
 from harness.probe.border.untrusted import write_whole
@@ -119,7 +119,7 @@ class RankMeasurement:
         self.training = self._framework.start(self._request.parameters, self._request.device, self._shape, init)
         self.record.init_s = time.perf_counter() - start
         self.record.phases = metered.readings
-        self.detail.configuration = self.training.configuration()
+        self.detail.configuration = dict(free_value(self.training.configuration()))
 
     def _walk_metered_steps(self) -> None:
         metered = MeteredPhases(self._meter, clocked=self._simulated)

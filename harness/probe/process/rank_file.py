@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.probe.border.encoding import encode, free_value
+from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, PhaseReading, RankRecord
 
@@ -18,10 +18,8 @@ def rank_file(folder: Path, rank: int) -> Path:
 
 def write_record(folder: Path, record: RankRecord, detail: Detail | None) -> None:
     """Writes the file whole or not at all. ``detail`` is that of rank 0, None for the others."""
-    explained = None
-    if detail is not None:
-        explained = {**asdict(detail), "configuration": free_value(detail.configuration)}
-    write_whole(rank_file(folder, record.rank), encode({"record": asdict(record), "detail": explained}))
+    content = {"record": asdict(record), "detail": asdict(detail) if detail else None}
+    write_whole(rank_file(folder, record.rank), encode(content))
 
 
 class Unreadable(Exception):

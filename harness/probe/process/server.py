@@ -8,6 +8,7 @@ dialogue.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
 import json
@@ -240,6 +241,11 @@ class _CellPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_commit_info(self) -> dict[str, str]:
         return {"id": "unknown"}
+
+    def pytest_benchmark_update_json(self) -> None:
+        """pytest-benchmark opens its file next, and what ran here may have put a pipe there, which blocks for ever."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.folder / "benchmark.json")
 
     def pass_through(self) -> None:
         self._server.send({"event": "waiting"})

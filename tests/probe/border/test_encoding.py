@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.probe.border import faults
-from harness.probe.border.encoding import MOST_VALUES, TEXT_LENGTH, encode, free_value
+from harness.probe.border.encoding import MOST_CHARACTERS, MOST_VALUES, TEXT_LENGTH, encode, free_value
 
 
 class Unprintable:
@@ -98,12 +98,15 @@ def test_what_is_too_long_too_many_or_too_deep_is_cut_and_says_so() -> None:
     assert len(free_value(list(range(1_000_000)))) == MOST_VALUES + 1
     assert free_value(list(range(1_000_000)))[-1] == "... (1000000 members)"
     assert len(json.dumps(free_value([["x"] * 1000] * 1000))) < 10 * MOST_VALUES  # in all, and not in each
+    assert len(json.dumps(free_value(dict.fromkeys(range(10000), "x" * 9000)))) < 2 * MOST_CHARACTERS
     assert "nested too deep" in json.dumps(free_value(nested(100_000)))
 
 
 def test_of_what_the_probe_writes_itself_every_value_is_kept() -> None:
     points = [[n, n] for n in range(3 * MOST_VALUES)]
     assert json.loads(encode({"points": points})) == {"points": points}
+    cut = free_value("x" * 20_000)
+    assert json.loads(encode({"it": cut})) == {"it": cut}
 
 
 class UnprintableError(Exception):

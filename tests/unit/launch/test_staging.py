@@ -145,6 +145,17 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "named"), CHANGES)
+def test_what_a_server_changed_in_its_own_copy_is_named(
+    tmp_path: Path, scenarios: Path, change: Callable[[Path], None], named: str
+) -> None:
+    files = staging.probe_files(scenarios)
+    folder = staging.copy(files, tmp_path / "server" / "probe")
+    assert staging.changes(folder, files) == []
+    change(folder)
+    assert staging.named(staging.changes(folder, files)).startswith(named)
+
+
+@pytest.mark.parametrize(("change", "named"), CHANGES)
 def test_a_copy_that_was_changed_is_restored_and_a_line_says_so(
     tmp_path: Path, scenarios: Path, change: Callable[[Path], None], named: str
 ) -> None:
