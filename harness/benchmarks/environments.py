@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from harness.benchmarks.figures import Figure, measured
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
 from harness.model import LockedStack
+from harness.system.scratch import scratch_folder
 
 _MB = 1e6
 
@@ -23,8 +23,8 @@ def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[
     sizes: dict[str, list[int]] = {}
     for name, uv in (("uv", None), ("pip", "")):
         installer = Installer(environment=environment, uv=uv)
-        with tempfile.TemporaryDirectory(prefix="dsregress-bench-") as folder:
-            built = [venv.build(lock, folder=Path(folder), installer=installer, gpu=gpu) for lock in locked]
+        with scratch_folder() as folder:
+            built = [venv.build(lock, folder=folder, installer=installer, gpu=gpu) for lock in locked]
             for one in built:
                 assert one.failure is None, f"{one.stack.id}: {one.failure}"
             times[name] = [one.build_s for one in built]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 
 from harness.benchmarks import watching
@@ -11,6 +10,7 @@ from harness.benchmarks.figures import Figure, measured
 from harness.errors import EXIT_OK, EXIT_REGRESSION
 from harness.model import Result
 from harness.store import Store
+from harness.system.scratch import scratch_folder
 
 _WORKLOAD = ("--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=*", "--device", "cpu")
 
@@ -25,10 +25,10 @@ def run(releases: Sequence[str], environment: dict[str, str], root: str, cores: 
     walls, shares = [], []
     command = [sys.executable, "-m", "harness", "regress", "--deepspeed", ",".join(releases), "--fresh", *_WORKLOAD]
     for _ in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="dsregress-bench-") as folder:
-            cost = watching.run(command, {**environment, "DSREGRESS_RESULTS": folder}, root)
+        with scratch_folder() as folder:
+            cost = watching.run(command, {**environment, "DSREGRESS_RESULTS": str(folder)}, root)
             assert cost.exit_code in (EXIT_OK, EXIT_REGRESSION), f"regress ended with exit code {cost.exit_code}"
-            results = Store(folder).load().results
+            results = Store(str(folder)).load().results
         walls.append(cost.wall_s)
         shares.append(100 * (1 - _own_work_s(results, cores) / cost.wall_s))
     yield measured(section, "time of the whole", walls, "s")

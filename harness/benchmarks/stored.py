@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from harness.benchmarks import made_up, watching
 from harness.benchmarks.figures import Figure, measured
 from harness.errors import EXIT_REGRESSION
 from harness.store import Store, encode
+from harness.system.scratch import scratch_folder
 
 FEW, MANY = 10_000, 100_000
 _GIB = 1 << 30
@@ -25,14 +25,12 @@ def run(
     walls: dict[int, list[float]] = {}
     few, most = counts
     for count in counts:
-        with tempfile.TemporaryDirectory(prefix="dsregress-bench-") as folder:
-            written, size = _write(folder, count)
-            command = [sys.executable, "-m", "harness", "report", folder, "--baseline", made_up.baseline()]
+        with scratch_folder() as folder:
+            written, size = _write(str(folder), count)
+            command = [sys.executable, "-m", "harness", "report", str(folder), "--baseline", made_up.baseline()]
             costs = [watching.run(command, environment, root) for _ in range(repeats)]
             if count == most:
-                yield from _sites(
-                    section, written, [*command, "--html", str(Path(folder) / ".site")], environment, root
-                )
+                yield from _sites(section, written, [*command, "--html", str(folder / ".site")], environment, root)
         assert all(cost.exit_code == EXIT_REGRESSION for cost in costs), "the report failed"
         walls[count] = [cost.wall_s for cost in costs]
         many = count == most

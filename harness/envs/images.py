@@ -30,6 +30,7 @@ from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, Hardware, LockedStack
 from harness.system import docker
 from harness.system.locks import held
+from harness.system.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -208,8 +209,7 @@ class ImageBuilder:
     ) -> Failed | None:
         """Build one image. None: it is there."""
         build = secrets.token_hex(8)
-        with tempfile.TemporaryDirectory(prefix="dsregress-image-") as place:
-            context = Path(place)
+        with scratch_folder() as context:
             bringing.bring(self._installer, requirements, context / "installer")
             shutil.copy2(_DOCKERFILES / f"{which}.sh", context / "installer" / f"{which}.sh")
             (context / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
@@ -218,7 +218,7 @@ class ImageBuilder:
             }
             with docker.engine_errors(tag):
                 answers = client.api.build(
-                    path=place,
+                    path=str(context),
                     dockerfile=str(_DOCKERFILES / f"{which}.Dockerfile"),
                     tag=tag,
                     buildargs={**arguments, "BUILD": build, **proxies},

@@ -13,7 +13,6 @@ import shutil
 import ssl
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Mapping, Sequence
 from html import unescape
@@ -25,6 +24,8 @@ from harness.envs.pip_config import PipConfig
 from harness.envs.pip_config import read as read_pip_config
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.model import Failed
+from harness.system import kept
+from harness.system.scratch import scratch_folder
 
 #: Where PyTorch publishes its CPU builds, for when the user's own indexes have none.
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/torch/"
@@ -159,8 +160,8 @@ class Installer:
     def _install(
         self, python: Path, requirements: Sequence[str], *options: str, sync: bool = True
     ) -> tuple[Failed | None, str]:
-        with tempfile.TemporaryDirectory(prefix="dsregress-install-") as folder:
-            file = Path(folder) / "requirements.txt"
+        with scratch_folder() as folder:
+            file = folder / "requirements.txt"
             file.write_text("\n".join(requirements) + "\n", encoding="utf-8")
             if self.uv:
                 command = ("sync",) if sync else ("install", "--no-deps", "--requirements")
@@ -188,19 +189,10 @@ class Installer:
     def _run(
         self, command: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        with tempfile.TemporaryDirectory(prefix="dsregress-cwd-") as folder:
+        environment = self.environment if variables is None else variables
+        with scratch_folder() as folder:
             try:
-                return subprocess.run(
-                    command,
-                    cwd=folder,
-                    env=self.environment if variables is None else variables,
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    stdin=subprocess.DEVNULL,
-                    timeout=_COMMAND_S,
-                    check=False,
-                )
+                done = kept.run(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
             except OSError as error:
                 where, hint = command[0], "install it again (pip install uv)"
                 raise EnvironmentUnavailable(f"cannot be started: {error.strerror}", where=where, hint=hint) from None
@@ -209,6 +201,8 @@ class Installer:
                 raise EnvironmentUnavailable(
                     f"did not end in {_COMMAND_S:.0f} s", where=command[0], hint=hint
                 ) from None
+        out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(command, done.returncode, out, err)
 
 
 @functools.lru_cache(maxsize=64)

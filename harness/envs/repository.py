@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.system import kept
 from harness.system.files import new_folder
 
 _COMMAND_S = 1800.0
@@ -56,7 +57,9 @@ class Repository:
             if (self._folder / "HEAD").exists():
                 return
             with new_folder(self._folder) as unfinished:
-                self._run_remote("clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished))
+                self._run_remote(
+                    unfinished, "clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished)
+                )
         elif not self._folder.is_dir() or self._output("rev-parse", "--git-dir") is None:
             raise UsageError("not a git repository", where=self.place, hint="--repository takes a clone or a URL")
 
@@ -65,7 +68,14 @@ class Repository:
         line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
         if line is None and self._is_remote:
             self._run_remote(
-                "--git-dir", str(self._folder), "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*"
+                self._folder,
+                "--git-dir",
+                str(self._folder),
+                "fetch",
+                "--quiet",
+                "--tags",
+                "origin",
+                "+refs/heads/*:refs/heads/*",
             )
             line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
         return _commit(line.strip()) if line else None
@@ -154,8 +164,8 @@ class Repository:
         done = self._run(*arguments)
         return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
-    def _run_remote(self, *arguments: str) -> None:
-        done = _git(arguments, self._environment)
+    def _run_remote(self, folder: Path, *arguments: str) -> None:
+        done = _git(arguments, self._environment, folder)
         if done.returncode != 0:
             raise self._failed(done, "cannot be fetched")
 
@@ -165,13 +175,20 @@ class Repository:
         return EnvironmentUnavailable(f"{what}: {reason}", where=self.place, hint="a local clone needs no network")
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        return _git(("-C", str(self._folder), *arguments), self._environment)
+        lazily_fetched = self._folder if self._is_remote else None
+        return _git(("-C", str(self._folder), *arguments), self._environment, lazily_fetched)
 
 
-def _git(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+def _git(
+    arguments: Sequence[str], environment: Mapping[str, str], fetching_into: Path | None
+) -> subprocess.CompletedProcess[bytes]:
+    """With ``fetching_into``, the command may talk to a server: for minutes, by processes of its own, which must not outlive
+    us."""
     # `git bisect run` exports the repository's location, which every git below it would take for its own.
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     try:
+        if fetching_into is not None:
+            return kept.run(["git", *arguments], folder=str(fetching_into), environment=own, timeout_s=_COMMAND_S)
         return subprocess.run(
             ["git", *arguments], env=own, capture_output=True, stdin=subprocess.DEVNULL, timeout=_COMMAND_S, check=False
         )

@@ -40,6 +40,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     detail: Detail | None = None
     explanation: Explanation | None = None  #: where the plan requested one
     benchmark: Mapping[str, Any] | None = None  #: pytest-benchmark's own JSON
+    left: Mapping[str, int] = {}  #: what it left running and had to be ended: name of the process -> how many
     started_at: str = ""  #: UTC, ISO 8601
     duration_s: float = 0.0  #: spent on this cell, without waiting for others
     hardware: Hardware | None = None  #: where it ran, if not on the hardware of the target

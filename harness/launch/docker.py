@@ -156,6 +156,8 @@ class DockerExecutor:
 class ServerContainer:
     """See `harness.launch.worker.Server`: a container, started when this is made."""
 
+    left: Mapping[str, int] = {}  # whatever is left ends with the container
+
     def __init__(self, client: DockerClient, options: Mapping[str, Any], host: Mapping[str, Any]) -> None:
         """Raises EnvironmentUnavailable."""
         from docker.types import LogConfig

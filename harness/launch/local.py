@@ -1,7 +1,7 @@
 """Runs cells on this machine: one probe server per environment, device mode and framework.
 
-Each server is the leader of a process session, so that everything it started can be killed at once. It dies with this
-process, even if that is killed by SIGKILL.
+Each server runs under a keeper of its own (`harness.system.keeper`): nothing that it started outlives it, or this process,
+even if that is killed by SIGKILL.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
 from harness.model import Environment, Hardware
 from harness.probe.border.surroundings import ENVIRONMENT
+from harness.wording.quantities import left_text
 
 
 class _ServerWithEnd(ServerProcess):
@@ -42,7 +43,7 @@ class LocalExecutor:
     ``folder`` is where caches go, ``runs`` (default: a folder in it) where logs and the runs' own
     files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
     allow-listed environment of the measured processes. ``note`` gets a line for the user where a release
-    changed the copy of the probe that measured it.
+    changed the copy of the probe that measured it, or left running what belongs to no cell.
     """
 
     def __init__(
@@ -102,7 +103,10 @@ class LocalExecutor:
                 [*command, "--log", str(log)], {**variables, "PYTHONPATH": str(probe)}, str(home), str(log), ended
             )
 
-        worker = ServerWorker(start_server, self._runs, self._timeout_s)
+        def report(left: Mapping[str, int]) -> None:
+            self._note(f"the server of {environment.stack.id} {left_text(left)}")
+
+        worker = ServerWorker(start_server, self._runs, self._timeout_s, report=report)
         self._workers.append(worker)
         return worker
 

@@ -10,20 +10,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import connection
 from typing import Any
+
+from harness.system.kept import Kept
 
 #: A longer line is not a message: something else writes into the pipe.
 _LONGEST_LINE_BYTES = 1 << 20
 
 #: How long a process may take to exit once its stdin is closed.
 _GRACE_S = 2.0
-
-
-#: Starts every process. A process that asks the kernel to die with its parent dies with the *thread* that started it
-#: (prctl(2), PR_SET_PDEATHSIG). The thread that needs it first may end sooner; this one lives as long as we do.
-_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 class Gone(Exception):
@@ -80,28 +76,20 @@ class JsonLines:
 
 
 class ServerProcess:
-    """A child that leads a session, and so a process group."""
+    """A child, under a keeper: nothing that it started outlives it, or us."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, errors: str) -> None:
         """Start it, in ``folder``, with what it prints on stderr appended to the file ``errors``. Raises OSError."""
-        with open(errors, "ab") as log:
-            self._process = _SPAWNER.submit(
-                subprocess.Popen,
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                bufsize=0,
-                cwd=folder,
-                env=dict(environment),
-                start_new_session=True,
-            ).result()
-        assert self._process.stdin
-        assert self._process.stdout
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        with open(errors, "a+b") as log:
+            pipe = subprocess.PIPE
+            self._kept = Kept(command, folder=folder, environment=environment, stdin=pipe, stdout=pipe, stderr=log)
+        assert self._kept.process.stdin
+        assert self._kept.process.stdout
+        self._stdin, self._stdout = self._kept.process.stdin, self._kept.process.stdout
         self._lines = JsonLines()
         self._ending = threading.Lock()
         self._how = ""
+        self.left: dict[str, int] = {}  #: what it had started and left, once it has been killed: name -> count
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises Gone."""
@@ -115,39 +103,32 @@ class ServerProcess:
         return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
-        """Kill the whole process group without waiting, from any thread; `receive` then raises Gone."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """Kill it and all that it started without waiting, from any thread; `receive` then raises Gone."""
+        self._kept.interrupt()
 
     def kill(self, grace_s: float = 0.0) -> str:
-        """Kill the whole process group, at once or when it has not ended after ``grace_s``, and say how it ended.
+        """Kill it and all that it started, at once or when it has not ended after ``grace_s``, and say how it ended.
 
         May be called twice, and by two threads at once: the one that runs a cell, and the one that ends the whole run.
         """
         with self._ending:
-            if self._process.returncode is None:
-                with contextlib.suppress(OSError):
-                    self._stdin.close()
-                by_itself = self._ends_within(grace_s)
-                self.interrupt()  # before it is reaped: until then its process ID is not given to another
-                code = self._process.wait()
-                self._how = how_it_ended(code) if by_itself else "was killed by the harness"
+            if not self._how:
+                if grace_s and not self._kept.interrupted:
+                    self._close_stdin()
+                    self._kept.ends_within(grace_s)
+                self.left = self._kept.end()
+                self._close_stdin()
+                self._how = how_it_ended(self._kept.code) if self._kept.by_itself else "was killed by the harness"
                 self._stdout.close()
             return self._how
 
     def close(self) -> None:
-        """Let it exit, else kill it; its whole process group is gone afterwards."""
+        """Let it exit, else kill it; nothing that it started is there afterwards."""
         self.kill(_GRACE_S)
 
-    def _ends_within(self, grace_s: float) -> bool:
-        """Whether it exits in that time. Does not reap it."""
-        deadline = time.monotonic() + grace_s
-        while True:
-            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.01)
+    def _close_stdin(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stdin.close()
 
     def _fill(self, timeout_s: float) -> None:
         try:

@@ -41,6 +41,11 @@ _STAGE_LENGTH = 40
 class Server(Protocol):
     """A running server, and the two pipes to it. `harness.launch.process.ServerProcess` is one."""
 
+    @property
+    def left(self) -> Mapping[str, int]:
+        """What it had started and left running, once it has been killed or closed: name of the process -> how many."""
+        ...
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises Gone."""
 
@@ -67,14 +72,23 @@ class ServerWorker:
     """See `harness.launch.contract.Worker`.
 
     ``start_server`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
-    cells are made. With ``owner``, those folders belong to that user, as whom the server runs.
+    cells are made. With ``owner``, those folders belong to that user, as whom the server runs. ``report`` gets what a
+    server left running that belongs to no cell.
     """
 
-    def __init__(self, start_server: StartServer, runs: Path, timeout_s: float, owner: int | None = None) -> None:
+    def __init__(
+        self,
+        start_server: StartServer,
+        runs: Path,
+        timeout_s: float,
+        owner: int | None = None,
+        report: Callable[[Mapping[str, int]], None] = lambda left: None,
+    ) -> None:
         self._converse = start_server
         self._runs = runs
         self._owner = owner
         self._timeout_s = timeout_s
+        self._report = report
         self._server: Server | None = None
         self._ready = False
         self._unusable: Outcome | None = None  #: why the framework cannot be imported
@@ -151,6 +165,8 @@ class ServerWorker:
         server, self._server, self._ready = self._server, None, False
         if server is not None:
             server.close()
+            if server.left:
+                self._report(server.left)
             if self._unusable is None:
                 shutil.rmtree(self._home, ignore_errors=True)
 
@@ -177,6 +193,7 @@ class ServerWorker:
                     return Waiting()
                 elif message.get("event") == "ended":
                     run.active_s += time.monotonic() - begun
+                    run.left = _counts(message.get("left"))
                     return self._end(reading.ended(run.folder, self._timeout_s))
         except Gone as gone:
             run.active_s += time.monotonic() - begun
@@ -203,6 +220,7 @@ class ServerWorker:
             detail=ended.detail,
             explanation=ended.explanation,
             benchmark=ended.benchmark,
+            left=run.left,
             started_at=run.started_at,
             duration_s=run.active_s,
         )
@@ -226,6 +244,14 @@ class _CellRun:
         self.started_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.active_s = 0.0
         self.stage = "init"
+        self.left: dict[str, int] = {}
+
+
+def _counts(value: object) -> dict[str, int]:
+    """What the server says that a cell has left, as far as it makes sense."""
+    if not isinstance(value, dict):
+        return {}
+    return {str(name)[:16]: count for name, count in list(value.items())[:20] if isinstance(count, int)}
 
 
 def _folder(parent: Path, prefix: str, owner: int | None) -> Path:

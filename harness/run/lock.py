@@ -11,14 +11,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentUnavailable
+from harness.system.kept import end_marked
 
 
 @contextlib.contextmanager
-def run_lock(folder: Path) -> Iterator[None]:
+def run_lock(folder: Path) -> Iterator[dict[str, int]]:
     """Hold the folder for one run. The kernel releases the lock when the process ends, however it ends.
 
-    Removes the scratch files of earlier runs. Raises EnvironmentUnavailable where another run holds it, or where it
-    cannot be written.
+    Ends what earlier runs left running (name -> count is yielded) and removes their scratch files. Raises
+    EnvironmentUnavailable where another run holds it, or where it cannot be written.
     """
     file = folder / "run.lock"
     holder = folder / "run.pid"  # beside the lock, as some releases of filelock truncate the file they lock
@@ -41,8 +42,10 @@ def run_lock(folder: Path) -> Iterator[None]:
             hint="set DSREGRESS_ENVIRONMENTS to another folder",
         ) from None
     try:
-        shutil.rmtree(folder / "runs", ignore_errors=True)
-        yield
+        runs = folder / "runs"
+        left = end_marked(str(runs)) if runs.exists() else {}
+        shutil.rmtree(runs, ignore_errors=True)
+        yield left
     finally:
         lock.release()
 

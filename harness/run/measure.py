@@ -20,6 +20,7 @@ from harness.run.eta import expected_s
 from harness.run.matrix import Matrix
 from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
+from harness.wording.quantities import left_text
 
 
 def measure(
@@ -113,6 +114,8 @@ class _Measurement:
         """Store what has ended, then report it."""
         if isinstance(event, schedule.Finished):
             yield self._keep(event, session)
+            if event.ended.left:
+                self._watch.note(f"{event.cell.id} {left_text(event.ended.left)}")
         self._watch.event(event)
 
     def _keep(self, event: schedule.Finished, session: str) -> Result:

@@ -24,6 +24,7 @@ from harness.run.measure import measure
 from harness.run.targets import open_target
 from harness.run.watch import Watch
 from harness.store import Explanations, Store, newest
+from harness.wording.quantities import left_text
 
 
 @contextmanager
@@ -35,7 +36,9 @@ def session(settings: Settings, stacks: Sequence[Stack], watch: Watch, installer
     """
     opened = Session(settings, stacks, watch, installer)
     opened.store.check_writable()
-    with run_lock(Path(settings.environments)):
+    with run_lock(Path(settings.environments)) as left:
+        if left:
+            watch.note(f"an earlier run {left_text(left)}")
         opened.build(stacks)
         yield opened
 

@@ -27,7 +27,7 @@ from harness.model import AXES, Environment, Hardware, LockedStack
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
 Progress = Callable[[int, str, Environment | None], None]
 
-#: Gets a line for the user.
+#: Called from any thread with a line for the user.
 Note = Callable[[str], None]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import re
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from packaging.utils import canonicalize_name
 from harness.errors import EnvironmentUnavailable
 from harness.model import Failed, LockedStack, Stack
 from harness.system.files import write_atomically
+from harness.system.scratch import scratch_folder
 
 FOLDER = Path(__file__).with_name("locks")
 BASE = FOLDER / "base.txt"
@@ -103,8 +103,8 @@ def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python:
     builds = tuple(line.replace("===", "==") for line in requirements)
     failure: Failed | None = None
     for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
-        with tempfile.TemporaryDirectory(prefix="dsregress-lock-") as folder:
-            source, output = Path(folder) / "stack.in", Path(folder) / "stack.txt"
+        with scratch_folder() as folder:
+            source, output = folder / "stack.in", folder / "stack.txt"
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
             output.write_text(base, encoding="utf-8")
             failed = compile(source, output, oldest)

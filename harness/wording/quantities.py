@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _BINARY = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("k", "M", "G", "T", "P", "E")
@@ -47,9 +47,16 @@ def listing(names: Sequence[str], most: int = 6) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 cell``, ``1,200 cells``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 cell``, ``1,200 cells``; ``many`` where the plural is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def left_text(left: Mapping[str, int]) -> str:
+    """``left 3 processes running, which were ended: ninja, sleep (2)``, of names and how many there were of each."""
+    names = [name if count == 1 else f"{name} ({count})" for name, count in left.items()]
+    was = "was" if sum(left.values()) == 1 else "were"
+    return f"left {plural(sum(left.values()), 'process', 'processes')} running, which {was} ended: {listing(names)}"
 
 
 def shortened(text: str, most: int = 160) -> str:

@@ -25,9 +25,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Project:
     wheelhouse.fill(index, ["pytest", "pytest-benchmark"])
     configuration = place / "pip.conf"
     configuration.write_text(f"[global]\nno-index = true\nfind-links = {index}\n")
+    temporary = place / "tmp"
+    temporary.mkdir()
     variables = {
         "PATH": os.environ["PATH"],
         "HOME": str(place),
+        "TMPDIR": str(temporary),
         "PYTHONPATH": str(ROOT),
         "PIP_CONFIG_FILE": str(configuration),
         "UV_CACHE_DIR": str(place / "uv"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, stored
+from tests.offline.waiting import gone, until
 
 HANGING = VERSION["hanging"]
 
@@ -33,31 +33,6 @@ def running(project: Project) -> Iterator[subprocess.Popen[str]]:
     if process.poll() is None:
         process.kill()
     process.communicate()
-
-
-def until(holds: object) -> None:
-    """Wait for what no descriptor tells of: that other processes have started others."""
-    assert callable(holds)
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def gone(pids: list[int]) -> bool:
-    """Whether these processes, which may be nobody's children any more, end within seconds."""
-    deadline = time.monotonic() + 10
-    for pid in pids:
-        try:
-            handle = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        try:
-            if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                return False
-        finally:
-            os.close(handle)
-    return True
 
 
 def goes_on(project: Project) -> None:

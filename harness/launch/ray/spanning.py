@@ -26,6 +26,7 @@ def merge_parts(parts: Sequence[Ended]) -> Ended:
         duration_s=max(part.duration_s for part in parts),
         hardware=first.hardware,
         environment=first.environment,
+        left={name: count for part in parts for name, count in part.left.items()},
     )
 
 

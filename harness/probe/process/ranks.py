@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.probe.border import faults
+from harness.probe.border import faults, logs, processes
 from harness.probe.border.wire import Clocks
 from harness.probe.process import reaping
 from harness.probe.process.channel import Channel, Closed, Message, pair
@@ -129,11 +129,11 @@ class Ranks:
             return _RankProcess(number, pid, ours, log)
         code = 1
         try:
-            reaping.die_with_parent(parent)
+            processes.die_with_parent(parent)
             for number_of_signal in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number_of_signal, signal.SIG_DFL)  # the parent may handle them
             ours.close()
-            handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            handle = logs.open_log(log)
             os.dup2(handle, 1)
             os.dup2(handle, 2)
             os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size),

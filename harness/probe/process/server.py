@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import select
+import signal
 import sys
 import time
 from dataclasses import asdict
@@ -21,11 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border import faults
+from harness.probe.border import faults, logs, processes
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import CellRequest, RunRecord
-from harness.probe.process import reaping
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 
@@ -35,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", required=True, choices=("sim", "cpu", "cuda"))
     parser.add_argument("--log", required=True, type=Path, help="where the framework's prints go")
     options = parser.parse_args(arguments)
-    reaping.die_with_parent(os.getppid())
+    processes.die_with_parent(os.getppid())
+    processes.become_subreaper()
     host = _Host(options.log)
     try:
         import_s = _preload(options.framework, options.device)
@@ -69,7 +70,7 @@ class _Host:
     def __init__(self, log: Path) -> None:
         self._events = os.fdopen(os.dup(1), "w", buffering=1)
         os.set_inheritable(self._events.fileno(), False)
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        handle = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         self._commands = os.dup(0)
@@ -120,21 +121,22 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     """Forks the cell's process and passes messages on until it has ended. False where the host is gone."""
     ours, theirs = pair()
     parent = os.getpid()
+    before = {process.identity for process in processes.descendants()}  # the framework's, from its import
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             os.setpgid(0, 0)
-            reaping.die_with_parent(parent)
+            processes.die_with_parent(parent)
             ours.close()
             host.close()
             code = _cell_process(folder, theirs)
         finally:
             os._exit(code)
     theirs.close()
-    stage, alive, imported = "init", True, []
+    stage, alive, stopped, imported = "init", True, False, []
     while True:
-        if _cell_has_message(host, ours):
+        if _cell_has_message(host, ours, folder):
             try:
                 message = ours.receive()
             except Closed:
@@ -148,25 +150,47 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
         else:
             command = host.command()
             if command is None or command["do"] == "stop":
-                alive = command is not None
-                reaping.kill_group(pid)
+                alive, stopped = command is not None, True
+                processes.kill_group(pid)
                 break
             ours.send(command)
-    reaping.kill_group(pid)
-    _, status = os.waitpid(pid, 0)
+    left, status = _end_cell(pid, before, stopped=stopped)
     ours.close()
     _complete(folder, import_s, stage, status)
-    host.send({"event": "ended"})
+    host.send({"event": "ended", "left": left})
     _import_all(imported)
     return alive
 
 
-def _cell_has_message(host: _Host, cell: Channel) -> bool:
+def _end_cell(pid: int, before: set[tuple[int, int]], *, stopped: bool) -> tuple[dict[str, int], int]:
+    """Ends whatever the cell has started and left, so that it disturbs no later cell: its names and how many there were.
+    And how the cell's process ended. ``before``: what ran before it."""
+    try:
+        os.kill(pid, signal.SIGKILL)  # it has closed its channel: it exits, or hangs while it does
+    except ProcessLookupError:
+        pass
+    _, status = os.waitpid(pid, 0)
+    command, session = processes.command_of(os.getpid()), os.getsid(0)
+
+    def is_fork_of_a_killed_cell(process: processes.Process) -> bool:
+        """Its ranks: they die with it, by themselves, but not at once."""
+        return os.WIFSIGNALED(status) and process.session == session and processes.command_of(process.pid) == command
+
+    left = processes.end_descendants(
+        spared=before, grace_s=0.0 if stopped else processes.GRACE_S, silently=is_fork_of_a_killed_cell
+    )
+    processes.kill_group(pid)  # all there is to do where there is no /proc
+    return left, status
+
+
+def _cell_has_message(host: _Host, cell: Channel, folder: Path) -> bool:
     """Waits for a message of either; returns whether the cell has one. A message that came together with the one before
-    is in a buffer, where ``select`` does not see it."""
+    is in a buffer, where ``select`` does not see it. Keeps the logs short meanwhile."""
     if cell.pending or host.pending:
         return cell.pending
-    ready = select.select([cell.fileno(), host.fileno()], [], [])[0]
+    while not (ready := select.select([cell.fileno(), host.fileno()], [], [], logs.LOOK_S)[0]):
+        logs.shorten(1)
+        logs.shorten_all(folder)
     return cell.fileno() in ready
 
 
@@ -209,7 +233,7 @@ def _record(path: Path) -> Message | None:
 
 def _cell_process(folder: Path, server: Channel) -> int:
     """Runs the cell in the forked process, as one pytest session with one item, so that pytest-benchmark is the timer."""
-    handle = os.open(folder / "cell.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    handle = logs.open_log(folder / "cell.log")
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.chdir(folder)

@@ -130,4 +130,4 @@ def test_an_interruption_from_another_thread_ends_the_cell(tmp_path: Path) -> No
     one = worker(tmp_path, "tell('ready'); command(); time.sleep(60)")
     one.wait_until_open()
     threading.Timer(0.1, one.interrupt).start()
-    assert failure(one.start(cell("A"), PLAN)).signature == "the probe's server killed by SIGKILL"
+    assert failure(one.start(cell("A"), PLAN)).signature == "the probe's server was killed by the harness"

@@ -1,0 +1,214 @@
+"""Processes that must not outlive the one that answers for them.
+
+Two means of the kernel (prctl(2), Linux only; elsewhere without effect): a process may ask to be killed when its parent
+ends, and it may become a *subreaper*, to which every descendant is handed when its own parent ends, even one that has
+left its process group or session. So a subreaper can find all that was ever started below it and is still there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+_PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_CAP_SYS_PTRACE = 19  # capabilities(7)
+
+#: How long processes may take to notice the end of the one that started them and to end too, before they are killed and
+#: reported.
+GRACE_S = 0.5
+
+#: How long processes are given to end once they have been killed: the kernel may have to finish their input and output.
+_KILLED_S = 5.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """A running process. ``started`` (clock ticks since boot) tells it from an earlier one with its number."""
+
+    pid: int
+    started: int
+    parent: int
+    session: int
+    name: str
+    state: str
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.started
+
+
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Asks the kernel to send this process a signal when its parent ends, even by SIGKILL. Linux only.
+
+    Strictly, when the *thread* ends that started this process. ``parent`` is the parent's pid from before the fork. If
+    that process is gone, this one exits at once.
+    """
+    if _prctl(_PR_SET_PDEATHSIG, by) and os.getppid() != parent:
+        os._exit(1)
+
+
+def become_subreaper() -> None:
+    """From now on, orphans among the descendants of this process become its children. Linux only."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def give_up_tracing() -> None:
+    """What this process executes cannot read the memory and the environment of processes that forbid it, even as root.
+    Linux only; no effect without the privilege."""
+    _prctl(_PR_CAPBSET_DROP, _CAP_SYS_PTRACE)
+
+
+def kill_group(group: int) -> None:
+    """Kills a whole process group; no error where it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def descendants() -> list[Process]:
+    """Everything that descends from this process and has not been reaped. Empty where there is no ``/proc``."""
+    if not _has_children():
+        return []
+    children: dict[int, list[Process]] = {}
+    for process in _all():
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    parents = [os.getpid()]
+    while parents:
+        below = children.pop(parents.pop(), [])
+        found += below
+        parents += [process.pid for process in below]
+    return found
+
+
+def end_descendants(
+    *,
+    spared: Collection[tuple[int, int]] = (),
+    grace_s: float = 0.0,
+    silently: Callable[[Process], bool] = lambda process: False,
+) -> dict[str, int]:
+    """Ends and reaps all descendants of this process, which must be a subreaper; those whose identity is ``spared`` stay.
+
+    Those that do not end by themselves within ``grace_s`` are killed, until none is left, also of those that are started
+    meanwhile. Returns the name of each that was killed, with how many there were, without those that end ``silently``.
+    """
+    return _end(lambda: _running(spared), grace_s, silently)
+
+
+def _end(
+    list_running: Callable[[], list[Process]], grace_s: float, silently: Callable[[Process], bool]
+) -> dict[str, int]:
+    patient_until = time.monotonic() + grace_s
+    while (running := list_running()) and time.monotonic() < patient_until:
+        time.sleep(0.01)
+    killed: dict[tuple[int, int], str] = {}
+    give_up_at = time.monotonic() + _KILLED_S
+    while running and time.monotonic() < give_up_at:
+        for process in running:
+            if process.identity not in killed:
+                killed[process.identity] = "" if silently(process) else process.name
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.002)
+        running = list_running()
+    names = sorted(name for name in killed.values() if name)
+    return {name: names.count(name) for name in names}
+
+
+def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
+    """Ends every process that was started with an environment variable of such a value, whatever its parent: as
+    `end_descendants`, but does not reap.
+
+    The second net: for processes whose subreaper was itself killed. One that has cleared its environment escapes it.
+    """
+    prefix = f"{variable}=".encode()
+
+    def running() -> list[Process]:
+        return [process for process in _all() if process.state not in "ZX" and _marked(process, prefix, is_ours)]
+
+    return _end(running, GRACE_S, lambda process: False)
+
+
+def command_of(pid: int) -> bytes:
+    """Its arguments as the kernel keeps them, each ended by a zero; empty where it is gone."""
+    return _read(f"/proc/{pid}/cmdline")
+
+
+def _marked(process: Process, prefix: bytes, is_ours: Callable[[str], bool]) -> bool:
+    if process.pid == os.getpid():
+        return False
+    values = [v for v in _read(f"/proc/{process.pid}/environ").split(b"\0") if v.startswith(prefix)]
+    return any(is_ours(os.fsdecode(value[len(prefix) :])) for value in values)
+
+
+def _running(spared: Collection[tuple[int, int]]) -> list[Process]:
+    """Descendants that run. Reaps those that have ended and are ours to reap."""
+    running = []
+    for process in descendants():
+        if process.identity in spared:
+            continue
+        if process.state not in "ZX":
+            running.append(process)
+        elif process.parent == os.getpid():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+    return running
+
+
+def _has_children() -> bool:
+    """Whether there is anything to look for: reading all of ``/proc`` takes milliseconds."""
+    if not os.path.exists("/proc/self/stat"):
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _all() -> list[Process]:
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    return [process for process in map(_process, pids) if process is not None]
+
+
+def _process(pid: int) -> Process | None:
+    """None where it is gone."""
+    before, _, after = _read(f"/proc/{pid}/stat").rpartition(b")")
+    fields = after.split()
+    if len(fields) < 20:
+        return None
+    name = re.sub(r"[^\w.+:-]", "?", before.partition(b"(")[2].decode("utf-8", "replace"))
+    return Process(
+        pid=pid,
+        started=int(fields[19]),
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        name=name or "?",
+        state=fields[0].decode(),
+    )
+
+
+def _read(file: str) -> bytes:
+    try:
+        with open(file, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def _prctl(option: int, argument: int) -> bool:
+    """Whether the kernel knows it and did it."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) == 0
+    except (OSError, AttributeError):
+        return False

@@ -1,0 +1,177 @@
+"""Commands of which nothing is left when they, or this process, have ended: each runs under a keeper
+(`harness.system.keeper`), and only there.
+
+On Linux that holds for whatever they start, and however this process ends. Elsewhere it holds for their process group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from harness.probe.border import processes
+
+#: The environment variable that marks a command and all that it starts: the folder that it was started in.
+MARK = "DSREGRESS_STARTED_IN"
+
+#: How long a keeper may take to end a command and all that it started. It takes milliseconds.
+_ENDING_S = 15.0
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+#: Isolated and without site-packages: half the time to start, and nothing of the command's settings reaches it.
+_KEEPER = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from harness.system.keeper import main; "
+    "main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])"
+)
+
+
+class _Spawner:
+    """Starts every keeper. The kernel says that a process's parent has ended when the *thread* ends that started it
+    (prctl(2), PR_SET_PDEATHSIG). The thread that needs it first may end sooner; this one lives as long as we do."""
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)  # a fork has no such thread
+
+    def _renew(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """As `subprocess.Popen`."""
+
+        def popen() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(command, **options)
+
+        return self._thread.submit(popen).result()
+
+
+_spawner = _Spawner()
+
+
+class Kept:
+    """A command under its keeper. ``process`` is the keeper's; its pipes are the command's."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: str,
+        environment: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: Any,
+    ) -> None:
+        """Starts it in ``folder``, with this environment alone. ``stdin``, ``stdout`` and ``stderr`` are those of
+        `subprocess.Popen`. Raises OSError."""
+        self._folder = folder
+        self._control, theirs = socket.socketpair()
+        self._read = b""
+        self.interrupted = False
+        self._told: dict[str, Any] = {}
+        with theirs:
+            words = [str(_ROOT), str(os.getpid()), str(theirs.fileno()), *command]
+            self.process = _spawner.start(
+                [sys.executable, "-I", "-S", "-c", _KEEPER, *words],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                bufsize=0,
+                cwd=folder,
+                env={**environment, MARK: folder},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._tells("pid", "errno", _ENDING_S)
+        if "pid" not in self._told:
+            self.end()
+            for end in (self.process.stdin, self.process.stdout, self.process.stderr):
+                if end is not None:
+                    end.close()
+            number = self._told.get("errno", 0)
+            raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the command ends by itself in that time."""
+        return self._tells("status", "left", seconds)
+
+    def interrupt(self) -> None:
+        """End all without waiting, from any thread."""
+        self.interrupted = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self.process.terminate()
+
+    def end(self) -> dict[str, int]:
+        """End all that still runs, and wait until it has. Returns what the command had started and left: name -> count."""
+        self.interrupt()
+        try:
+            self.process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._tells("left", "errno", 0.0)
+        self._control.close()
+        if "left" in self._told:
+            return dict(self._told["left"])
+        if "errno" in self._told:
+            return {}
+        return end_marked(self._folder)  # its keeper was killed
+
+    @property
+    def code(self) -> int:
+        """How the command ended, once it has: its exit code, negative for a signal."""
+        status = self._told.get("status", self.process.returncode)
+        return int(status) if status is not None else -9
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether it ended before it was ended here."""
+        return "status" in self._told or "left" not in self._told
+
+    def _tells(self, what: str, or_what: str, timeout_s: float) -> bool:
+        """Whether the keeper says one of these, or is gone, in that time."""
+        deadline = time.monotonic() + timeout_s
+        while what not in self._told and or_what not in self._told:
+            self._control.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                more = self._control.recv(65536)
+            except TimeoutError:
+                return False
+            except OSError:
+                more = b""
+            if not more:
+                return True
+            *lines, self._read = (self._read + more).split(b"\n")
+            for line in lines:
+                self._told.update(json.loads(line))
+        return True
+
+
+def run(
+    command: Sequence[str], *, folder: str, environment: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[bytes]:
+    """As `subprocess.run`, without input and with its output. All that the command started has ended.
+
+    Raises OSError, `subprocess.TimeoutExpired`.
+    """
+    pipe = subprocess.PIPE
+    kept = Kept(command, folder=folder, environment=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    try:
+        out, err = kept.process.communicate(timeout=timeout_s)
+    finally:
+        kept.end()
+    return subprocess.CompletedProcess(command, kept.code, out, err)
+
+
+def end_marked(folder: str) -> dict[str, int]:
+    """End what commands left that were started in a folder or below it: for where the keeper was killed, or both it and
+    the run were. Returns name -> count."""
+    return processes.end_marked(MARK, lambda value: Path(value).is_relative_to(folder))

@@ -1,0 +1,129 @@
+"""What a release starts and leaves: nothing of it outlives the run, however the run or one of its processes ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.offline.project import GOOD, LIMIT_S, Project, cell, stack
+from tests.offline.waiting import gone, until
+from tests.packages import build
+
+LEAVING, COMPILING = "3.4.0", "3.4.1"
+
+#: At the end of a release: its first step starts a child and a daemon, which has neither parent nor session.
+STARTING = """
+import os, subprocess, time
+
+class Engine(Engine):
+    def step(self):
+        if self.rank == 0 and not hasattr(self, "started"):
+            self.started = subprocess.Popen(["sleep", "600"])
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    os.execvp("tail", ["tail", "-f", os.devnull])
+                os._exit(0)
+            os.wait()
+        {then}
+        return super().step()
+"""
+STARTED = ("sleep 600", "tail -f /dev/null")
+
+
+@pytest.fixture(autouse=True)
+def releases(shared: Project) -> None:
+    index = shared.folder / "index"
+    build.build(index, LEAVING, more=STARTING.replace("{then}", ""))
+    build.build(index, COMPILING, more=STARTING.replace("{then}", "time.sleep(3600)"))
+
+
+def started(project: Project) -> list[int]:
+    return [pid for pid, command in project.running() if command in STARTED]
+
+
+@pytest.fixture
+def compiling(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """A run that hangs in a release which has started two processes of its own."""
+    project.configure(GOOD, COMPILING, timeout_s=LIMIT_S)
+    process = project.start("regress")
+    until(lambda: len(started(project)) == len(STARTED) or process.poll() is not None)
+    assert process.poll() is None
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def test_daemons_of_a_release_that_passes_are_ended_with_its_cell_and_named(project: Project) -> None:
+    project.configure(GOOD, LEAVING, select=["fit/*/cpu"])
+    report = project.regress()
+    assert [report.cell(LEAVING, variant)["outcome"] for variant in ("base", "gradient_accumulation_steps=3")] == [
+        "passed",
+        "passed",
+    ]
+    for variant in ("base", "gradient_accumulation_steps=3"):
+        line = f"{cell(LEAVING, variant)} left 2 processes running, which were ended: sleep, tail\n"
+        assert line in report.said.err
+    assert report.said.err.count("which were ended") == 2
+    assert project.processes() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_ends_what_its_ranks_started_and_names_it(
+    project: Project, compiling: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    os.killpg(compiling.pid, number)  # as a terminal does
+    _, err = compiling.communicate(timeout=LIMIT_S)
+    assert project.processes() == []
+    assert f"the server of {stack(COMPILING)} left 2 processes running, which were ended: sleep, tail\n" in err
+
+
+def test_a_killed_run_leaves_nothing_that_its_ranks_started(project: Project, compiling: subprocess.Popen[str]) -> None:
+    pids = [pid for pid, _ in project.running()]
+    compiling.kill()
+    assert gone(pids)
+    assert project.processes() == []
+
+
+def between(project: Project) -> tuple[int, int]:
+    """The keeper and the server."""
+    found = [(pid, command) for pid, command in project.running() if "harness.probe.process.server" in command]
+    keepers = [pid for pid, command in found if "harness.system.keeper" in command]
+    return keepers[0], min(pid for pid, _ in found if pid not in keepers)
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["keeper", "server"])
+def test_a_killed_process_in_between_leaves_nothing_either(
+    project: Project, compiling: subprocess.Popen[str], which: int
+) -> None:
+    pids = [pid for pid, _ in project.running() if pid != compiling.pid]
+    os.kill(between(project)[which], signal.SIGKILL)
+    _, err = compiling.communicate(timeout=LIMIT_S)
+    assert compiling.returncode == 1, err
+    assert "failed in step: the probe's server killed by SIGKILL" in err
+    assert f"the server of {stack(COMPILING)} left 2 processes running, which were ended: sleep, tail\n" in err
+    assert gone(pids)
+    assert project.processes() == []
+
+
+def test_all_of_a_run_killed_at_once_leaves_only_what_the_next_run_ends(
+    project: Project, compiling: subprocess.Popen[str]
+) -> None:
+    keeper_and_server = between(project)
+    for pid in keeper_and_server:
+        os.kill(pid, signal.SIGSTOP)  # so that neither can act before it is killed
+    compiling.kill()
+    compiling.communicate()
+    for pid in keeper_and_server:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: len(project.running()) == len(STARTED))
+    assert len(started(project)) == len(STARTED)
+    project.configure(GOOD)
+    report = project.regress()
+    assert "an earlier run left 2 processes running, which were ended: sleep, tail\n" in report.said.err
+    assert project.processes() == []
