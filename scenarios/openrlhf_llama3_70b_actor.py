@@ -25,11 +25,13 @@ SCENARIO = Scenario(
         "max_live_parameters": "auto", "max_reuse_distance": "auto", "persistence_threshold": "auto",
         "prefetch_bucket_size": "auto", "reduce_bucket_size": "auto",
         "expandable_segments": False,
+        "old_policy_displacement": None,
     },
     devices={
         "sim": {},
         # Small, with two samples to a pack, and a window of live parameters as small against the model as in the report.
         "cpu": {"model": "llama-tiny", "world_size": 2, "prompt_length": 24, "sequence_length": 48, "micro_batch_size": 2,
+                "old_policy_displacement": 1.0,
                 "gradient_accumulation_steps": 2, "reduce_bucket_size": 40_000,
                 "persistence_threshold": 0, "max_live_parameters": 30_000, "max_reuse_distance": 30_000},
         "cuda": {},

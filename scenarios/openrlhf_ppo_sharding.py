@@ -24,10 +24,12 @@ SCENARIO = Scenario(
         "max_live_parameters": "auto", "max_reuse_distance": "auto", "persistence_threshold": "auto",
         "prefetch_bucket_size": "auto", "reduce_bucket_size": "auto", "contiguous_gradients": None,
         "expandable_segments": False,
+        "old_policy_displacement": None,
     },
     devices={
         "sim": {},
         "cpu": {"model": "llama-tiny", "world_size": 2, "prompt_length": 24, "sequence_length": 48,
+                "old_policy_displacement": 1.0,
                 "reduce_bucket_size": 40_000,
                 "persistence_threshold": 0, "max_live_parameters": 30_000, "max_reuse_distance": 30_000},
         "cuda": {},

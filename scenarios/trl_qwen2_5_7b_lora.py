@@ -26,11 +26,13 @@ SCENARIO = Scenario(
         "integration": "accelerate", "zero_stage": 3, "zero_init": False, "load_on_device": True,
         "offload_optimizer": False, "offload_param": False, "persistence_threshold": None, "max_live_parameters": None,
         "max_reuse_distance": None, "reduce_bucket_size": None, "expandable_segments": False,
+        "old_policy_displacement": None,
     },
     devices={
         "sim": {},
         # Without dropout, which is random: then there is a truth to compare with.
         "cpu": {"model": "qwen2-tiny", "world_size": 2, "prompt_length": 24, "sequence_length": 48, "micro_batch_size": 2,
+                "old_policy_displacement": 1.0,
                 "samples_per_prompt": 2, "lora_rank": 4, "lora_dropout": 0.0, "reduce_bucket_size": 40_000,
                 "persistence_threshold": 0, "max_live_parameters": 30_000, "max_reuse_distance": 30_000},
         "cuda": {},

@@ -11,18 +11,24 @@ import torch
 
 from harness.probe.border.wire import Numerics
 from harness.probe.oracles import truth
-from harness.probe.oracles.truth import Trained, Trainee
+from harness.probe.oracles.training import Trained, Trainee
 from harness.probe.workloads import jobs, workload
 from harness.probe.workloads.jobs import Job
-from harness.probe.workloads.workload import Workload
 
 
-def train(job: Job, shape: Mapping[str, Any], steps: int, dtype: torch.dtype) -> Trained:
-    """Every role in one process that sees all ranks' micro-batches. Parameters are named ``role.name``; losses are
-    added up over the roles, and the gradient norm is that of all their gradients together."""
+def train(
+    job: Job, shape: Mapping[str, Any], steps: int, dtype: torch.dtype, perturbations: int | None = None
+) -> Trained:
+    """As `training.train`. Every role in one process that sees all ranks' micro-batches. Parameters are named
+    ``role.name``; losses are added up over the roles, and the gradient norm is that of all their gradients together."""
     work = job.work
     roles = {
-        role: Trainee(work, jobs.build(role, work, workload.configuration(work, shape), dtype), jobs.weights_of(role))
+        role: Trainee(
+            work,
+            jobs.build(role, work, workload.configuration(work, shape), dtype),
+            jobs.weights_of(role),
+            perturbations=perturbations,
+        )
         for role in job.roles
     }
     models = {role: trainee.model for role, trainee in roles.items()}
@@ -47,11 +53,7 @@ def judge(
     job: Job, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
     """As `truth.judge`."""
-
-    def of_the_job(work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dtype) -> Trained:
-        return train(job, shape, steps, dtype)
-
-    truth.judge(job.work, shape, steps, trained, numerics, of_the_job)
+    truth.judge(job.work, shape, steps, trained, numerics, functools.partial(train, job, shape, steps))
 
 
 def _named(trained: Mapping[str, Trainee], what: str) -> dict[str, torch.Tensor]:

@@ -23,8 +23,8 @@ from harness.probe.workloads.workload import Workload
 Data = Mapping[str, torch.Tensor]
 
 _SEED = 7116
-#: How far the old policy's log-probabilities are from those of one that takes all tokens for equally likely, which a
-#: model of small random weights nearly is: enough that some tokens are clipped and some are not.
+#: Standard deviation of the old policy's log-probabilities from those of one that takes all tokens for equally likely,
+#: which a model of small random weights nearly is: enough that some tokens are clipped and some are not.
 _OLD_POLICY_DEVIATION = 0.3
 #: TRL's default ``beta`` of GRPO at the time of the report (0.17).
 GROUP_KL_COEFFICIENT = 0.04
@@ -39,7 +39,11 @@ def samples(
         micro_batch = 0
     ids = workload.batch(work, vocabulary, step, rank, micro_batch)
     count, length = ids.shape
-    old = _OLD_POLICY_DEVIATION * draw(count, length - 1, of=(step, rank, micro_batch)) - math.log(vocabulary)
+    drawn = draw(count, length - 1, of=(step, rank, micro_batch))
+    displaced = (
+        work.old_policy_displacement * drawn.sign() if work.old_policy_displacement else _OLD_POLICY_DEVIATION * drawn
+    )
+    old = displaced - math.log(vocabulary)
     first = (rank * 257 + micro_batch) * count
     advantages = torch.stack([_advantage(work, step, first + number) for number in range(count)])
     return {

@@ -42,6 +42,10 @@ class Workload:
     #: tokens at the start of each sequence that no loss is about (`harness.probe.workloads.alignment`)
     prompt_length: int = 0
     samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
+    #: distance of the old policy's log-probabilities from those of equally likely tokens, to either side; None: drawn.
+    #: Drawn ones lie on the edges of the clipped loss too, where rounding decides whether a token has a gradient. One
+    #: nat is so far beyond the edges that sound training has one truth.
+    old_policy_displacement: float | None = None
     packed: bool = False  #: the sequences of a micro-batch end to end in one row
     frozen: str = ""  #: parameters with this in their names are not trained
     lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.workloads.lora`)

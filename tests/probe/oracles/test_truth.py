@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from harness.probe.border.wire import Numerics  # noqa: E402
-from harness.probe.oracles import truth  # noqa: E402
+from harness.probe.oracles import training, truth  # noqa: E402
 from harness.probe.workloads.workload import Workload  # noqa: E402
 
 STEPS = 3
@@ -30,7 +30,7 @@ WORK = Workload(sequence_length=32, micro_batch_size=2, gradient_clipping=0.5)
 
 def judged(work: Workload, done: Workload | None = None, **told: Any) -> Numerics:
     """The verdict on training that did ``done`` where ``work`` was asked for, in the dtype of ``work``."""
-    did = truth.train(done or work, LLAMA, STEPS, work.torch_dtype)
+    did = training.train(done or work, LLAMA, STEPS, work.torch_dtype)
     numerics = Numerics(losses=list(did.losses), gradient_norms=list(did.gradient_norms))
     parameters = did.parameters
     for name, value in told.items():
@@ -69,9 +69,11 @@ def test_rounding_is_no_error(dtype: str, changes: dict[str, Any]) -> None:
 
 
 def test_the_gradient_of_identical_micro_batches_is_that_of_one() -> None:
-    one = truth.train(dataclasses.replace(WORK, identical_micro_batches=True), LLAMA, STEPS, torch.float32)
+    one = training.train(dataclasses.replace(WORK, identical_micro_batches=True), LLAMA, STEPS, torch.float32)
     four = dataclasses.replace(WORK, identical_micro_batches=True, gradient_accumulation_steps=4)
-    assert truth.train(four, LLAMA, STEPS, torch.float32).gradient_norms == pytest.approx(one.gradient_norms, rel=1e-6)
+    assert training.train(four, LLAMA, STEPS, torch.float32).gradient_norms == pytest.approx(
+        one.gradient_norms, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
@@ -112,7 +114,7 @@ def test_weights_that_are_no_numbers_are_wrong() -> None:
 @pytest.mark.parametrize("told", [None, math.inf, math.nan, -1.0])
 def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: float | None) -> None:
     work = dataclasses.replace(WORK, infinite_gradient_step=2)
-    norms = [*truth.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, told]
+    norms = [*training.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, told]
     numerics = judged(work, parameters=poisoned, gradient_norms=norms)
     assert (numerics.parameter_error, numerics.gradient_norm_error <= 1) == (None, True)
     assert "which its norm reports" in numerics.note
@@ -120,7 +122,7 @@ def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: f
 
 def test_an_infinite_gradient_that_is_told_as_a_number_is_wrong_whatever_became_of_the_weights() -> None:
     work = dataclasses.replace(WORK, infinite_gradient_step=2)
-    norms = [*truth.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, 1.0]
+    norms = [*training.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, 1.0]
     assert judged(work, gradient_norms=norms).gradient_norm_error == math.inf
     assert judged(work, parameters=poisoned, gradient_norms=norms).gradient_norm_error == math.inf
     # fp16 skips the step, and what it tells of a step that it skipped is the norm of the one before.

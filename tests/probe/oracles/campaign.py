@@ -1,0 +1,149 @@
+"""Every declared CPU cell on real ranks, and every known fault, before the numerics oracle. Runs inside a measured
+environment; `tests/functional/instruction_sets.py` does so for several instruction sets of the processor.
+
+    python -m tests.probe.oracles.campaign train PATTERN FOLDER     a file for each cell: what its ranks trained
+    python -m tests.probe.oracles.campaign judge FOLDER FILE        a line of JSON for each of them, and for each fault
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.probe import scenario as scenarios
+from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.wire import Numerics
+from harness.probe.meters.phases import walk
+from harness.probe.oracles import job_truth, training, truth
+from harness.probe.oracles.training import Trained
+from harness.probe.process import meeting
+from harness.probe.process.channel import Channel
+from harness.probe.process.rank import TRUTH_STEPS
+from harness.probe.process.ranks import CellEnded, Ranks
+from harness.probe.workloads import jobs, workload
+from harness.probe.workloads.workload import Workload
+from tests.probe.oracles.faults import FAULTS, trained_with
+
+_ROOT = Path(__file__).parents[3]
+_TIMEOUT_S = 300.0
+
+
+def train(pattern: str, folder: Path) -> None:
+    """Trains each cell whose name matches, as a framework does it, and keeps the result in ``folder``."""
+    for variable, value in ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
+    cells = [cell for cell in _cells() if fnmatch.fnmatch(cell[0], pattern)]
+    for name in {framework for _, framework, _ in cells}:
+        __import__(name, fromlist=["preload"]).preload("cpu")
+    folder.mkdir(parents=True, exist_ok=True)
+    for cell, framework, parameters in cells:
+        _train(cell, framework, parameters, folder)
+
+
+def _cells() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Name, framework and parameters of each declared cell."""
+    for name, file in scenarios.find(_ROOT / "scenarios").items():
+        declared = scenarios.load(file)
+        if "cpu" in declared.devices:
+            for variant in declared.variant_ids:
+                yield f"{name}/{variant}", declared.framework, declared.resolve(variant, "cpu")
+
+
+def _train(cell: str, framework: str, parameters: dict[str, Any], folder: Path) -> None:
+    module = __import__(framework, fromlist=["start"])
+    world_size = module.world_size(parameters, "cpu")
+    kept: dict[str, Any] = {"cell": cell, "parameters": parameters}
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        try:
+            with Ranks(
+                lambda rank, channel: _rank(module, parameters, rank, scratch, channel),
+                range(world_size), world_size, scratch, meeting.variables("", scratch), _TIMEOUT_S,
+            ) as ranks:  # fmt: skip
+                ranks.measured()
+            kept.update(torch.load(scratch / "trained.pt", weights_only=False))
+        except CellEnded as ended:
+            kept["failed"] = str(ended)
+    torch.save(kept, folder / f"{cell.replace('/', '_')}.pt")
+
+
+def _rank(module: Any, parameters: dict[str, Any], rank: int, folder: Path, channel: Channel) -> None:
+    numerics = Numerics()
+    with module.surroundings(parameters, "cpu"):
+        job = module.start(parameters, "cpu", parameters.get(scenarios.SHAPE, {}), nullcontext)
+        for _ in range(TRUTH_STEPS):
+            walk(job, lambda phase: nullcontext())
+            numerics.losses.append(job.loss())
+            numerics.gradient_norms.append(job.gradient_norm())
+        trained = job.parameters()
+    if rank == 0:
+        torch.save({"trained": dict(trained), "numerics": numerics}, folder / "trained.pt")
+    channel.send({"at": "measured", "imported": []})
+
+
+def judge(folder: Path, file: Path) -> None:
+    """Judges what was trained into ``folder`` and the folders in it; cells of the same workload share their truth."""
+    by_workload: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.rglob("*.pt")):
+        kept = {"where": path.parent.name, **torch.load(path, weights_only=False)}
+        by_workload.setdefault(repr((_workload(kept["parameters"]), _job(kept["parameters"]))), []).append(kept)
+    with file.open("w") as lines:
+        for group in by_workload.values():
+            for judged in _judged(group):
+                lines.write(json.dumps(judged) + "\n")
+                lines.flush()
+
+
+def _workload(parameters: dict[str, Any]) -> Workload:
+    return workload.pick(Workload, parameters)
+
+
+def _job(parameters: dict[str, Any]) -> Any:
+    return workload.pick(jobs.JobParameters, parameters) if "job" in parameters else None
+
+
+def _judged(group: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    parameters = group[0]["parameters"]
+    work, shape = _workload(parameters), parameters.get(scenarios.SHAPE, {})
+    make: Callable[[torch.dtype, int | None], Trained] = functools.partial(training.train, work, shape, TRUTH_STEPS)
+    if _job(parameters):
+        make = functools.partial(job_truth.train, jobs.job_of(parameters, shape["vocab_size"]), shape, TRUTH_STEPS)
+    once = functools.cache(make)
+    for kept in group:
+        told = {"where": kept["where"], "cell": kept["cell"]}
+        if "failed" in kept:
+            yield {**told, "failed": kept["failed"]}
+            continue
+        numerics = kept["numerics"]
+        truth.judge(work, shape, TRUTH_STEPS, kept["trained"], numerics, once)
+        yield {**told, "errors": _errors(numerics), "note": numerics.note, "digest": numerics.parameter_digest}
+    if work.lora_dropout:
+        return
+    for fault in FAULTS:
+        broken = trained_with(fault, work.world_size * work.gradient_accumulation_steps, make, work.torch_dtype)
+        numerics = Numerics(losses=list(broken.losses), gradient_norms=list(broken.gradient_norms))
+        truth.judge(work, shape, TRUTH_STEPS, broken.parameters, numerics, once)
+        yield {"cells": sorted({kept["cell"] for kept in group}), "fault": fault, "errors": _errors(numerics)}
+
+
+def _errors(numerics: Numerics) -> list[float | None]:
+    return [numerics.loss_error, numerics.gradient_norm_error, numerics.parameter_error]
+
+
+if __name__ == "__main__":
+    command, first, second = sys.argv[1:]
+    if command == "train":
+        train(first, Path(second))
+    else:
+        torch.set_num_threads(1)
+        judge(Path(first), Path(second))
