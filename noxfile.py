@@ -78,6 +78,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def instruction_sets(session: nox.Session) -> None:
+    """The numerics oracle under several instruction sets; after --, a folder and releases. Takes hours."""
+    install(session, "tests")
+    session.run("python", "-m", "tests.functional.instruction_sets", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style (ruff), the direction of imports (import-linter), workflows (zizmor, their schema, actionlint if there)."""
     install(session, "lint", project=False)

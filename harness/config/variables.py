@@ -6,6 +6,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+#: What limits or chooses the instructions that torch and its libraries compute with. It changes results in their last
+#: digits, so it counts as part of the processor (`harness.envs.hardware`).
+INSTRUCTION_SETS = (
+    "ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA",
+)  # fmt: skip
+
 #: What a measured process may see of the caller's environment. Everything else is unnoticed variance.
 MEASURED_VARIABLES = frozenset((
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
@@ -13,6 +19,7 @@ MEASURED_VARIABLES = frozenset((
     *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *("LD_LIBRARY_PATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH"),
+    *INSTRUCTION_SETS,
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
 ))  # fmt: skip
 
@@ -32,6 +39,12 @@ def child_environment(
     """Environment of a measured process: the allow-listed variables of ours, and ``extra``."""
     variables = os.environ if environ is None else environ
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
+
+
+def instruction_sets(*, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """``NAME=value`` of each of `INSTRUCTION_SETS` that is set."""
+    variables = os.environ if environ is None else environ
+    return tuple(f"{name}={variables[name]}" for name in INSTRUCTION_SETS if variables.get(name))
 
 
 def display_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:

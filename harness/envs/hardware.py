@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from harness.config import variables
 from harness.envs import inside
 from harness.model import Hardware
 
@@ -15,4 +20,12 @@ def has_gpu() -> bool:
 
 def detect() -> Hardware:
     """CPU model, the cores and the memory that this process may use, GPUs and their driver."""
-    return Hardware(**inside.machine())
+    return of(inside.machine())
+
+
+def of(machine: Mapping[str, Any]) -> Hardware:
+    """From the fields of `harness.envs.inside.machine`. Environment variables that limit the processor's instructions count
+    as part of its model: results under another limit differ in their last digits."""
+    hardware = msgspec.convert(machine, Hardware)
+    limits = variables.instruction_sets()
+    return msgspec.structs.replace(hardware, cpu=f"{hardware.cpu} ({', '.join(limits)})") if limits else hardware

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from harness.config.docker import Containers
-from harness.envs import bringing, inside, signatures
+from harness.envs import bringing, hardware, inside, signatures
 from harness.envs.installer import Installer
 from harness.envs.recipe import peers, recipe, torch_version
 from harness.errors import EnvironmentUnavailable
@@ -244,7 +244,7 @@ class ImageBuilder:
         limits = docker.confined(self._limits, gpus=self._gpu)
         printed = docker.answer_of(client, image.id, command, str(self._folder), limits)
         answer = json.loads(printed)
-        self._hardware = msgspec.convert(answer["machine"], Hardware)
+        self._hardware = hardware.of(answer["machine"])
         return Environment(
             stack=locked.stack,
             lock_sha256=locked.sha256,

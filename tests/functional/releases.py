@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from harness.config import settings
+from harness.config import settings, variables
 from scenarios.models import SHAPES
 from tests.paths import ROOT
 
@@ -34,7 +33,7 @@ def assert_passes(python: str, *selected: str) -> str:
     ran = subprocess.run(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
         cwd=ROOT,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"OMP_NUM_THREADS": "1"},
+        env=variables.child_environment({"OMP_NUM_THREADS": "1"}),
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

@@ -47,7 +47,9 @@ def train(pattern: str, folder: Path) -> None:
         __import__(name, fromlist=["preload"]).preload("cpu")
     folder.mkdir(parents=True, exist_ok=True)
     for cell, framework, parameters in cells:
-        _train(cell, framework, parameters, folder)
+        file = folder / f"{cell.replace('/', '_')}.pt"
+        if not file.exists():
+            torch.save({"cell": cell, "parameters": parameters, **_trained(framework, parameters)}, file)
 
 
 def _cells() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -59,10 +61,10 @@ def _cells() -> Iterator[tuple[str, str, dict[str, Any]]]:
                 yield f"{name}/{variant}", declared.framework, declared.resolve(variant, "cpu")
 
 
-def _train(cell: str, framework: str, parameters: dict[str, Any], folder: Path) -> None:
+def _trained(framework: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What rank 0 had after `TRUTH_STEPS`, or how the cell failed."""
     module = __import__(framework, fromlist=["start"])
     world_size = module.world_size(parameters, "cpu")
-    kept: dict[str, Any] = {"cell": cell, "parameters": parameters}
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         try:
@@ -71,10 +73,10 @@ def _train(cell: str, framework: str, parameters: dict[str, Any], folder: Path) 
                 range(world_size), world_size, scratch, meeting.variables("", scratch), _TIMEOUT_S,
             ) as ranks:  # fmt: skip
                 ranks.measured()
-            kept.update(torch.load(scratch / "trained.pt", weights_only=False))
+            found: dict[str, Any] = torch.load(scratch / "trained.pt", weights_only=False)
+            return found
         except CellEnded as ended:
-            kept["failed"] = str(ended)
-    torch.save(kept, folder / f"{cell.replace('/', '_')}.pt")
+            return {"failed": str(ended)}
 
 
 def _rank(module: Any, parameters: dict[str, Any], rank: int, folder: Path, channel: Channel) -> None:
@@ -130,10 +132,16 @@ def _judged(group: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     if work.lora_dropout:
         return
     for fault in FAULTS:
+        if fault == "decay of vectors" and not _trains_vectors(once(torch.float32, None)):
+            continue
         broken = trained_with(fault, work.world_size * work.gradient_accumulation_steps, make, work.torch_dtype)
         numerics = Numerics(losses=list(broken.losses), gradient_norms=list(broken.gradient_norms))
         truth.judge(work, shape, TRUTH_STEPS, broken.parameters, numerics, once)
         yield {"cells": sorted({kept["cell"] for kept in group}), "fault": fault, "errors": _errors(numerics)}
+
+
+def _trains_vectors(done: Trained) -> bool:
+    return any(start.dim() == 1 and not start.equal(done.parameters[name]) for name, start in done.start.items())
 
 
 def _errors(numerics: Numerics) -> list[float | None]:

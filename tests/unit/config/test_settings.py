@@ -132,6 +132,10 @@ def test_measured_processes_see_no_variable_that_is_not_listed() -> None:
     assert inside == {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1", "RANK": "0"}
 
 
+def test_limits_on_the_processors_instructions_reach_measured_processes() -> None:
+    assert variables.child_environment(environ={"ONEDNN_MAX_CPU_ISA": "AVX2"}) == {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+
+
 def test_installers_see_their_own_configuration_besides() -> None:
     outside = {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c", "HF_TOKEN": "secret"}
     inside = variables.installer_environment(environ=outside)

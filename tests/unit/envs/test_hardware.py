@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.config import variables
 from harness.envs import hardware
 
 
@@ -34,3 +35,12 @@ def test_a_tool_without_a_driver_is_no_gpu(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     program(tmp_path, "echo has failed because it could not communicate with the driver; exit 9")
     assert hardware.detect().gpus == ()
+
+
+def test_a_processor_with_limited_instructions_is_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in variables.INSTRUCTION_SETS:
+        monkeypatch.delenv(name, raising=False)
+    unlimited = hardware.detect().cpu
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
+    assert hardware.detect().cpu == f"{unlimited} (ATEN_CPU_CAPABILITY=avx2, ONEDNN_MAX_CPU_ISA=AVX2)"
