@@ -66,7 +66,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     installed: dict[str, str] = {}  #: distribution -> version, everything
     code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
     notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
-    failure: Failed | None = None
+    failure: Failed | MachineFault | None = None
     build_s: float = 0.0
 
 
@@ -111,6 +111,15 @@ class Passed(msgspec.Struct, frozen=True, tag="passed"):
     """Ran to its end."""
 
 
+#: Signature of a failure of the harness: a run that passed and left nothing to compare.
+NO_FIGURES = "it passed, and a rank has no figures"
+
+
+def has_figures(record: RunRecord | None) -> bool:
+    """Whether every rank of a run measured something."""
+    return record is not None and bool(record.ranks) and all(rank.phases for rank in record.ranks)
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """Ended early: ``stage`` is install, import, init, forward, backward, step or harness."""
 
@@ -139,7 +148,25 @@ class Skipped(msgspec.Struct, frozen=True, tag="skipped"):
     reason: str
 
 
-Outcome = Passed | Failed | OutOfMemory | TimedOut | Skipped
+class MachineFault(msgspec.Struct, frozen=True, tag="machine_fault"):
+    """The machine ended it in ``stage`` (as of `Failed`), not the stack: a full disk, a lost network. No verdict on the
+    stack, and measured again by the next run."""
+
+    stage: str
+    fault: str  #: what is wrong with the machine: a key of `harness.probe.border.machine.REMEDIES`
+    signature: str
+    detail: str = ""
+
+
+Outcome = Passed | Failed | OutOfMemory | TimedOut | Skipped | MachineFault
+
+
+def is_measurement(outcome: Outcome) -> bool:
+    """Whether a run says something about its stack: not where the harness or the machine ended it."""
+    match outcome:
+        case Skipped() | MachineFault() | Failed(stage="harness"):
+            return False
+    return True
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +196,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     record: RunRecord | None = None  #: without its ``detail``, which the store keeps apart
     detail_sha256: dict[str, str] = {}  #: part of the detail -> hash, so that equal parts need not be read
     image: str = ""  #: id of the container image that it ran in; empty where it ran in none
+
+    @property
+    def precedence(self) -> tuple[bool, str, str]:
+        """Of several results of one cell, the one with the highest counts: the newest that says something of its stack."""
+        return (is_measurement(self.outcome), self.started_at, self.session)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ import msgspec
 from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
 from harness.advice.gpus import Card
 from harness.compare import FAIL_ON, Comparison, ResultSummary
+from harness.compare.comparison import EVERYTHING
 from harness.compare.exits import fails
 from harness.model import Cell, Finding, Passed, Stack, differing_parameters
 from harness.probe.scenario import BASE_VARIANT, Scenario
@@ -126,7 +127,7 @@ class _Evidence:
             if fails(found, question.fail_on):
                 self._findings[found.stack, found.workload].append(found)
         self._reasons = {
-            (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == "everything"
+            (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == EVERYTHING
         }
         self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
         for cell in comparison.cells:

@@ -21,7 +21,7 @@ from harness.compare.outcomes import signature, stage
 from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
-from harness.model import Failed, Finding, OutOfMemory, Passed, Result, Skipped, Verdict
+from harness.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement
 from harness.probe.border.wire import PHASES, Detail
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, shortened
@@ -139,7 +139,7 @@ def observe(question: Question, result: Result, detail_of: DetailOf) -> Observat
 def _observe_outcome(result: Result) -> Observation:
     outcome = result.outcome
     text = outcome_text(outcome)
-    if isinstance(outcome, Skipped) or (isinstance(outcome, Failed) and outcome.stage == "harness"):
+    if not is_measurement(outcome):
         return Observation(value=None, text=text)
     if isinstance(outcome, Passed):
         return Observation(value="passed", text=text)

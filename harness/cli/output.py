@@ -19,6 +19,7 @@ from harness.report.comparison import json as json_report
 from harness.report.comparison import markdown, terminal
 from harness.report.comparison.exports import FORMATS
 from harness.report.plain import plain, plain_lines
+from harness.report.view import not_measured
 from harness.store import explained_in
 from harness.store.bulk import in_order
 from harness.system.files import write_requested
@@ -57,6 +58,8 @@ def write_reports(
         writing.append(functools.partial(_write_site, comparison, settings, files.html_folder, code, stored))
     if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
         writing.append(lambda: terminal.show(comparison, console()))
+    if line := not_measured(comparison):  # last, so that it is what a log ends with
+        writing.append(functools.partial(note, f"not measured: {line}"))
     _all_of(writing)
     return code
 

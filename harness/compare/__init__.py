@@ -1,6 +1,6 @@
 """Results in, findings out. Pure; see ``docs/how-comparison-works.md``."""
 
-from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime
+from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime, not_measured
 from harness.compare.exits import FAIL_ON, exit_code
 from harness.compare.judged import Judged, judge_workloads
 from harness.compare.pairs import ResultIndex
@@ -24,5 +24,6 @@ __all__ = [
     "compare",
     "exit_code",
     "judge_workloads",
+    "not_measured",
     "summarize",
 ]

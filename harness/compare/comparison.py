@@ -27,13 +27,27 @@ class Group(msgspec.Struct, frozen=True):
         return (self.headline, *self.related)
 
 
+#: What `NotCompared.what` says where no metric has a verdict.
+EVERYTHING = "everything"
+
+#: What to do about a cell that was to be measured and was not.
+_AGAIN = "measure again"
+
+
 class NotCompared(msgspec.Struct, frozen=True):
     """What has no verdict, and why."""
 
     stack: str
     workload: str
-    what: str  #: "everything", or a metric's name
+    what: str  #: `EVERYTHING`, or a metric's name
     reason: str
+    remedy: str = ""  #: what to do, of a cell that was to be measured and was not; empty for all others
+
+
+def not_measured(stack: str, workload: str, reason: str, remedy: str = "") -> NotCompared:
+    """The entry for a cell that was to be measured and was not; ``remedy`` is what to do first. No comparison with such a
+    cell passes."""
+    return NotCompared(stack, workload, EVERYTHING, reason, f"{remedy}, then {_AGAIN}" if remedy else _AGAIN)
 
 
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +154,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int
+
+    @property
+    def not_measured(self) -> tuple[NotCompared, ...]:
+        """The cells that were to be measured and were not."""
+        return tuple(entry for entry in self.not_compared if entry.remedy)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

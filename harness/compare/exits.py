@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from harness.compare.comparison import Comparison
 from harness.compare.metrics import BY_NAME, OUTCOME
-from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from harness.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from harness.model import Finding
 
 #: The words of ``--fail-on``.
@@ -14,10 +14,12 @@ FAIL_ON = ("memory", "time", "numerics", "crash")
 
 
 def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
-    """1 where a relevant finding answers to ``fail_on``; 4 where nothing was measured or nothing could be compared; else 0.
-    Changed defaults and warnings never fail."""
+    """1 where a relevant finding answers to ``fail_on``; 3 where a cell was to be measured and was not; 4 where nothing was
+    measured or nothing could be compared; else 0. Changed defaults and warnings never fail."""
     if any(fails(found, fail_on) for found in comparison.findings):
         return EXIT_REGRESSION
+    if comparison.not_measured:
+        return EXIT_HARNESS
     others = any(stack.id != comparison.baseline for stack in comparison.stacks)
     if comparison.passed == 0 or (others and comparison.compared == 0):
         return EXIT_NOTHING_MEASURED

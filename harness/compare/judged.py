@@ -11,13 +11,13 @@ from collections import defaultdict
 import msgspec
 
 from harness.compare import configuration, exact, groups, oracles, outcomes, timing
-from harness.compare.comparison import Group, NotCompared, StepTime
+from harness.compare.comparison import EVERYTHING, Group, NotCompared, StepTime
 from harness.compare.configuration import ConfigurationChange
 from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Pair, ResultIndex, left_out, why_not
 from harness.compare.readings import Exact
 from harness.config.thresholds import Thresholds
-from harness.model import Finding, Outcome, Passed, Result, Stack
+from harness.model import Finding, MachineFault, Outcome, Passed, Result, Stack
 from harness.wording.names import outcome_text
 
 #: Differences below the thresholds are listed up to this many, and counted beyond.
@@ -73,7 +73,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
             without[pair.workload].append(pair.stack)
             if outcome is not None and outcome.kind == "failed":
                 continue  # the finding says why
-            not_compared.append(NotCompared(pair.stack, pair.workload, "everything", reason))
+            not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
             continue
         comparable.append(pair)
         if not pair.is_baseline:
@@ -142,4 +142,6 @@ def _cannot(pair: Pair) -> str:
 def _ended(result: Result) -> str:
     """How a result that did not pass ended, as the end of a sentence."""
     text = outcome_text(result.outcome)
+    if isinstance(result.outcome, MachineFault):
+        return f"was {text}"
     return f"ran {text}" if text.startswith("out of memory") else f"gave {text}" if text.startswith("no sign") else text

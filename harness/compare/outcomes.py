@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.compare.metrics import OUTCOME
 from harness.compare.pairs import Pair, why_not
-from harness.model import Failed, Finding, Outcome, OutOfMemory, Passed, TimedOut
+from harness.model import Failed, Finding, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, is_measurement
 from harness.wording.names import outcome_text
 from harness.wording.quantities import shortened
 
@@ -47,7 +47,7 @@ def judge_outcome(pair: Pair) -> Finding | None:
 def stage(outcome: Outcome) -> str:
     """The stage in which a cell ended; empty where it passed or was skipped."""
     match outcome:
-        case Failed(stage=where) | TimedOut(stage=where) | OutOfMemory(phase=where):
+        case Failed(stage=where) | TimedOut(stage=where) | OutOfMemory(phase=where) | MachineFault(stage=where):
             return where
     return ""
 
@@ -55,7 +55,7 @@ def stage(outcome: Outcome) -> str:
 def signature(outcome: Outcome) -> str:
     """One short line that is the same for the same fault; empty where it passed or was skipped."""
     match outcome:
-        case Failed(signature=text):
+        case Failed(signature=text) | MachineFault(signature=text):
             return text
         case OutOfMemory():
             return "out of memory"
@@ -65,8 +65,8 @@ def signature(outcome: Outcome) -> str:
 
 
 def _broke(outcome: Outcome) -> bool:
-    """Whether the stack, not the harness, ended it."""
-    return isinstance(outcome, (OutOfMemory, TimedOut)) or (isinstance(outcome, Failed) and outcome.stage != "harness")
+    """Whether the stack, not the harness or the machine, ended it."""
+    return is_measurement(outcome) and not isinstance(outcome, Passed)
 
 
 def _evidence(outcome: Outcome) -> tuple[str, ...]:

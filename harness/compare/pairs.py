@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from harness.compare.comparison import NotCompared
+from harness.compare.comparison import EVERYTHING, NotCompared, not_measured
 from harness.compare.summary import ResultSummary, summarize
-from harness.model import Failed, Finding, Passed, Result, Skipped, Stack, differing_parameters
+from harness.model import Failed, Finding, MachineFault, Passed, Result, Skipped, Stack, differing_parameters
+from harness.probe.border.machine import REMEDIES
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ def finding(stack: str, workload: str, **fields: Any) -> Finding:
 
 
 class ResultIndex:
-    """Results by workload and stack. The newest result of each cell counts."""
+    """Results by workload and stack. The newest result of each cell counts, of those that say something of its stack."""
 
     def __init__(self, results: Iterable[Result], baseline: str) -> None:
         self.baseline = baseline
@@ -69,7 +70,7 @@ class ResultIndex:
             known = by_stack.get(stack)
             if known is not None:
                 self.superseded += 1
-            if known is None or result.started_at > known.result.started_at:
+            if known is None or result.precedence[:2] > known.result.precedence[:2]:
                 by_stack[stack] = summary
             if stack == baseline:
                 self._baseline_runs[workload].append(summary)
@@ -128,12 +129,15 @@ def why_not(pair: Pair) -> str:
 
 
 def left_out(pair: Pair) -> NotCompared | None:
-    """The entry for a cell that has no measurement of its own: skipped, or ended by the harness itself."""
+    """The entry for a cell that has no measurement of its own: skipped, or ended by the harness or by the machine."""
     match pair.result.outcome:
         case Skipped(reason=reason):
-            return NotCompared(pair.stack, pair.workload, "everything", f"skipped: {reason}")
+            return NotCompared(pair.stack, pair.workload, EVERYTHING, f"skipped: {reason}")
         case Failed(stage="harness", signature=signature):
-            return NotCompared(pair.stack, pair.workload, "everything", f"the harness failed: {signature}")
+            return not_measured(pair.stack, pair.workload, f"the harness failed: {signature}")
+        case MachineFault(stage=stage, fault=fault, signature=signature):
+            remedy = REMEDIES.get(fault, "")
+            return not_measured(pair.stack, pair.workload, f"{fault} (in {stage}: {signature})", remedy)
         case Passed() if not pair.own.recorded:
-            return NotCompared(pair.stack, pair.workload, "everything", "its measurements are missing")
+            return not_measured(pair.stack, pair.workload, "its measurements are missing")
     return None

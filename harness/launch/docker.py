@@ -110,7 +110,8 @@ class DockerExecutor:
             self._stage()
             return ServerContainer(client, {**options, "command": [*command, "--log", str(log)]}, host)
 
-        worker = ServerWorker(start_server, runs, self._timeout_s, owner=user if os.getuid() == 0 else None)
+        owner = user if os.getuid() == 0 else None
+        worker = ServerWorker(start_server, runs, self._timeout_s, owner=owner, limited_memory=True)
         self._workers.append(worker)
         return worker
 

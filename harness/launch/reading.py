@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.launch.contract import Ended
-from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
+from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, has_figures
+from harness.probe.border import machine
 from harness.probe.border.encoding import text
 from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
 from harness.probe.border.plausible import nests_too_deep, why_implausible
@@ -25,17 +26,19 @@ _any_decoder = msgspec.json.Decoder()
 
 _STAGE_LENGTH = 40
 
+_UNREADABLE = "the record cannot be read"
+
 
 def ended(folder: Path, timeout_s: float) -> Ended:
     """The end according to ``record.json``. A record that is missing or malformed is a failure of the harness."""
     try:
         record = _record(read_regular(folder / "record.json", MOST_FILE_BYTES))
     except FileNotFoundError:
-        return Ended(outcome=Failed(stage="harness", signature="no record was left"))
+        return Ended(outcome=_no_record(folder, "no record was left"))
     except OSError as error:
-        return Ended(outcome=_unreadable(error.strerror or str(error)))
+        return Ended(outcome=_no_record(folder, _UNREADABLE, error.strerror or str(error)))
     except Damaged as error:
-        return Ended(outcome=_unreadable(str(error)))
+        return Ended(outcome=_no_record(folder, _UNREADABLE, str(error)))
     outcome = _outcome(record, timeout_s)
     detail, record.detail = record.detail, None
     return Ended(
@@ -60,20 +63,27 @@ def _record(data: bytes) -> RunRecord:
         record.detail = None
     record.stage, record.signature = text(record.stage, _STAGE_LENGTH), text(record.signature, SIGNATURE_LENGTH)
     record.log_tail = record.log_tail[-DETAIL_LENGTH:]
+    record.machine_fault = text(record.machine_fault, SIGNATURE_LENGTH)
     if why := why_implausible(record):
         raise Damaged(why)
     return record
 
 
-def _unreadable(why: str) -> Failed:
-    return Failed(stage="harness", signature="the record cannot be read", detail=why)
+def _no_record(folder: Path, signature: str, detail: str = "") -> Outcome:
+    if machine.disk_is_full(folder):
+        return MachineFault("harness", machine.DISK_FULL, signature, detail)
+    return Failed("harness", signature, detail)
 
 
 def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
     if record.outcome == "passed":
-        return Passed()
+        return Passed() if has_figures(record) else Failed(stage="harness", signature=NO_FIGURES)
     if record.outcome == "out_of_memory":
         return OutOfMemory(phase=record.stage, detail=record.signature)
+    if record.outcome == "machine_fault":
+        return MachineFault(
+            stage=record.stage, fault=record.machine_fault, signature=record.signature, detail=record.log_tail
+        )
     if record.outcome == "timed_out":
         return TimedOut(stage=record.stage, limit_s=timeout_s)
     if record.outcome == "failed":

@@ -24,7 +24,8 @@ from harness.errors import EnvironmentUnavailable
 from harness.launch import reading
 from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.process import Gone, Hung
-from harness.model import Cell, Failed, Outcome, OutOfMemory, TimedOut
+from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, TimedOut
+from harness.probe.border import machine
 from harness.probe.border.encoding import text
 from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
 from harness.probe.border.untrusted import read_tail
@@ -73,7 +74,8 @@ class ServerWorker:
 
     ``start_server`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
     cells are made. With ``owner``, those folders belong to that user, as whom the server runs. ``report`` gets what a
-    server left running that belongs to no cell.
+    server left running that belongs to no cell. With ``limited_memory``,
+    a server has a limit of its own, the same in every run: what exceeds it is too large, whatever else the machine does.
     """
 
     def __init__(
@@ -83,10 +85,13 @@ class ServerWorker:
         timeout_s: float,
         owner: int | None = None,
         report: Callable[[Mapping[str, int]], None] = lambda left: None,
+        *,
+        limited_memory: bool = False,
     ) -> None:
         self._converse = start_server
         self._runs = runs
         self._owner = owner
+        self._limited_memory = limited_memory
         self._timeout_s = timeout_s
         self._report = report
         self._server: Server | None = None
@@ -110,7 +115,8 @@ class ServerWorker:
         try:
             self._server = self._converse(self._home, self._log)
         except OSError as error:
-            self._unusable = Failed(stage="import", signature=f"its interpreter does not start: {error.strerror}")
+            fault = machine.of_error(error) or machine.NO_START
+            self._unusable = MachineFault("import", fault, f"its interpreter does not start: {error.strerror}")
 
     def wait_until_open(self) -> None:
         self.open()
@@ -122,12 +128,13 @@ class ServerWorker:
                 if event.get("event") == "import_failed":
                     signature = text(event.get("signature", ""), SIGNATURE_LENGTH)
                     detail = text(event.get("detail", ""))[-DETAIL_LENGTH:]
-                    self._unusable = Failed(stage="import", signature=signature, detail=detail)
+                    fault = text(event.get("machine_fault", ""), SIGNATURE_LENGTH)
+                    self._unusable = _failure("import", signature, detail, fault)
                     self.close()
                     return
                 self._ready = event.get("event") == "ready"
         except Gone as gone:
-            self._unusable = _death("import", "the import", gone, self._log_tail())
+            self._unusable = _death("import", "the import", gone, self._log_tail(), self._home)
             self.close()
         except Hung:
             self._unusable = TimedOut(stage="import", limit_s=self._timeout_s)
@@ -136,7 +143,14 @@ class ServerWorker:
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None = None) -> Waiting | Ended:
         """With a ``share``, only those of its ranks; the others run on other machines."""
         self.wait_until_open()
-        self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
+        try:
+            self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
+        except OSError as error:
+            raise EnvironmentUnavailable(
+                f"no folder for the run can be made: {error.strerror}",
+                where=str(self._runs),
+                hint="check its access and the space left",
+            ) from None
         if self._unusable is not None:
             return self._end(Ended(outcome=self._unusable))
         request = CellRequest(
@@ -151,7 +165,11 @@ class ServerWorker:
             explain=plan.explain,
             **({} if share is None else msgspec.structs.asdict(share)),
         )
-        (run.folder / "request.json").write_text(json.dumps(asdict(request)))
+        try:
+            (run.folder / "request.json").write_text(json.dumps(asdict(request)))
+        except OSError as error:
+            fault = machine.of_error(error) or machine.DISK_FAILS
+            return self._end(Ended(outcome=MachineFault(run.stage, fault, f"its request: {error.strerror}")))
         return self._advance({"do": "start", "folder": str(run.folder)})
 
     def round(self) -> Waiting | Ended:
@@ -197,7 +215,7 @@ class ServerWorker:
                     return self._end(reading.ended(run.folder, self._timeout_s))
         except Gone as gone:
             run.active_s += time.monotonic() - begun
-            return self._lost(_death(run.stage, "the probe's server", gone, self._log_tail()))
+            return self._lost(_death(run.stage, "the probe's server", gone, self._log_tail(), run.folder))
         except Hung:
             run.active_s += time.monotonic() - begun
             server.kill()
@@ -212,10 +230,13 @@ class ServerWorker:
     def _end(self, ended: Ended) -> Ended:
         run, self._run = self._run, None
         assert run is not None
+        outcome = ended.outcome
+        if self._limited_memory and isinstance(outcome, MachineFault) and outcome.fault == machine.MEMORY:
+            outcome = OutOfMemory(phase=outcome.stage, detail=outcome.signature)
         if ended.record is not None and ended.record.outcome == "passed":
             shutil.rmtree(run.folder, ignore_errors=True)  # what failed keeps its logs until the next run
         return Ended(
-            outcome=ended.outcome,
+            outcome=outcome,
             record=ended.record,
             detail=ended.detail,
             explanation=ended.explanation,
@@ -261,8 +282,15 @@ def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
     return Path(folder)
 
 
-def _death(stage: str, who: str, gone: Gone, log: str) -> Outcome:
-    """The outcome of a cell whose server is gone."""
+def _death(stage: str, who: str, gone: Gone, log: str, folder: Path) -> Outcome:
+    """The outcome of a cell whose server, which wrote to ``folder``, is gone."""
+    signature = f"{who} {gone.how}"
     if gone.out_of_memory:
-        return OutOfMemory(phase=stage, detail=f"{who} {gone.how}")
-    return Failed(stage=stage, signature=f"{who} {gone.how}", detail=log)
+        return OutOfMemory(phase=stage, detail=signature)
+    return _failure(stage, signature, log, machine.of_death(signature, log, folder))
+
+
+def _failure(stage: str, signature: str, detail: str, fault: str) -> Outcome:
+    if fault:
+        return MachineFault(stage, fault, signature, detail)
+    return Failed(stage, signature, detail)

@@ -14,7 +14,7 @@ import msgspec
 from harness.compare import Comparison
 from harness.compare.outcomes import stage
 from harness.compare.spans import ranges
-from harness.model import Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut
+from harness.model import Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, TimedOut
 from harness.wording.quantities import listing
 
 #: Every word, from the soundest to what says least about the release.
@@ -77,7 +77,7 @@ def _word(outcome: Outcome) -> str:
             return HUNG
         case Failed():
             return {"install": NO_INSTALL, "import": NO_IMPORT, "harness": NOT_RUN}.get(stage(outcome), CRASHED)
-        case Skipped():
+        case Skipped() | MachineFault():
             return NOT_RUN
 
 

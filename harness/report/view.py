@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from harness.compare import Comparison, Group
+from harness.compare.comparison import EVERYTHING
 from harness.compare.timing import ratio_text
 from harness.report import rows, tables
+from harness.report.plain import plain
 from harness.report.rows import Section
 from harness.report.tables import Table
 from harness.wording.names import varied_axes
@@ -59,7 +61,27 @@ def view(comparison: Comparison) -> View:
     )
 
 
+def not_measured(comparison: Comparison) -> str:
+    """Which stacks have cells that were to be measured and were not, why, and what to do, as one line; empty if none."""
+    together: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for entry in comparison.not_measured:
+        stacks = together.setdefault((entry.reason, entry.remedy), {})
+        stacks.setdefault(comparison.names.get(entry.stack, entry.stack), []).append(entry.workload)
+    parts = [
+        f"{listing([f'{stack} ({listing(workloads, 2)})' for stack, workloads in stacks.items()], 12)}: {reason}"
+        for (reason, _), stacks in together.items()
+    ]
+    remedies = dict.fromkeys(remedy for _, remedy in together)
+    return plain(f"{'; '.join([*parts, *remedies])}")
+
+
 def _verdict(comparison: Comparison, worse: Sequence[Group]) -> str:
+    missing = dict.fromkeys(comparison.names.get(entry.stack, entry.stack) for entry in comparison.not_measured)
+    verdict = _verdict_on_measured(comparison, worse)
+    return f"{verdict}; not measured: {listing(list(missing), 10)}" if missing else verdict
+
+
+def _verdict_on_measured(comparison: Comparison, worse: Sequence[Group]) -> str:
     findings = rows.in_version_order(comparison, [group.headline for group in worse])
     if findings:
         stacks = [comparison.names[stack] for stack in dict.fromkeys(found.stack for found in findings)]
@@ -107,7 +129,7 @@ def _not_compared(comparison: Comparison) -> list[str]:
         together[left_out.stack, left_out.what, left_out.reason].append(left_out.workload)
     lines = []
     for (stack, what, reason), workloads in together.items():
-        about = "" if what == "everything" else "step time: "
+        about = "" if what == EVERYTHING else "step time: "
         lines.append(f"{comparison.names.get(stack, stack)}: {about}{reason} ({listing(workloads, 2)})")
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more"]

@@ -14,10 +14,11 @@ import msgspec
 from harness.advice import attribution
 from harness.compare import Comparison, Group
 from harness.launch.contract import Ended, Executor, RunPlan
-from harness.model import Cell, Environment, Failed, Finding, Hardware, Result
+from harness.model import Cell, Environment, Failed, Finding, Hardware, MachineFault, Result
 from harness.probe.border.wire import Explanation
 from harness.store import Explanations, key_in
 from harness.wording import commands
+from harness.wording.names import outcome_text
 
 #: Seconds. Simulated cells whose run took longer are explained only on request: an explanation takes
 #: about as long as the simulation did. The small cells of the other modes take a second or two.
@@ -228,4 +229,6 @@ def _why_not(ended: Ended) -> str:
         return ended.explanation.note
     if isinstance(ended.outcome, Failed):
         return f"its run failed in {ended.outcome.stage}: {ended.outcome.signature}"
+    if isinstance(ended.outcome, MachineFault):
+        return f"its run was {outcome_text(ended.outcome)}"
     return f"its run ended otherwise: {ended.outcome.__struct_config__.tag}"

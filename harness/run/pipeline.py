@@ -79,6 +79,8 @@ def regress(
     with session(settings, planned.stacks.stacks, watch, installer) as opened:
         results = opened.measure(planned.matrix.cells, fresh=choice.fresh)
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
+        cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
+        comparison = _with_absent(comparison, cells, "it was not run")
         if choice.explain is False:
             return comparison
         try:
@@ -137,8 +139,30 @@ def compare_stored(
 
     parts = stored.map(functools.partial(_judge, baseline=baseline, thresholds=settings.thresholds), problem)
     comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores))
+    comparison = _with_absent(comparison, stored.unreadable, "what is stored of it cannot be read")
+    empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in stored.unreadable}
+    lost = [
+        *(compare.not_measured(stack, "every workload", "nothing is stored of it") for stack in sorted(empty)),
+        *(compare.not_measured(folder, "some workloads", "a part of it cannot be read") for folder in stored.damaged),
+    ]
+    comparison = _with(comparison, lost)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
     return explain.attach_stored(comparison, explained_in(explained))
+
+
+def _with_absent(comparison: compare.Comparison, cells: Iterable[tuple[str, str]], reason: str) -> compare.Comparison:
+    """The comparison with an entry for each of these cells, by stack and workload, that has no result in it."""
+    there = comparison.cells
+    absent = [
+        compare.not_measured(stack, workload, reason)
+        for stack, workload in dict.fromkeys(cells)
+        if workload not in there.workloads or stack not in there.stacks_of(workload)
+    ]
+    return _with(comparison, absent)
+
+
+def _with(comparison: compare.Comparison, entries: Sequence[compare.NotCompared]) -> compare.Comparison:
+    return msgspec.structs.replace(comparison, not_compared=(*comparison.not_compared, *entries))
 
 
 def details_of(stores: Sequence[Store]) -> compare.DetailOf:

@@ -194,11 +194,11 @@ class Store:
 
 
 def newest(results: Iterable[Result]) -> dict[str, Result]:
-    """Cell id -> its newest result."""
+    """Cell id -> its newest result; one that says something of its stack before others."""
     found: dict[str, Result] = {}
     for result in results:
         other = found.get(result.cell.id)
-        if other is None or (result.started_at, result.session) > (other.started_at, other.session):
+        if other is None or result.precedence > other.precedence:
             found[result.cell.id] = result
     return found
 

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.model import Failed, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.model import Failed, OutOfMemory, Passed, Result, is_measurement
 
 
 def reusable(results: Sequence[Result], rounds: int) -> Result | None:
     """The newest of the results of one content key (oldest first) that counts for a run with ``rounds`` timed rounds.
 
     A release that crashes or runs out of memory does so again, and its result is kept. A timeout may have been a busy
-    machine's, a failure of the harness is ours, and a kill from outside is neither's: those are tried again.
+    machine's: that is tried again, as is what the machine or the harness ended.
     """
     for result in reversed(results):
         match result.outcome:
             case Passed():
                 if result.record is not None and len(result.record.round_s) >= rounds:
                     return result
-            case Failed(stage=stage, signature=signature):
-                if stage != "harness" and "SIGKILL" not in signature:
-                    return result
-            case OutOfMemory():
+            case Failed() | OutOfMemory() if is_measurement(result.outcome):
                 return result
-            case TimedOut() | Skipped():
-                continue
     return None

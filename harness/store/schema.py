@@ -6,7 +6,9 @@ History of the schema
                 (see `harness.store.details`). Optional, and absent from older files: ``image``, and the ``shape`` of
                 the model in a cell's ``parameters``. A rank with an empty ``ideal`` has the first rank's; older files
                 repeat it. Values of a configuration that JSON has no word for (infinity, NaN, more than 64 bits, bytes) are
-                texts since 2026-11-22 (`harness.probe.border.encoding`); before, such a run failed.
+                texts since 2026-11-22 (`harness.probe.border.encoding`); before, such a run failed. Since then an outcome
+                may be ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed
+                without figures, which is read as a failure of the harness.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `taker`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -21,7 +23,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.model import Cell, Environment, Hardware, Result
+from harness.model import (
+    NO_FIGURES,
+    Cell,
+    Environment,
+    Failed,
+    Hardware,
+    MachineFault,
+    Outcome,
+    OutOfMemory,
+    Passed,
+    Result,
+    has_figures,
+)
+from harness.probe.border import machine
 from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from harness.probe.border.wire import Detail
 from harness.system.decoding import Damaged, decoded
@@ -156,7 +171,23 @@ def _load_1(data: bytes) -> Result:
     ranks = result.record.ranks if result.record is not None else []
     for rank in ranks:
         rank.ideal = rank.ideal or ranks[0].ideal
-    return result
+    outcome = _true_outcome(result)
+    return result if outcome is result.outcome else msgspec.structs.replace(result, outcome=outcome)
+
+
+def _true_outcome(result: Result) -> Outcome:
+    """Of a result that was written before runs were told apart by whether the release, the machine or the harness ended
+    them."""
+    outcome = result.outcome
+    match outcome:
+        case Passed() if not has_figures(result.record):
+            return Failed("harness", NO_FIGURES)
+        case Failed(stage, signature, detail) if stage != "harness":
+            if fault := machine.in_message(signature) or machine.in_log(detail):
+                return MachineFault(stage, fault, signature, detail)
+        case OutOfMemory(phase, detail) if not result.image and (fault := machine.in_message(detail)):
+            return MachineFault(phase, fault, detail)  # a container has a limit of its own
+    return outcome
 
 
 def _why_impossible(result: Result) -> str:

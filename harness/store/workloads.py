@@ -29,8 +29,12 @@ class StoredWorkloads:
         self._stores = list(stores)
         self._files: dict[str, list[str]] = defaultdict(list)  #: by what their names say of the workload
         self._damage: list[str] = []  #: parts of bundles that cannot be read, a line each
+        self.unreadable: list[tuple[str, str]] = []  #: stack and workload of files that `map` could not read
+        self.damaged: list[str] = []  #: folders of stores that lost more than single files
         for store in self._stores:
-            self._damage += store.damage()
+            damage = store.damage()
+            self._damage += damage
+            self.damaged += [store.folder] if damage else []
             for file in store.files(stacks, scenario):
                 self._files[_named_workload(file)].append(file)
 
@@ -47,6 +51,7 @@ class StoredWorkloads:
             for file, why in problems:
                 owner = next(store for store in self._stores if file.startswith(store.folder + os.sep))
                 problem(owner.problem(file, why))
+                self.unreadable.append(_named_cell(file))
             yield value
 
     def read(self, workload: str, stack: str | None = None) -> Iterator[Result]:
@@ -70,3 +75,10 @@ def _results(files: Iterable[str], problems: _Problems) -> Iterator[Result]:
 def _named_workload(file: str) -> str:
     """What a file's name says about its workload: scenario, variant and device, or the start of them."""
     return KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]
+
+
+def _named_cell(file: str) -> tuple[str, str]:
+    """What a file's name says about its cell: stack and workload."""
+    scenario, _, rest = _named_workload(file)[1:].partition("/")
+    variant, _, device = rest.rpartition("-")
+    return file.split(os.sep)[-3], f"{scenario}/{variant}/{device}"

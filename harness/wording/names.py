@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.model import AXES, Failed, Outcome, OutOfMemory, Passed, Skipped, Stack, TimedOut
+from harness.model import AXES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, Stack, TimedOut
 from harness.wording.quantities import shortened
 
 
@@ -50,3 +50,5 @@ def outcome_text(outcome: Outcome) -> str:
             return f"no sign of life for {limit_s:g} s, last seen in {stage}"
         case Skipped(reason=reason):
             return f"skipped: {shortened(reason)}"
+        case MachineFault(stage=stage, fault=fault, signature=signature):
+            return f"not measured: {fault} (in {stage}: {shortened(signature)})"

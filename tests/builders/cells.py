@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from harness.model import Cell, Environment, Hardware, Stack
+from harness.probe.border.wire import PhaseReading, RankRecord
 from harness.probe.scenario import Scenario
+
+#: The least that a rank measures.
+RANK = RankRecord(rank=0, phases={"backward": PhaseReading()})
 
 HARDWARE = Hardware(cpu="c", cores=2, memory_bytes=24 << 30)
 

@@ -9,6 +9,7 @@ from typing import Any
 from harness.model import Cell, Hardware, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
 from harness.store import SCHEMA, detail_hashes
+from tests.builders.cells import RANK
 
 HARDWARE = Hardware(cpu="a processor", cores=2, memory_bytes=24 << 30)
 MIB = 1 << 20
@@ -143,7 +144,7 @@ def stored_result(
         started_at=started_at,
         duration_s=1.5,
         outcome=Passed() if outcome is None else outcome,
-        record=RunRecord(outcome="passed", round_s=[0.1] * rounds),
+        record=RunRecord(outcome="passed", ranks=[RANK], round_s=[0.1] * rounds),
         detail_sha256=detail_hashes(detail) if detail is not None else {},
     )
 

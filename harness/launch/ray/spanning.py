@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.launch.contract import Ended
-from harness.model import Failed, OutOfMemory, Passed, TimedOut
+from harness.model import Failed, MachineFault, OutOfMemory, Passed, TimedOut
 from harness.probe.border.faults import blames_another_rank
 from harness.probe.border.merging import merge_explanations
 from harness.probe.border.wire import RankRecord, RunRecord
@@ -33,7 +33,7 @@ def merge_parts(parts: Sequence[Ended]) -> Ended:
 def _blame_order(part: Ended) -> int:
     """Sorts the end that is the cause first, then errors about other ranks, then what passed."""
     match part.outcome:
-        case OutOfMemory():
+        case OutOfMemory() | MachineFault():
             return 0
         case Failed(signature=signature):
             return 2 if blames_another_rank(signature) else 1
@@ -54,6 +54,7 @@ def _records(records: Sequence[RunRecord], cause: RunRecord | None) -> RunRecord
         outcome=blamed.outcome,
         stage=blamed.stage,
         signature=blamed.signature,
+        machine_fault=blamed.machine_fault,
         log_tail=blamed.log_tail,
         import_s=max(record.import_s for record in records),
         world_size=records[0].world_size,

@@ -173,9 +173,10 @@ class Clocks:
 class RunRecord:
     """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
 
-    outcome: str  #: ``passed``, ``failed``, ``out_of_memory`` or ``timed_out``
+    outcome: str  #: ``passed``, ``failed``, ``out_of_memory``, ``timed_out`` or ``machine_fault``
     stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
     signature: str = ""  #: one short line that is the same for the same fault
+    machine_fault: str = ""  #: what is wrong with the machine, where that ended it (see `harness.probe.border.machine`)
     log_tail: str = ""  #: the end of the traceback or log
     import_s: float = 0.0
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from harness.probe import scenario as scenarios
+from harness.probe.border import machine
 from harness.probe.border.encoding import encode
 from harness.probe.border.faults import detail_of, signature_of
 from harness.probe.border.merging import merge_explanation_files
@@ -75,14 +76,22 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
                 )
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage
-        record.signature, record.log_tail = ended.signature, ended.detail
+        record.signature, record.log_tail, record.machine_fault = ended.signature, ended.detail, ended.machine_fault
     except Exception as error:  # an error of the probe itself is a result too, never a hang
-        record.outcome, record.stage = "failed", "harness"
+        record.machine_fault = machine.of_error(error)
+        record.outcome, record.stage = "machine_fault" if record.machine_fault else "failed", "harness"
         record.signature, record.log_tail = signature_of(error), detail_of(error)
     if request.explain:
         merge_explanation_files(folder, here)
     counted = rounds[request.warmup_rounds :]
     record.ranks, record.detail = _collect(folder, here)
+    if record.outcome == "passed" and (
+        missing := sorted({*here} - {rank.rank for rank in record.ranks if rank.phases})
+    ):
+        record.outcome, record.stage = "failed", "harness"
+        record.signature = (
+            f"rank {missing[0]} passed, and its measurements are gone: something removed or changed its file"
+        )
     record.round_s = [sum(timed.seconds.values()) for timed in counted]
     record.clocks = [timed.clocks for timed in counted if timed.clocks is not None]
     record.discarded_rounds = sum(timed.discarded for timed in counted)
@@ -114,6 +123,7 @@ def extra_info(record: RunRecord) -> dict[str, int]:
 
 
 def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None]:
+    """What the ranks left; those that left nothing, or nothing that can be read, are not among them."""
     records: list[RankRecord] = []
     detail: Detail | None = None
     for number in here:

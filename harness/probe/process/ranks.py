@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.probe.border import faults, logs, processes
+from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.wire import Clocks
 from harness.probe.process import reaping
 from harness.probe.process.channel import Channel, Closed, Message, pair
@@ -39,11 +39,12 @@ class TimedRound:
 
 
 class CellEnded(Exception):
-    """The cell cannot go on. Fields as in wire.RunRecord."""
+    """The cell cannot go on. Fields as in wire.RunRecord; with a ``machine_fault``, that is the outcome."""
 
-    def __init__(self, outcome: str, stage: str, signature: str, detail: str = "") -> None:
+    def __init__(self, outcome: str, stage: str, signature: str, detail: str = "", machine_fault: str = "") -> None:
         super().__init__(f"{outcome} in {stage}: {signature}")
-        self.outcome, self.stage, self.signature, self.detail = outcome, stage, signature, detail
+        self.outcome = "machine_fault" if machine_fault else outcome
+        self.stage, self.signature, self.detail, self.machine_fault = stage, signature, detail, machine_fault
 
 
 @dataclass
@@ -209,22 +210,27 @@ class Ranks:
 
     def _ended(self, rank: _RankProcess, message: Message | None) -> CellEnded:
         if message is not None:
-            return CellEnded(message["outcome"], rank.stage, message["signature"], message["detail"])
+            return CellEnded(
+                message["outcome"], rank.stage, message["signature"], message["detail"], message["machine_fault"]
+            )
         _, status = os.waitpid(rank.pid, 0)
         rank.open = False
         rank.channel.close()
         log = faults.tail(str(rank.log)) or ""
         if not os.WIFSIGNALED(status):
-            return CellEnded("failed", rank.stage, f"rank ended with exit code {os.WEXITSTATUS(status)}", log)
+            signature = f"rank ended with exit code {os.WEXITSTATUS(status)}"
+            return CellEnded("failed", rank.stage, signature, log, machine.of_death(signature, log, self._folder))
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL and reaping.kernel_out_of_memory_kills() > self._kernel_kills:
-            return CellEnded("out_of_memory", rank.stage, "killed by the kernel: out of memory", log)
-        return CellEnded("failed", rank.stage, faults.signal_signature(number), log)
+            return CellEnded("failed", rank.stage, "killed by the kernel: out of memory", log, machine.MEMORY)
+        signature = faults.signal_signature(number)
+        return CellEnded("failed", rank.stage, signature, log, machine.of_death(signature, log, self._folder))
 
 
 def _blame_order(message: Message | None) -> int:
-    """Sorts ranks that died without a message first, then errors of a rank's own, then errors about another rank."""
-    if message is None:
+    """Sorts ranks that died without a message, or of their machine, first, then errors of a rank's own, then errors about
+    another rank."""
+    if message is None or message["machine_fault"]:
         return 0
     return 2 if faults.blames_another_rank(message["signature"]) else 1
 
@@ -243,6 +249,7 @@ def _run(body: Body, number: int, channel: Channel) -> int:
             "outcome": "out_of_memory" if faults.is_out_of_memory(error) else "failed",
             "signature": faults.signature_of(error),
             "detail": faults.detail_of(error),
+            "machine_fault": machine.of_error(error),
         }
         try:
             channel.send(message)

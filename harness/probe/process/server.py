@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border import faults, logs, processes
+from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import CellRequest, RunRecord
@@ -42,7 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
         import_s = _preload(options.framework, options.device)
     except BaseException as error:
         host.send(
-            {"event": "import_failed", "signature": faults.signature_of(error), "detail": faults.detail_of(error)}
+            {
+                "event": "import_failed",
+                "signature": faults.signature_of(error),
+                "detail": faults.detail_of(error),
+                "machine_fault": machine.of_error(error),
+            }
         )
         return 1
     host.send({"event": "ready", "import_s": import_s})
@@ -211,13 +216,15 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
     path = folder / "record.json"
     record = _record(path)
     if record is None:
+        log = faults.tail(str(folder / "cell.log")) or ""
         signature = (
             faults.signal_signature(os.WTERMSIG(status))
             if os.WIFSIGNALED(status)
             else f"the cell's process ended with exit code {os.WEXITSTATUS(status)}"
         )
-        log = faults.tail(str(folder / "cell.log")) or ""
-        record = asdict(RunRecord(outcome="failed", stage=stage, signature=signature, log_tail=log))
+        fault = machine.of_death(signature, log, folder)
+        outcome = "machine_fault" if fault else "failed"
+        record = asdict(RunRecord(outcome=outcome, stage=stage, signature=signature, machine_fault=fault, log_tail=log))
     record["import_s"] = import_s
     write_whole(path, encode(record))
 

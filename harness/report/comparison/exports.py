@@ -21,7 +21,7 @@ import msgspec
 from harness.compare import Comparison, Group
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, HOST_CALLS, STEP_TIME
 from harness.compare.summary import ResultSummary
-from harness.model import Failed, OutOfMemory, Passed, Skipped, TimedOut
+from harness.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
 from harness.report.comparison import summary
 from harness.report.plain import plain
 from harness.report.rows import is_worse
@@ -73,7 +73,7 @@ def _ending(case: ElementTree.Element, cell: ResultSummary, worse: list[Group]) 
         first = worse[0].headline
         failure = ElementTree.SubElement(case, "failure", type=first.kind, message=_xml(first.message))
         failure.text = "\n".join(lines)
-    elif isinstance(outcome, Failed | OutOfMemory | TimedOut):
+    elif isinstance(outcome, Failed | OutOfMemory | TimedOut | MachineFault):
         ElementTree.SubElement(
             case, "error", type=str(outcome.__struct_config__.tag), message=_xml(outcome_text(outcome))
         )

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from harness.compare import Comparison
+from harness.compare.comparison import EVERYTHING
 from harness.compare.metrics import BY_NAME
 from harness.report import urls
 from harness.report.html.page import Page
@@ -54,7 +55,7 @@ def standings(comparison: Comparison) -> Iterator[Standing]:
             measured[scenario, stack] = measured.get((scenario, stack), 0) + 1
     unjudged: dict[tuple[str, str], int] = {}
     for left_out in comparison.not_compared:
-        if left_out.what == "everything":
+        if left_out.what == EVERYTHING:
             key = (left_out.workload.split("/", 1)[0], left_out.stack)
             unjudged[key] = unjudged.get(key, 0) + 1
     for (scenario, stack), count in measured.items():
@@ -64,8 +65,10 @@ def standings(comparison: Comparison) -> Iterator[Standing]:
         if words:
             colour = "yellow" if words == {"time"} else "red"
             message = f"worse: {', '.join(sorted(words))}"
-        elif unjudged.get((scenario, stack), 0) >= count:
+        elif (without := unjudged.get((scenario, stack), 0)) >= count:
             colour, message = "lightgrey", "not measured"
+        elif without:
+            colour, message = "lightgrey", f"ok on {count - without} of {plural(count, 'workload')}"
         else:
             colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
         yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 
 from harness.compare import Comparison, Group, StepTime, Thresholds
+from harness.compare.comparison import EVERYTHING
 from harness.errors import ResultsError
 from harness.report import urls
 from harness.report.comparison import json
@@ -103,7 +104,7 @@ class _SiteBuilder:
         self._times: dict[str, dict[str, StepTime]] = defaultdict(dict)  #: by workload and stack
         for time in comparison.step_times:
             self._times[time.workload][time.stack] = time
-        self._unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == "everything"}
+        self._unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
 
     def run(self, exit_code: int, spread: Spread) -> Built:
         with _Inherited(self) as inherited:

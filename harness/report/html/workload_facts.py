@@ -13,7 +13,7 @@ from harness.compare import Comparison, Group, Thresholds
 from harness.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, STEP_TIME, Metric
 from harness.compare.readings import Exact
 from harness.compare.summary import ResultSummary
-from harness.model import Failed, Passed, Skipped
+from harness.model import Failed, MachineFault, Passed, Skipped
 from harness.probe.border.wire import PHASES
 from harness.report.html.change_points import change_points
 from harness.report.rows import is_worse
@@ -160,7 +160,7 @@ def matrix_cell(
         if worst.kind == "improvement" and worst.relevant:
             return MatrixCell(kind="improvement", text=_size(worst), title=worst.message, page=page)
     match cell.result.outcome:
-        case Skipped() | Failed(stage="harness"):
+        case Skipped() | MachineFault() | Failed(stage="harness"):
             return MatrixCell(kind="unjudged", text="", title=ended, page=page)
         case Passed():
             if baseline:

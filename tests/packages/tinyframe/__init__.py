@@ -7,6 +7,9 @@ from tinyframe._release import BEHAVIOUR
 if BEHAVIOUR == "not-importing":
     raise ImportError("cannot import name 'inf' from 'torch._six'")
 
+if BEHAVIOUR == "full-disk":
+    raise OSError(28, "No space left on device", "/home/somebody/.cache/tinyframe")
+
 #: Bytes of one number.
 NUMBER = 8
 
@@ -42,6 +45,13 @@ class Engine:
         self.config = {"bucket_size": 500 if BEHAVIOUR == "new-default" else 1000, "optimizer": "descent"}
 
     def forward(self, inputs):
+        if BEHAVIOUR == "removing":
+            import os
+            import pathlib
+
+            folder = pathlib.Path(os.environ["DSREGRESS_RENDEZVOUS"].removeprefix("file://")).parent
+            for file in folder.glob("rank-*.json"):
+                file.unlink(missing_ok=True)
         self.gathered = Block(self.weights)
         self.activations = Block((w - 1.0) * x for w, x in zip(self.gathered, inputs))
         return sum(a * a for a in self.activations) / len(self.activations)
@@ -51,6 +61,19 @@ class Engine:
             raise RuntimeError(f"tensor at {hex(id(self))} has no attribute 'ds_grads_remaining'")
         if BEHAVIOUR == "out-of-memory" and self.rank == 1:
             raise MemoryError("tried to allocate 2.00 GiB")
+        if BEHAVIOUR == "leaking":
+            self.leaked = [open("/dev/null") for _ in range(100_000)]  # noqa: SIM115
+        if BEHAVIOUR == "killed" and self.rank == 1:
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGKILL)
+        if BEHAVIOUR == "compiling":
+            import subprocess
+            import sys
+
+            compiler = "import sys; sys.exit('as: out.o: No space left on device')"
+            subprocess.run([sys.executable, "-c", compiler], check=True, capture_output=True)
         if BEHAVIOUR == "dying":
             import os
             import signal

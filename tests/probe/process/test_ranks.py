@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.probe.border.machine import DISK_FULL, KILLED
 from harness.probe.process.channel import Channel
 from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
 
@@ -121,10 +122,29 @@ def test_out_of_memory_is_an_outcome_of_its_own(tmp_path: Path) -> None:
 
 def test_a_rank_killed_by_a_signal_is_named_with_it(tmp_path: Path) -> None:
     def die(rank: int, channel: Channel) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    fault = ended(die, tmp_path)
+    assert (fault.outcome, fault.signature) == ("failed", "killed by SIGSEGV")
+
+
+def test_a_rank_killed_from_outside_is_no_fault_of_the_release(tmp_path: Path) -> None:
+    def die(rank: int, channel: Channel) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     fault = ended(die, tmp_path)
-    assert (fault.outcome, fault.signature) == ("failed", "killed by SIGTERM")
+    assert (fault.outcome, fault.machine_fault, fault.signature) == ("machine_fault", KILLED, "killed by SIGTERM")
+
+
+def test_a_full_disk_on_one_rank_is_the_end_of_the_cell_whatever_the_others_say(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        if rank == 1:
+            time.sleep(0.2)
+            raise OSError(28, "No space left on device")
+        raise ValueError("the weights of the other rank are missing")
+
+    fault = ended(body, tmp_path)
+    assert (fault.outcome, fault.machine_fault) == ("machine_fault", DISK_FULL)
 
 
 def test_a_rank_that_hangs_is_timed_out_and_reaped(tmp_path: Path) -> None:

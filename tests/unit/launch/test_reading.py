@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -11,16 +12,18 @@ from pathlib import Path
 import pytest
 
 from harness.launch import reading
-from harness.model import Failed, OutOfMemory, Passed, TimedOut
-from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from harness.model import NO_FIGURES, Failed, MachineFault, OutOfMemory, Passed, TimedOut
+from harness.probe.border import machine
+from harness.probe.border.wire import Detail, PhaseReading, RunRecord
+from tests.builders.cells import RANK
 
 
 def record(**fields: object) -> bytes:
-    return json.dumps({**asdict(RunRecord(outcome="passed")), **fields}).encode()
+    return json.dumps({**asdict(RunRecord(outcome="passed", ranks=[RANK])), **fields}).encode()
 
 
 def test_a_record_is_read_and_its_detail_kept_apart(tmp_path: Path) -> None:
-    whole = RunRecord(outcome="passed", ranks=[RankRecord(rank=0)], detail=Detail(warnings={"w": 1}))
+    whole = RunRecord(outcome="passed", ranks=[RANK], detail=Detail(warnings={"w": 1}))
     (tmp_path / "record.json").write_text(json.dumps(asdict(whole)))
     ended = reading.ended(tmp_path, 10)
     assert ended.outcome == Passed()
@@ -35,6 +38,13 @@ def test_a_record_is_read_and_its_detail_kept_apart(tmp_path: Path) -> None:
         (record(outcome="failed", stage="init", signature="s", log_tail="t"), Failed("init", "s", "t")),
         (record(outcome="out_of_memory", stage="backward"), OutOfMemory("backward")),
         (record(outcome="timed_out", stage="step"), TimedOut("step", 10)),
+        (
+            record(outcome="machine_fault", machine_fault=machine.DISK_FULL, stage="init", signature="s", log_tail="t"),
+            MachineFault("init", machine.DISK_FULL, "s", "t"),
+        ),
+        (record(ranks=[]), Failed("harness", NO_FIGURES)),
+        (record(ranks=[{"rank": 0}]), Failed("harness", NO_FIGURES)),
+        (record(ranks=[asdict(RANK), {"rank": 1, "phases": {}}]), Failed("harness", NO_FIGURES)),
         (record(outcome="splendid"), Failed("harness", "the record tells an unknown outcome: 'splendid'")),
     ],
 )
@@ -129,7 +139,7 @@ def test_a_benchmark_file_that_nests_too_deep_to_be_stored_is_left_out(tmp_path:
     ],
 )
 def test_a_detail_that_cannot_be_read_costs_the_figures_nothing(tmp_path: Path, detail: object) -> None:
-    (tmp_path / "record.json").write_bytes(record(ranks=[asdict(RankRecord(rank=0, init_s=2.5))], detail=detail))
+    (tmp_path / "record.json").write_bytes(record(ranks=[asdict(dataclasses.replace(RANK, init_s=2.5))], detail=detail))
     ended = reading.ended(tmp_path, 10)
     assert (ended.outcome, ended.detail) == (Passed(), None)
     assert ended.record is not None
@@ -138,7 +148,7 @@ def test_a_detail_that_cannot_be_read_costs_the_figures_nothing(tmp_path: Path, 
 
 def test_figures_that_cannot_be_true_are_a_failure_of_the_harness(tmp_path: Path) -> None:
     reading_of_phase = {**asdict(PhaseReading()), "device_peak_bytes": 10**60}
-    rank = {**asdict(RankRecord(rank=0)), "phases": {"init": reading_of_phase}}
+    rank = {**asdict(RANK), "phases": {"init": reading_of_phase}}
     (tmp_path / "record.json").write_bytes(record(ranks=[rank]))
     outcome = reading.ended(tmp_path, 10).outcome
     assert outcome == Failed(
@@ -153,3 +163,15 @@ def test_texts_of_a_record_are_cut_to_what_is_kept(tmp_path: Path) -> None:
     outcome = reading.ended(tmp_path, 10).outcome
     assert isinstance(outcome, Failed)
     assert (len(outcome.stage) < 100, len(outcome.signature) < 200, len(outcome.detail)) == (True, True, 1500)
+
+
+@pytest.mark.parametrize("content", [None, b"{"])
+def test_no_record_on_a_full_disk_is_the_machines_fault(
+    tmp_path: Path, content: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content is not None:
+        (tmp_path / "record.json").write_bytes(content)
+    monkeypatch.setattr(machine, "disk_is_full", lambda folder: folder == tmp_path)
+    outcome = reading.ended(tmp_path, 10).outcome
+    assert isinstance(outcome, MachineFault)
+    assert (outcome.stage, outcome.fault) == ("harness", machine.DISK_FULL)

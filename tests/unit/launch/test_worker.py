@@ -14,18 +14,21 @@ from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
-from harness.model import Failed, Passed, TimedOut
+from harness.model import Failed, MachineFault, OutOfMemory, Passed, TimedOut
+from harness.probe.border import machine
 from harness.probe.border.wire import RunRecord
-from tests.builders.cells import cell
+from tests.builders.cells import RANK, cell
 
 PLAN = RunPlan(warmup_rounds=1, rounds=1)
+
+_PASSED = json.dumps(asdict(RunRecord(outcome="passed", ranks=[RANK])))
 
 #: What every server here begins with.
 PRELUDE = f"""
 import json, os, sys, time
 def tell(event, **more): print(json.dumps(dict(event=event, **more)), flush=True)
 def command(): return json.loads(sys.stdin.readline() or 'null')
-def record(folder): open(folder + '/record.json', 'w').write({json.dumps(asdict(RunRecord(outcome="passed")))!r})
+def record(folder): open(folder + '/record.json', 'w').write({_PASSED!r})
 """
 
 GOOD = """
@@ -42,22 +45,28 @@ while (told := command()):
 """
 
 
-def worker(folder: Path, program: str, timeout_s: float = 10.0) -> ServerWorker:
+def worker(folder: Path, program: str, timeout_s: float = 10.0, limited_memory: bool = False) -> ServerWorker:
     server = folder / "server.py"
     server.write_text(PRELUDE + program)
-    return started([sys.executable, str(server)], folder, timeout_s)
+    return started([sys.executable, str(server)], folder, timeout_s, limited_memory)
 
 
-def started(command: list[str], folder: Path, timeout_s: float = 10.0) -> ServerWorker:
+def started(command: list[str], folder: Path, timeout_s: float = 10.0, limited_memory: bool = False) -> ServerWorker:
     def start_server(home: Path, log: Path) -> ServerProcess:
         return ServerProcess(command, os.environ, str(home), str(log))
 
-    return ServerWorker(start_server, folder / "runs", timeout_s)
+    return ServerWorker(start_server, folder / "runs", timeout_s, limited_memory=limited_memory)
 
 
 def failure(ended: Waiting | Ended) -> Failed:
     assert isinstance(ended, Ended)
     assert isinstance(ended.outcome, Failed)
+    return ended.outcome
+
+
+def fault(ended: Waiting | Ended) -> MachineFault:
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.outcome, MachineFault)
     return ended.outcome
 
 
@@ -94,13 +103,80 @@ def test_an_import_that_crashes_tells_the_signal_and_the_log(tmp_path: Path) -> 
     assert failure(one.start(cell("A"), PLAN)) == Failed("import", "the import killed by SIGBUS", "bus error")
 
 
-def test_a_missing_interpreter_is_a_failed_import(tmp_path: Path) -> None:
+def test_an_import_on_a_full_disk_is_the_machines_fault(tmp_path: Path) -> None:
+    one = worker(
+        tmp_path,
+        f"tell('import_failed', signature='OSError: x', detail='traceback', machine_fault={machine.DISK_FULL!r})",
+    )
+    ended = MachineFault("import", machine.DISK_FULL, "OSError: x", "traceback")
+    assert fault(one.start(cell("A"), PLAN)) == ended
+    one.close()
+
+
+def test_a_missing_interpreter_is_no_fault_of_the_release(tmp_path: Path) -> None:
     one = started([str(tmp_path / "python")], tmp_path)
-    assert failure(one.start(cell("A"), PLAN)).signature.startswith("its interpreter does not start")
+    ended = fault(one.start(cell("A"), PLAN))
+    assert (ended.stage, ended.fault) == ("import", machine.NO_START)
+    assert ended.signature == "its interpreter does not start: No such file or directory"
+
+
+def test_a_full_disk_before_a_cell_starts_is_the_machines_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, text: str) -> int:
+        raise OSError(28, os.strerror(28))
+
+    one = worker(tmp_path, GOOD)
+    one.wait_until_open()
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        assert fault(one.start(cell("A"), PLAN)).fault == machine.DISK_FULL
+    assert one.start(cell("A"), PLAN) == Waiting()
+    one.close()
 
 
 @pytest.mark.parametrize(
-    ("death", "how"), [("os.kill(os.getpid(), 9)", "killed by SIGKILL"), ("sys.exit(3)", "ended with exit code 3")]
+    ("limited", "outcome"),
+    [
+        (False, MachineFault("step", machine.MEMORY, "killed by the kernel: out of memory")),
+        (True, OutOfMemory("step", "killed by the kernel: out of memory")),
+    ],
+)
+def test_a_limit_of_its_own_makes_want_of_memory_the_releases(
+    tmp_path: Path, limited: bool, outcome: MachineFault | OutOfMemory
+) -> None:
+    ended = RunRecord(
+        outcome="machine_fault",
+        stage="step",
+        machine_fault=machine.MEMORY,
+        signature="killed by the kernel: out of memory",
+    )
+    program = f"""
+tell('ready'); folder = command()['folder']
+open(folder + '/record.json', 'w').write({json.dumps(asdict(ended))!r}); tell('ended'); command()
+"""
+    one = worker(tmp_path, program, limited_memory=limited)
+    found = one.start(cell("A"), PLAN)
+    assert isinstance(found, Ended)
+    assert found.outcome == outcome
+    one.close()
+
+
+def test_a_server_that_is_killed_from_outside_is_replaced_for_the_next_cell(tmp_path: Path) -> None:
+    mark = tmp_path / "died"
+    program = f"""
+if not os.path.exists({str(mark)!r}):
+    tell('ready'); command(); open({str(mark)!r}, 'w'); tell('beat', stage='backward'); os.kill(os.getpid(), 9)
+"""
+    one = worker(tmp_path, program + GOOD)
+    lost = MachineFault("backward", machine.KILLED, "the probe's server killed by SIGKILL")
+    assert fault(one.start(cell("A"), PLAN)) == lost
+    assert one.start(cell("A"), PLAN) == Waiting()
+    one.close()
+
+
+@pytest.mark.parametrize(
+    ("death", "how"), [("os.kill(os.getpid(), 11)", "killed by SIGSEGV"), ("sys.exit(3)", "ended with exit code 3")]
 )
 def test_a_server_that_dies_is_replaced_for_the_next_cell(tmp_path: Path, death: str, how: str) -> None:
     mark = tmp_path / "died"

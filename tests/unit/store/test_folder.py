@@ -13,7 +13,8 @@ import pytest
 
 from harness.benchmarks import made_up
 from harness.errors import ResultsError, UsageError
-from harness.model import Failed, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.probe.border import machine
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 from harness.store import Store, key_of, newest
 from harness.store.reuse import reusable
@@ -103,6 +104,7 @@ def test_a_run_takes_less_than_ten_kilobytes(tmp_path: Path) -> None:
         OutOfMemory(phase="backward"),
         TimedOut(stage="step", limit_s=3.0),
         Skipped(reason="r"),
+        MachineFault(stage="import", fault=machine.DISK_FULL, signature="s", detail="d"),
     ],
 )
 def test_every_outcome_survives(tmp_path: Path, outcome: Outcome) -> None:
@@ -249,10 +251,82 @@ def result_with(outcome: Outcome, rounds: int = 9) -> Result:
         (result_with(Failed(stage="backward", signature="RuntimeError: x")), True),
         (result_with(Failed(stage="install", signature="x")), True),
         (result_with(Failed(stage="harness", signature="x")), False),
-        (result_with(Failed(stage="step", signature="killed by SIGKILL")), False),
+        (result_with(MachineFault(stage="import", fault="the disk is full", signature="OSError")), False),
+        (result_with(Skipped(reason="no GPU")), False),
         (result_with(OutOfMemory(phase="backward")), True),
         (result_with(TimedOut(stage="init", limit_s=1.0)), False),
     ],
 )
 def test_what_a_release_does_is_kept_and_what_a_machine_did_is_tried_again(found: Result, counts: bool) -> None:
     assert (reusable([found], rounds=9) is found) is counts
+
+
+@pytest.mark.parametrize(
+    ("written", "image", "read"),
+    [
+        (
+            Failed("import", "OSError: [Errno 28] No space left on device"),
+            "",
+            MachineFault("import", machine.DISK_FULL, "OSError: [Errno 28] No space left on device"),
+        ),
+        (Failed("step", "killed by SIGKILL"), "", MachineFault("step", machine.KILLED, "killed by SIGKILL")),
+        (
+            Failed(
+                "init",
+                "RuntimeError: Error building extension 'cpu_adam'",
+                "ld: final link failed: Disk quota exceeded",
+            ),
+            "",
+            MachineFault(
+                "init",
+                machine.DISK_FULL,
+                "RuntimeError: Error building extension 'cpu_adam'",
+                "ld: final link failed: Disk quota exceeded",
+            ),
+        ),
+        (
+            OutOfMemory("step", "killed by the kernel: out of memory"),
+            "",
+            MachineFault("step", machine.MEMORY, "killed by the kernel: out of memory"),
+        ),
+        (OutOfMemory("step", "killed by the kernel: out of memory"), "sha256:1", None),
+        (OutOfMemory("step", "MemoryError: tried to allocate 2.00 GiB"), "", None),
+        (Failed("step", "killed by SIGSEGV", "a warning: Max retries exceeded with url: /api"), "", None),
+    ],
+)
+def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_machines(
+    tmp_path: Path, written: Outcome, image: str, read: Outcome | None
+) -> None:
+    store = Store(str(tmp_path))
+    store.write(msgspec.structs.replace(result(outcome=written), image=image))
+    (found,) = store.load().results
+    assert found.outcome == (read or written)
+    assert (reusable([found], rounds=9) is found) is (read is None)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        RunRecord(outcome="passed"),
+        RunRecord(outcome="passed", ranks=[RankRecord(rank=0)]),
+        RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases={"step": PhaseReading()}), RankRecord(rank=1)]),
+    ],
+    ids=["no record", "no ranks", "no phases", "one rank without phases"],
+)
+def test_what_passed_without_figures_is_no_measurement(tmp_path: Path, record: RunRecord | None) -> None:
+    store = Store(str(tmp_path))
+    store.write(msgspec.structs.replace(result(), record=record))
+    (found,) = store.load().results
+    assert found.outcome == Failed("harness", NO_FIGURES)
+    assert reusable([found], rounds=0) is None
+
+
+def test_what_says_something_of_a_release_counts_before_what_is_newer_and_does_not() -> None:
+    older, newer = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    fault = result(outcome=MachineFault("import", machine.DISK_FULL, "s"))
+    measured = msgspec.structs.replace(result(), started_at=older)
+    for outcome in (fault.outcome, Failed("harness", "s"), Skipped("r")):
+        later = msgspec.structs.replace(fault, outcome=outcome, started_at=newer)
+        assert list(newest([measured, later]).values()) == [measured]
+        assert list(newest([later, measured]).values()) == [measured]

@@ -1,0 +1,191 @@
+"""Which failures are the machine's: a full disk, a lost network, too little memory. They say nothing about a release.
+
+The rule: what another machine, or this one an hour later, would not have refused is the machine's. It is recognised by the
+exception's ``errno`` where the exception is at hand, by the signal that ended a process, and by the text that compilers and
+installers print. Memory needs a look around: a request that is refused while the machine has memory to spare is too large,
+and the release's; one that is refused for want of memory is not.
+
+A release may cause such a failure itself, by leaking files for example. That cannot be told from one run, so it is never a
+verdict on the release; it is measured again by every run, and no run passes with it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import subprocess
+from collections.abc import Iterator
+
+DISK_FULL = "the disk is full"
+DISK_FAILS = "the disk fails"
+READ_ONLY = "the disk is read-only"
+OPEN_FILES = "too many files are open"
+PROCESSES = "too many processes or threads run"
+FILE_SIZE = "a file is larger than allowed"
+MEMORY = "the machine is out of memory"
+NETWORK = "the network is lost"
+DAMAGED = "an installed or downloaded file is damaged"
+KILLED = "it was killed from outside"
+NO_START = "the environment's Python does not start"
+
+#: What is wrong -> what to do about it.
+REMEDIES = {
+    DISK_FULL: "free some space",
+    DISK_FAILS: "check the disk (dmesg)",
+    READ_ONLY: "make it writable, or name another folder",
+    OPEN_FILES: "raise the limit (ulimit -n); if it comes back for one release alone, that release leaks files",
+    PROCESSES: "end other programs, or raise the limit (ulimit -u)",
+    FILE_SIZE: "raise the limit (ulimit -f)",
+    MEMORY: "end other programs; if it comes back for one release alone, that release needs more memory",
+    NETWORK: "check the network",
+    DAMAGED: "remove the environment and the download (uv cache clean)",
+    KILLED: "find out what ended it (dmesg, the job's scheduler)",
+    NO_START: "remove the environment",
+}
+
+_BY_ERRNO = {
+    errno.ENOSPC: DISK_FULL,
+    errno.EDQUOT: DISK_FULL,
+    errno.EIO: DISK_FAILS,
+    errno.ESTALE: DISK_FAILS,
+    errno.EREMOTEIO: DISK_FAILS,
+    errno.EUCLEAN: DISK_FAILS,
+    errno.EROFS: READ_ONLY,
+    errno.EMFILE: OPEN_FILES,
+    errno.ENFILE: OPEN_FILES,
+    errno.EAGAIN: PROCESSES,  # of a fork; sockets that do not wait are asked before they are read
+    errno.EFBIG: FILE_SIZE,
+    errno.ENOMEM: MEMORY,
+    errno.ENETDOWN: NETWORK,
+    errno.ENETUNREACH: NETWORK,
+    errno.EHOSTUNREACH: NETWORK,
+}
+
+
+def _numbers(name: str) -> str:
+    """A pattern of the numbers by which Python and Rust print the errors that mean this."""
+    numbers = "|".join(str(number) for number, fault in _BY_ERRNO.items() if fault == name)
+    return rf"\[Errno (?:{numbers})\]|\bos error (?:{numbers})\b"
+
+
+_BY_TEXT = tuple(
+    (re.compile(f"{_numbers(fault)}|{words}" if fault in _BY_ERRNO.values() else words), fault)
+    for fault, words in (
+        (DISK_FULL, r"No space left on device|Disk quota exceeded|insufficient shared memory|database or disk is full"),
+        (OPEN_FILES, r"Too many open files"),
+        (READ_ONLY, r"Read-only file system"),
+        (DISK_FAILS, r"Input/output error|Stale file handle|Structure needs cleaning|Remote I/O error|disk I/O error"),
+        (FILE_SIZE, r"File too large|killed by SIGXFSZ"),
+        (PROCESSES, r"can't start new thread|Resource temporarily unavailable|pthread_create failed"),
+        # The kernel kills a compiler without a word of its own.
+        (
+            MEMORY,
+            r"(?<!Error code 12 \()Cannot allocate memory|virtual memory exhausted|Killed signal terminated program"
+            r"|killed by the kernel",
+        ),
+        (
+            KILLED,
+            r"killed by (?:SIGKILL|SIGTERM|SIGINT|SIGHUP|SIGXCPU)\b|killed by signal: (?:Killed|Terminated)"
+            r"|died with <Signals\.(?:SIGKILL|SIGTERM|SIGHUP)",
+        ),
+        (DAMAGED, r"file too short|invalid ELF header|marshal data too short|bad marshal data"),
+        (
+            NETWORK,
+            r"Temporary failure in name resolution|Name or service not known|failed to lookup address|Network is down"
+            r"|Network is unreachable|No route to host|Max retries exceeded with url|Failed to establish a new connection"
+            r"|Connection broken: IncompleteRead",
+        ),
+    )
+)
+
+#: Less memory than this, as a share of the machine's, is none to spare.
+_SPARE_MEMORY = 0.05
+
+#: A disk with less than this is full: what did not fit is gone again when somebody looks.
+_SPARE_DISK_BYTES = 1 << 20
+
+#: Of a long text the end counts: there the error is.
+_LONGEST_TEXT = 20_000
+
+
+def of_error(error: BaseException) -> str:
+    """What is wrong with the machine according to an exception and what it was raised from; empty if nothing is."""
+    for each in _with_causes(error):
+        if fault := _of_one(each):
+            return fault
+    return ""
+
+
+def _of_one(error: BaseException) -> str:
+    if type(error).__name__ == "OutOfMemoryError":  # torch's, of a device
+        return ""
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "not enough memory" in str(error):
+        return MEMORY if memory_is_short() else ""
+    if isinstance(error, OSError) and error.errno in _BY_ERRNO:
+        return _BY_ERRNO[error.errno]
+    if isinstance(error, subprocess.CalledProcessError):
+        printed = (text for text in (error.stderr, error.stdout) if text)
+        lines = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in printed]
+        return in_message("\n".join([*lines, str(error)]))
+    return in_message(str(error))
+
+
+def in_message(text: str) -> str:
+    """What is wrong with the machine according to an error message; empty if nothing is."""
+    return next((fault for pattern, fault in _BY_TEXT if pattern.search(text[-_LONGEST_TEXT:])), "")
+
+
+def in_log(text: str) -> str:
+    """As `in_message`, of all that a program printed before it failed: what it says of a network, it may have said of one
+    attempt of several."""
+    return next(
+        (fault for pattern, fault in _BY_TEXT if fault != NETWORK and pattern.search(text[-_LONGEST_TEXT:])), ""
+    )
+
+
+def of_death(how: str, log: str, folder: str | os.PathLike[str]) -> str:
+    """What is wrong with the machine where a process ended without a message; empty if nothing is.
+
+    ``how`` says ``killed by SIGBUS`` or ``exit code 3``; ``log`` is the end of what it printed, ``folder`` where it writes.
+    """
+    killed = re.search(r"killed by (SIG\w+)", how)
+    if killed is None or killed[1] == "SIGABRT":  # an abort comes with a reason in the log
+        return in_message(how) or in_log(log) or (DISK_FULL if disk_is_full(folder) else "")
+    if killed[1] == "SIGBUS" and (disk_is_full(folder) or disk_is_full("/dev/shm")):
+        return DISK_FULL  # a page of a mapped file has no room
+    return in_message(how)
+
+
+def disk_is_full(folder: str | os.PathLike[str]) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _SPARE_DISK_BYTES or (disk.f_files > 0 and disk.f_favail == 0)
+
+
+def memory_is_short() -> bool:
+    """Whether this machine has no memory to spare now, or this process may not have more of it."""
+    if any(
+        resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    ):
+        return True
+    try:
+        with open("/proc/meminfo") as lines:
+            sizes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        return sizes["MemAvailable"] < _SPARE_MEMORY * sizes["MemTotal"]
+    except (OSError, KeyError, ValueError, IndexError):
+        return False
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception, and those that it was raised from or while handling, outwards from the last."""
+    seen: set[int] = set()
+    left: BaseException | None = error
+    while left is not None and id(left) not in seen:
+        seen.add(id(left))
+        yield left
+        yield from getattr(left, "exceptions", ())  # of a group
+        left = left.__cause__ or (None if left.__suppress_context__ else left.__context__)
