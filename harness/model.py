@@ -66,7 +66,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     installed: dict[str, str] = {}  #: distribution -> version, everything
     code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
     notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
-    failure: Failed | MachineFault | None = None
+    failure: NotInstalled | None = None
     build_s: float = 0.0
 
 
@@ -159,6 +159,9 @@ class MachineFault(msgspec.Struct, frozen=True, tag="machine_fault"):
 
 
 Outcome = Passed | Failed | OutOfMemory | TimedOut | Skipped | MachineFault
+
+#: Why a stack could not be installed.
+NotInstalled = Failed | MachineFault
 
 
 def is_measurement(outcome: Outcome) -> bool:

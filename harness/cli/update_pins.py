@@ -15,7 +15,7 @@ from harness.config.settings import Settings, load
 from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.errors import HarnessError
-from harness.model import Failed, Stack
+from harness.model import NotInstalled, Stack
 from harness.versions import locking, releases
 from harness.versions.stacks import plan
 
@@ -59,7 +59,7 @@ def update_pins(
 def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:
     requirements = locking.wanted(stack)
     pins = locking.resolve(requirements, base=base, compile=installer.compile, python=stack.python)
-    if isinstance(pins, Failed):
+    if isinstance(pins, NotInstalled):
         raise HarnessError(pins.signature, where=f"locking {stack.id}", hint="change [tool.dsregress.stack]")
     locking.write(file, requirements, pins)
 

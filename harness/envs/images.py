@@ -27,7 +27,7 @@ from harness.envs import bringing, hardware, inside, signatures
 from harness.envs.installer import Installer
 from harness.envs.recipe import peers, recipe, torch_version
 from harness.errors import EnvironmentUnavailable
-from harness.model import Environment, Failed, Hardware, LockedStack
+from harness.model import Environment, Failed, Hardware, LockedStack, NotInstalled
 from harness.system import docker
 from harness.system.locks import held
 from harness.system.scratch import scratch_folder
@@ -155,7 +155,7 @@ class ImageBuilder:
         failed = self._ensure_stack(client, of, locked, waiting) if find(client, of.tag) is None else None
         image = find(client, of.tag)
         if failed is not None or image is None:
-            failed = failed or Failed(stage="install", signature="its image has vanished")
+            failed = failed or Failed(stage="harness", signature="its image has vanished")
             return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=failed)
         environment = self._describe(client, image, locked)
         return msgspec.structs.replace(environment, build_s=round(time.monotonic() - began, 3))
@@ -170,7 +170,7 @@ class ImageBuilder:
 
     def _ensure_stack(
         self, client: DockerClient, of: ImageParts, locked: LockedStack, waiting: Callable[[], None]
-    ) -> Failed | None:
+    ) -> NotInstalled | None:
         try:
             # Images belong to the engine, not to this project: every build on this machine waits for the same lock.
             locks = Path(tempfile.gettempdir()) / f"dsregress-images-{os.getuid()}"
@@ -206,7 +206,7 @@ class ImageBuilder:
         tag: str,
         arguments: Mapping[str, str],
         labels: Mapping[str, str],
-    ) -> Failed | None:
+    ) -> NotInstalled | None:
         """Build one image. None: it is there."""
         build = secrets.token_hex(8)
         with scratch_folder() as context:

@@ -23,7 +23,7 @@ from harness.envs import signatures
 from harness.envs.pip_config import PipConfig
 from harness.envs.pip_config import read as read_pip_config
 from harness.errors import EnvironmentUnavailable, UsageError
-from harness.model import Failed
+from harness.model import NotInstalled
 from harness.system import kept
 from harness.system.scratch import scratch_folder
 
@@ -66,7 +66,7 @@ class Installer:
         """The user's pip configuration; read (half a second) when the first command needs it."""
         return read_pip_config(environment=self.environment) if self._pip is None else self._pip
 
-    def compile(self, source: Path, output: Path, python: str) -> Failed | None:
+    def compile(self, source: Path, output: Path, python: str) -> NotInstalled | None:
         """Resolve ``source`` for every Python from ``python`` on; pins that ``output`` holds are kept where they can be."""
         if not self.uv:
             hint = "install uv (pip install uv), or use a stack whose lock is committed"
@@ -98,7 +98,7 @@ class Installer:
         url = _pytorch_wheel(version, python, self.pip.cert)
         return f"torch @ {url}" if url else None
 
-    def create(self, folder: Path, python: str) -> Failed | None:
+    def create(self, folder: Path, python: str) -> NotInstalled | None:
         """An empty virtual environment of Python ``python`` ("3.11") in ``folder``."""
         ours = f"{sys.version_info.major}.{sys.version_info.minor}"
         if self.uv:
@@ -117,7 +117,7 @@ class Installer:
                 done = self._run([sys.executable, "-m", "virtualenv", "--quiet", "--python", program, str(folder)])
         return None if done.returncode == 0 else self._classify(done, str(folder))
 
-    def install(self, python: Path, requirements: Sequence[str]) -> Failed | None:
+    def install(self, python: Path, requirements: Sequence[str]) -> NotInstalled | None:
         """Make the environment of the interpreter ``python`` hold exactly ``requirements``, which are complete."""
         failed, output = self._install(python, requirements)
         package = signatures.failed_build(output)
@@ -131,19 +131,19 @@ class Installer:
         again, _ = self._install(python, late, "--no-build-isolation", sync=False)
         return failed if again is not None else None
 
-    def install_anew(self, python: Path, requirements: Sequence[str]) -> Failed | None:
+    def install_anew(self, python: Path, requirements: Sequence[str]) -> NotInstalled | None:
         """Install ``requirements`` again over what is there, from the index and not from a cache."""
         options = ("--no-cache", "--reinstall") if self.uv else ("--no-cache-dir", "--force-reinstall")
         failed, _ = self._install(python, requirements, *options, sync=False)
         return failed
 
-    def install_source(self, python: Path, folder: Path) -> Failed | None:
+    def install_source(self, python: Path, folder: Path) -> NotInstalled | None:
         """Add what the source in ``folder`` builds to an environment that has all that it requires.
 
         First with the environment's own build tools, which need no index and can import torch, as some setups demand; then,
         for a build backend that is not among them, isolated as pip would.
         """
-        first: Failed | None = None
+        first: NotInstalled | None = None
         for options in (("--no-build-isolation",), ()):
             if self.uv:
                 command = ("pip", "install", "--no-deps", *_LINKS, *options, str(folder), "--python", str(python))
@@ -159,7 +159,7 @@ class Installer:
 
     def _install(
         self, python: Path, requirements: Sequence[str], *options: str, sync: bool = True
-    ) -> tuple[Failed | None, str]:
+    ) -> tuple[NotInstalled | None, str]:
         with scratch_folder() as folder:
             file = folder / "requirements.txt"
             file.write_text("\n".join(requirements) + "\n", encoding="utf-8")
@@ -173,8 +173,11 @@ class Installer:
             return None, ""
         return self._classify(done, f"installing into {python.parent.parent}"), _output(done)
 
-    def _classify(self, done: subprocess.CompletedProcess[str], where: str) -> Failed:
+    def _classify(self, done: subprocess.CompletedProcess[str], where: str) -> NotInstalled:
         output = _output(done)
+        if done.returncode < 0:  # whatever it was about to say
+            ended = f"the installer was killed by signal {-done.returncode}"
+            raise EnvironmentUnavailable(ended, where=where, hint="find out what ended it (dmesg), and run this again")
         if self.offline and "No solution found" in output:  # says nothing about the stack: no index was consulted
             hint = "run once without DSREGRESS_OFFLINE"
             raise EnvironmentUnavailable("offline, and not all packages are in uv's cache", where=where, hint=hint)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from harness.errors import EnvironmentUnavailable
-from harness.model import Failed
+from harness.model import Failed, MachineFault, NotInstalled
+from harness.probe.border import machine
 from harness.probe.border.faults import without_folders
 
 _DETAIL_CHARACTERS = 4000
@@ -19,12 +20,18 @@ _NETWORK = re.compile(
     r"dns error|failed to lookup address|Temporary failure in name resolution|Connection refused|Connection reset"
     r"|Network is unreachable|No route to host|error sending request|operation timed out|Connection timed out"
     r"|ConnectTimeoutError|NewConnectionError|tcp connect error|network was disabled|HTTP status server error"
-    r"|invalid peer certificate|CERTIFICATE_VERIFY_FAILED|407 Proxy Authentication",
+    r"|invalid peer certificate|CERTIFICATE_VERIFY_FAILED|407 Proxy Authentication|request or response body error"
+    r"|error decoding response body|Connection broken|ReadTimeoutError|RemoteDisconnected",
     re.IGNORECASE,
 )
 _DISK = re.compile(r"No space left on device|os error 28|Disk quota exceeded")
 _ACCESS = re.compile(r"Read-only file system|os error 30|Permission denied|os error 13")
 _PYTHON = re.compile(r"No interpreter found for|Python interpreter not found|python-build-standalone")
+#: A package that is not what its index meant to give.
+_DAMAGED = re.compile(
+    r"Failed to extract archive|Invalid zip file structure|Wheel '[^']*' located at .* is invalid|BadZipFile|Bad CRC"
+    r"|unexpected end of file|Hash mismatch|DO NOT MATCH THE HASHES",
+)
 _MACHINE = (
     (_PYTHON, "the stack's Python cannot be found", "install it or choose another one"),  # uv tries to download it
     (_NETWORK, "no package index can be reached", "check the network and pip's own configuration (pip config list)"),
@@ -33,23 +40,37 @@ _MACHINE = (
 )
 
 
-def classify(output: str, where: str) -> Failed:
-    """The failure that the installer's ``output`` reports. Raises EnvironmentUnavailable where the machine is at fault."""
-    package_is_at_fault = "build backend returned an error" in output or "metadata-generation-failed" in output
-    if not package_is_at_fault:
-        for pattern, what, hint in _MACHINE:
-            if found := pattern.search(output):
-                raise EnvironmentUnavailable(f"{what} ({found[0]})", where=where, hint=hint)
-    return Failed("install", signature(output), without_folders(output.strip())[-_DETAIL_CHARACTERS:])
+def classify(output: str, where: str) -> NotInstalled:
+    """The failure that the installer's ``output`` reports. Raises EnvironmentUnavailable where the machine is at fault, and
+    no other stack would fare better."""
+    if "build backend returned an error" in output or "metadata-generation-failed" in output:
+        return _build_failure(signature(output), output)
+    for pattern, what, hint in _MACHINE:
+        if found := pattern.search(output):
+            raise EnvironmentUnavailable(f"{what} ({found[0]})", where=where, hint=hint)
+    if _DAMAGED.search(output):
+        return MachineFault("install", machine.DAMAGED, signature(output), _detail(output))
+    if fault := machine.in_log(output):
+        raise EnvironmentUnavailable(f"{fault} ({signature(output)})", where=where, hint=machine.REMEDIES[fault])
+    return Failed("install", signature(output), _detail(output))
 
 
-def build_failure(output: str, name: str) -> Failed:
-    """The failure of a source that does not build. Whatever its setup prints, about networks too, is not this machine's
-    fault: everything that the build needs is installed."""
+def build_failure(output: str, name: str) -> NotInstalled:
+    """The failure of a source that does not build."""
     lines = [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
     errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
-    text = without_folders(output.strip())[-_DETAIL_CHARACTERS:]
-    return Failed("install", _short(f"build of {name}: {errors[-1] if errors else 'failed'}"), text)
+    return _build_failure(_short(f"build of {name}: {errors[-1] if errors else 'failed'}"), output)
+
+
+def _build_failure(line: str, output: str) -> NotInstalled:
+    """A build fails for a network where its last error says so; what it printed of one before then may be of no account."""
+    if fault := machine.in_message(line) or machine.in_log(output):
+        return MachineFault("install", fault, line, _detail(output))
+    return Failed("install", line, _detail(output))
+
+
+def _detail(output: str) -> str:
+    return without_folders(output.strip())[-_DETAIL_CHARACTERS:]
 
 
 def failed_build(output: str) -> str:

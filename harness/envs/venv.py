@@ -24,7 +24,7 @@ from harness.envs import apart, inside
 from harness.envs.installer import Installer
 from harness.envs.recipe import peers, recipe, torch_version, without
 from harness.errors import EnvironmentUnavailable
-from harness.model import Environment, Failed, LockedStack
+from harness.model import Environment, LockedStack, NotInstalled
 from harness.system.files import write_atomically
 from harness.system.locks import held
 
@@ -87,7 +87,7 @@ def build(
                 except BaseException:
                     shutil.rmtree(place, ignore_errors=True)  # a full disk gets its space back
                     raise
-                if isinstance(made, Failed):
+                if isinstance(made, NotInstalled):
                     shutil.rmtree(place, ignore_errors=True)
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
                 marker, notes = made
@@ -162,7 +162,7 @@ def _make(
     gpu: bool,
     framework: str,
     source: Source | None,
-) -> tuple[_Marker, tuple[str, ...]] | Failed:
+) -> tuple[_Marker, tuple[str, ...]] | NotInstalled:
     """The marker of an environment that is built now, with lines for the user."""
     began = time.monotonic()
     version = torch_version(locked.requirements)
@@ -254,7 +254,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _from_source(place: Path, installer: Installer, source: Source) -> Failed | None:
+def _from_source(place: Path, installer: Installer, source: Source) -> NotInstalled | None:
     """Builds in the environment's own folder, and leaves nothing of the source there: what is measured is installed."""
     with tempfile.TemporaryDirectory(prefix="source-", dir=place) as scratch:
         folder = Path(scratch) / source.package

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
-from harness.model import Environment, Failed, LockedStack, Stack
+from harness.model import Environment, LockedStack, NotInstalled, Stack
 from harness.run.targets import Build, Target
 from harness.run.watch import Watch
 from harness.versions import locking
@@ -25,7 +25,7 @@ def build_environments(
 
 
 def build_locked(
-    wanted: Sequence[Stack], locks: Sequence[LockedStack | Failed], build: Build, watch: Watch
+    wanted: Sequence[Stack], locks: Sequence[LockedStack | NotInstalled], build: Build, watch: Watch
 ) -> tuple[Environment, ...]:
     """An environment for each stack, in order, from its lock or its failure to lock. Raises as ``build``."""
     locked = [lock for lock in locks if isinstance(lock, LockedStack)]

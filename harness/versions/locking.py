@@ -18,7 +18,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from harness.errors import EnvironmentUnavailable
-from harness.model import Failed, LockedStack, Stack
+from harness.model import LockedStack, NotInstalled, Stack
 from harness.system.files import write_atomically
 from harness.system.scratch import scratch_folder
 
@@ -39,7 +39,7 @@ TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
 SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
 
 #: Resolves a file of requirements for a Python into an output file that may hold preferences; None means that it did.
-Compile = Callable[[Path, Path, str], Failed | None]
+Compile = Callable[[Path, Path, str], NotInstalled | None]
 
 
 def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedS
     return None
 
 
-def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | Failed:
+def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | NotInstalled:
     """The stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
 
     Failed where no set of releases satisfies the stack's requirements: that is a result of the stack.
@@ -75,7 +75,7 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
     requirements = wanted(stack, tools)
     base, cached = _base(), _cached(stack, cache, requirements)
     resolved = resolve(requirements, base=base, compile=compile, python=stack.python)
-    if isinstance(resolved, Failed):
+    if isinstance(resolved, NotInstalled):
         return resolved
     try:
         write(cached, requirements, resolved)
@@ -88,20 +88,20 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
 
 def lock_all(
     stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
-) -> tuple[LockedStack | Failed, ...]:
+) -> tuple[LockedStack | NotInstalled, ...]:
     """`lock` for each, in the order given; four at once, since a resolution mostly waits for the network."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
         return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
 
 
-def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python: str) -> tuple[str, ...] | Failed:
+def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python: str) -> tuple[str, ...] | NotInstalled:
     """Pins for ``requirements``, as near to the pins in ``base`` as they allow.
 
     First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
     ones; and last with builds of torch allowed, for users whose only torch is such a build.
     """
     builds = tuple(line.replace("===", "==") for line in requirements)
-    failure: Failed | None = None
+    failure: NotInstalled | None = None
     for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
         with scratch_folder() as folder:
             source, output = folder / "stack.in", folder / "stack.txt"

@@ -88,7 +88,7 @@ _BY_TEXT = tuple(
         (
             KILLED,
             r"killed by (?:SIGKILL|SIGTERM|SIGINT|SIGHUP|SIGXCPU)\b|killed by signal: (?:Killed|Terminated)"
-            r"|died with <Signals\.(?:SIGKILL|SIGTERM|SIGHUP)",
+            r"|signal: (?:9|15)\b|died with <Signals\.(?:SIGKILL|SIGTERM|SIGHUP)",
         ),
         (DAMAGED, r"file too short|invalid ELF header|marshal data too short|bad marshal data"),
         (

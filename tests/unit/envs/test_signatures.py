@@ -6,6 +6,8 @@ import pytest
 
 from harness.envs.signatures import classify, failed_build, signature
 from harness.errors import EnvironmentUnavailable
+from harness.model import MachineFault
+from harness.probe.border import machine
 
 UV_BUILD = """\
   × Failed to build `deepspeed==0.14.0`
@@ -37,6 +39,51 @@ def test_what_a_build_prints_of_networks_is_not_the_machines_fault() -> None:
     assert classify(UV_BUILD, "here").stage == "install"
 
 
+@pytest.mark.parametrize(
+    ("printed", "fault"),
+    [
+        ("      as: /tmp/cc1.o: No space left on device\n", machine.DISK_FULL),
+        ("      c++: fatal error: Killed signal terminated program cc1plus\n", machine.MEMORY),
+        ("      OSError: [Errno 24] Too many open files: 'setup.cfg'\n", machine.OPEN_FILES),
+    ],
+)
+def test_a_build_that_the_machine_stops_is_no_verdict_on_the_package(printed: str, fault: str) -> None:
+    output = UV_BUILD.replace("      ConnectionRefusedError", f"{printed}      ConnectionRefusedError")
+    found = classify(output, "here")
+    assert isinstance(found, MachineFault)
+    assert (found.stage, found.fault, found.signature) == ("install", fault, signature(output))
+
+
+def test_a_build_whose_last_error_is_the_network_is_no_verdict_on_the_package() -> None:
+    lost = "URLError: <urlopen error [Errno -3] Temporary failure in name resolution>"
+    found = classify(UV_BUILD.replace("ModuleNotFoundError: No module named 'torch'", lost), "here")
+    assert isinstance(found, MachineFault)
+    assert found.fault == machine.NETWORK
+
+
+UV_CUT_OFF = """\
+error: Failed to download `tinyframe==1.1.0`
+  cause: Failed to extract archive: /home/me/index/tinyframe-1.1.0-py3-none-any.whl
+  cause: Invalid zip file structure
+  cause: unable to locate the end of central directory record
+"""
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        UV_CUT_OFF,
+        "ERROR: Wheel 'tinyframe' located at /x/tinyframe-1.1.0-py3-none-any.whl is invalid.",
+        "zipfile.BadZipFile: Bad CRC-32 for file 'tinyframe/__init__.py'",
+        "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
+    ],
+)
+def test_a_package_that_was_cut_off_is_no_verdict_on_it(output: str) -> None:
+    found = classify(output, "here")
+    assert isinstance(found, MachineFault)
+    assert (found.stage, found.fault) == ("install", machine.DAMAGED)
+
+
 def test_no_solution_is_told_by_its_reason() -> None:
     assert signature(UV_NO_SOLUTION) == (
         "no solution: transformers==5.0.0 depends on huggingface-hub>=1.0 and peft==0.9 depends on huggingface-hub<1"
@@ -59,6 +106,11 @@ def test_addresses_and_places_of_a_machine_are_left_out() -> None:
     [
         ("error: Failed to fetch: `https://x/simple/a/`\n dns error", "no package index can be reached (dns error)"),
         ("error: failed to write: No space left on device (os error 28)", "the disk is full (No space left on device)"),
+        (
+            "error: failed to open file: Too many open files (os error 24)",
+            "too many files are open (error: failed to open file: Too many open files (os error 24))",
+        ),
+        ("error: request or response body error", "no package index can be reached (request or response body error)"),
         ("error: Read-only file system (os error 30)", "a folder cannot be written (Read-only file system)"),
         (
             "error: No interpreter found for Python 3.99",
