@@ -14,6 +14,7 @@ import click
 
 from harness.cli import signals, streams
 from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
+from harness.probe.border import machine
 from harness.report.plain import plain
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
@@ -116,6 +117,9 @@ def _exit_code(words: list[str]) -> int:
     except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
         if debug:
             traceback.print_exc()
+        if fault := machine.of_error(error):
+            _say(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
+            return EXIT_HARNESS
         _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
         return EXIT_HARNESS
 

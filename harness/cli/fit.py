@@ -9,11 +9,11 @@ import click
 from harness.advice import fit
 from harness.advice.gpus import Card, step_time
 from harness.cli import options
-from harness.cli.output import write_answer
+from harness.cli.output import exit_code_of, write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
-from harness.errors import EXIT_OK, NothingMeasured, UsageError
+from harness.errors import NothingMeasured, UsageError
 from harness.probe.scenario import LAYERS, Scenario
 from harness.report.answers import fit as fit_report
 from harness.report.answers import fit_curve
@@ -182,7 +182,7 @@ def command(
     )
     if all(line.peak_bytes is None for line in found.lines):
         raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")
-    return EXIT_OK
+    return exit_code_of((line.cell, line.outcome) for line in found.lines)
 
 
 def _declared_ranks(scenario: Scenario) -> int:

@@ -14,7 +14,8 @@ from harness.cli.options import ReportFiles
 from harness.compare import Comparison
 from harness.config.settings import Settings
 from harness.config.variables import display_environment
-from harness.errors import ResultsError
+from harness.errors import EXIT_HARNESS, EXIT_OK, ResultsError
+from harness.model import Outcome, is_measurement
 from harness.report.comparison import json as json_report
 from harness.report.comparison import markdown, terminal
 from harness.report.comparison.exports import FORMATS
@@ -23,6 +24,8 @@ from harness.report.view import not_measured
 from harness.store import explained_in
 from harness.store.bulk import in_order
 from harness.system.files import write_requested
+from harness.wording.names import outcome_text
+from harness.wording.quantities import listing
 
 _FORMATS = {**FORMATS, "markdown": markdown.as_markdown}
 
@@ -62,6 +65,16 @@ def write_reports(
         writing.append(functools.partial(note, f"not measured: {line}"))
     _all_of(writing)
     return code
+
+
+def exit_code_of(outcomes: Iterable[tuple[str, Outcome]]) -> int:
+    """0, or 3 and a last line where the machine or the harness ended one of these cells, by their ids."""
+    missing = {cell: outcome for cell, outcome in outcomes if not is_measurement(outcome)}
+    if not missing:
+        return EXIT_OK
+    why = dict.fromkeys(outcome_text(outcome) for outcome in missing.values())
+    note(f"{listing(list(missing))}: {'; '.join(why)}; measure again")
+    return EXIT_HARNESS
 
 
 def _all_of(writing: Sequence[Callable[[], None]]) -> None:

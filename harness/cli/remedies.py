@@ -8,13 +8,13 @@ from packaging.version import Version
 from harness.advice import fit, gpus, remedies
 from harness.advice.gpus import Card
 from harness.cli import options
-from harness.cli.output import write_answer
+from harness.cli.output import exit_code_of, write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import published_results, stored_stacks
 from harness.cli.workload import declared_scenario
 from harness.config.settings import MOST_ROUNDS
 from harness.envs import hardware
-from harness.errors import EXIT_OK, NothingMeasured, UsageError
+from harness.errors import NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
 from harness.report.answers import remedies as remedies_report
 from harness.run import pipeline, targets
@@ -99,7 +99,7 @@ def command(
     )
     if all(case.peak_bytes is None for found in answers for case in (found.base, *found.alone)):
         raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
-    return EXIT_OK
+    return exit_code_of((case.cell, case.outcome) for found in answers for case in (found.base, *found.alone))
 
 
 def _device(scenario: Scenario, device: str) -> str:

@@ -130,6 +130,19 @@ def test_nothing_stored_is_exit_code_4(say: RunCommand) -> None:
     assert "no results; `python -m harness regress` measures some" in told.err
 
 
+def test_a_full_disk_wherever_we_write_is_no_fault_of_ours(say: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**overrides: object) -> None:
+        raise OSError(28, "No space left on device", "/tmp/x")
+
+    monkeypatch.setattr("harness.cli.options.load_settings", full)
+    told = say("scenarios")
+    assert told.code == 3
+    assert told.err == (
+        "dsregress: error: the disk is full: [Errno 28] No space left on device: '/tmp/x'; free some space, then run the "
+        "same command again\n"
+    )
+
+
 def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(
     say: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

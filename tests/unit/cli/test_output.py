@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli import output
-from harness.cli.output import console, note, say
+from harness.cli.output import console, exit_code_of, note, say
 from harness.config.variables import display_environment
 from harness.errors import ResultsError
+from harness.model import MachineFault, OutOfMemory, Passed
 from harness.system.files import write_requested
 from tests.paths import ROOT
 
@@ -92,3 +93,12 @@ def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path, capsys: py
     assert out == "the answer\n"
     assert err.count("\n") == 1
     assert "two" in err
+
+
+def test_an_answer_on_cells_that_were_not_all_measured_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    fault = MachineFault("import", "the disk is full", "OSError: [Errno 28]")
+    assert exit_code_of([("A/s/base/sim", Passed()), ("B/s/base/sim", OutOfMemory("step"))]) == 0
+    assert exit_code_of([("A/s/base/sim", Passed()), ("B/s/base/sim", fault)]) == 3
+    assert capsys.readouterr().err == (
+        "dsregress: B/s/base/sim: not measured: the disk is full (in import: OSError: [Errno 28]); measure again\n"
+    )
