@@ -30,7 +30,8 @@ _PYTHON = re.compile(r"No interpreter found for|Python interpreter not found|pyt
 #: A package that is not what its index meant to give.
 _DAMAGED = re.compile(
     r"Failed to extract archive|Invalid zip file structure|Wheel '[^']*' located at .* is invalid|BadZipFile|Bad CRC"
-    r"|unexpected end of file|Hash mismatch|DO NOT MATCH THE HASHES",
+    r"|unexpected end of file|Hash mismatch|DO NOT MATCH THE HASHES|has an invalid package format"
+    r"|Failed to read from zip file",
 )
 _MACHINE = (
     (_PYTHON, "the stack's Python cannot be found", "install it or choose another one"),  # uv tries to download it

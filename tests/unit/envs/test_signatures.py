@@ -73,6 +73,7 @@ error: Failed to download `tinyframe==1.1.0`
     "output",
     [
         UV_CUT_OFF,
+        "error: No solution found when resolving dependencies\n  cause: Because x==1 has an invalid package format",
         "ERROR: Wheel 'tinyframe' located at /x/tinyframe-1.1.0-py3-none-any.whl is invalid.",
         "zipfile.BadZipFile: Bad CRC-32 for file 'tinyframe/__init__.py'",
         "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
