@@ -14,7 +14,7 @@ import click
 
 from harness.cli import signals, streams
 from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
-from harness.probe.border import machine
+from harness.probe.border import machine, processes
 from harness.report.plain import plain
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
@@ -82,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
     closed = streams.open_standard_descriptors()
     signals.catch()
+    processes.hide()
     words = list(sys.argv[1:] if arguments is None else arguments)
     with streams.guarded(closed) as output:
         code = _exit_code(words)

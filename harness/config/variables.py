@@ -12,12 +12,11 @@ INSTRUCTION_SETS = (
     "ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA",
 )  # fmt: skip
 
-#: What a measured process may see of the caller's environment. Everything else is unnoticed variance.
+#: What a measured process may see of the caller's environment. Everything else is unnoticed variance. Its home is a folder
+#: of its own, and it has no use for the network: the address of a proxy may hold a password.
 MEASURED_VARIABLES = frozenset((
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
-    *("TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("PATH", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
+    *("TMPDIR", "TEMP", "TMP"),
     *("LD_LIBRARY_PATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH"),
     *INSTRUCTION_SETS,
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
@@ -28,9 +27,12 @@ _SIZES = {"COLUMNS": (40, 4_000), "LINES": (2, 4_000)}
 
 #: What an installer may see besides: its own settings, caches and credentials.
 INSTALLER_PREFIXES = ("UV_", "PIP_")
-INSTALLER_VARIABLES = frozenset(
-    ("NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "SSH_AUTH_SOCK", "CFLAGS", "CXXFLAGS", "LDFLAGS")
-)
+INSTALLER_VARIABLES = frozenset((
+    *("HOME", "NETRC", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("SSH_AUTH_SOCK", "CFLAGS", "CXXFLAGS", "LDFLAGS"),
+))  # fmt: skip
 
 
 def child_environment(

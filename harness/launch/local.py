@@ -78,6 +78,7 @@ class LocalExecutor:
             **ENVIRONMENT,
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version
             "TRITON_CACHE_DIR": str(caches / "triton"),
+            "CUDA_CACHE_PATH": str(caches / "cuda"),
         }
         command = [
             environment.python,
@@ -99,9 +100,12 @@ class LocalExecutor:
                         f"{environment.stack.id} changed the code that measured it ({name}): do not trust its results"
                     )
 
-            return _ServerWithEnd(
-                [*command, "--log", str(log)], {**variables, "PYTHONPATH": str(probe)}, str(home), str(log), ended
-            )
+            own_home = (
+                home / "home"
+            )  # what a release writes there is gone with its server, and it reads nothing of the user
+            own_home.mkdir()
+            own = {**variables, "PYTHONPATH": str(probe), "HOME": str(own_home)}
+            return _ServerWithEnd([*command, "--log", str(log)], own, str(home), str(log), ended)
 
         def report(left: Mapping[str, int]) -> None:
             self._note(f"the server of {environment.stack.id} {left_text(left)}")

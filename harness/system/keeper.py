@@ -68,7 +68,7 @@ def _start(command: list[str], control: int) -> int:
         try:
             os.setsid()
             processes.die_with_parent(keeper)
-            processes.give_up_tracing()
+            processes.give_up_prying()
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program inherits that
                 signal.signal(number, signal.SIG_DFL)
             os.execvp(command[0], command)

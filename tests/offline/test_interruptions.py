@@ -69,8 +69,7 @@ def test_an_interrupted_run_keeps_what_it_measured_leaves_nothing_running_and_th
 def test_a_killed_run_leaves_nothing_running_and_the_next_goes_on(
     project: Project, running: subprocess.Popen[str]
 ) -> None:
-    pids = [pid for pid, _ in project.running()]
-    assert running.pid in pids
+    pids = [running.pid, *(pid for pid, _ in project.running())]
     running.kill()
     assert gone(pids)
     assert project.processes() == []

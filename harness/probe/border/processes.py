@@ -17,9 +17,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
-_CAP_SYS_PTRACE = 19  # capabilities(7)
+
+#: Each of them lets root read the memory of any process: CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON (capabilities(7)). A
+#: container's root has none of them either, as a rule.
+_PRYING = (19, 21, 38)
 
 #: How long processes may take to notice the end of the one that started them and to end too, before they are killed and
 #: reported.
@@ -60,10 +64,17 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def give_up_tracing() -> None:
+def hide() -> None:
+    """Forbids other processes of the same user to read the memory and the environment of this one: what we start must not
+    find the caller's secrets in ``/proc``. Linux only; a program that this process executes is not hidden."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def give_up_prying() -> None:
     """What this process executes cannot read the memory and the environment of processes that forbid it, even as root.
     Linux only; no effect without the privilege."""
-    _prctl(_PR_CAPBSET_DROP, _CAP_SYS_PTRACE)
+    for capability in _PRYING:
+        _prctl(_PR_CAPBSET_DROP, capability)
 
 
 def kill_group(group: int) -> None:

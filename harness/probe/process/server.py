@@ -26,6 +26,7 @@ from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import CellRequest, RunRecord
+from harness.probe.process import jit
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 
@@ -126,6 +127,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     """Forks the cell's process and passes messages on until it has ended. False where the host is gone."""
     ours, theirs = pair()
     parent = os.getpid()
+    jit.remove_abandoned_locks()
     before = {process.identity for process in processes.descendants()}  # the framework's, from its import
     pid = os.fork()
     if pid == 0:

@@ -1,0 +1,162 @@
+"""`kill -9` at random moments of a real run: no result is lost or half, no process is left, and the next run completes it.
+
+``DSREGRESS_KILLS`` is how many of each kind (default 1); for a campaign::
+
+    DSREGRESS_KILLS=20 pytest -s tests/functional/test_kills.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.store import Store
+from tests.functional.releases import ENVIRONMENTS, FAULTY
+from tests.paths import ROOT
+
+KILLS = int(os.environ.get("DSREGRESS_KILLS", "1"))
+
+#: Longest time from the moment that a process is there to its end by us: cells of this workload take about as long.
+_LATEST_S = 2.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """The processes of a run, by what they are."""
+
+    server: int
+    cell: int
+    rank: int
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Pid -> parent's pid and command line, of all that runs in our environments."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            marked = f"DSREGRESS_STARTED_IN={ENVIRONMENTS}".encode() in (process / "environ").read_bytes()
+            state, parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state != "Z" and marked:
+            found[int(process.name)] = (int(parent), command)
+    return found
+
+
+def running() -> Running | None:
+    """None where no cell runs."""
+    found = processes()
+    servers = [
+        pid
+        for pid, (parent, command) in found.items()
+        if "harness.system.keeper" not in command and "harness.system.keeper" in found.get(parent, (0, ""))[1]
+    ]
+    for server in servers:
+        for cell in (pid for pid, (parent, _) in found.items() if parent == server):
+            ranks = [pid for pid, (parent, _) in found.items() if parent == cell]
+            if ranks:
+                return Running(server, cell, random.choice(ranks))
+    return None
+
+
+class Campaign:
+    """Runs of one release, with one process after the other killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.results = folder / "results"
+        self.report = folder / "report.json"
+        self.log = folder / "log"
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "harness", "regress", "--deepspeed", FAULTY, "--baseline", FAULTY]
+        command += ["--scenario", "llama_zero3_backward", "--device", "cpu", "--rounds", "2"]
+        environment = {**os.environ, "DSREGRESS_RESULTS": str(self.results), "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS}
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                [*command, "--json", str(self.report), *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def stored(self) -> dict[str, str]:
+        """Cell -> outcome of everything on disk; every file can be read."""
+        loaded = Store(str(self.results)).load()
+        assert loaded.problems == ()
+        return {result.cell.id: type(result.outcome).__name__ for result in loaded.results}
+
+    def assert_nothing_is_lost_or_left(self) -> int:
+        """After a run has ended, however. Returns how many cells it had reported as passed."""
+        deadline = time.monotonic() + 10
+        while (left := processes()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert left == {}
+        stored = self.stored()
+        log = self.log.read_text(errors="replace")
+        reported = re.findall(r"^\[\d+/\d+.*?\] (\S+)  (\S+): passed", log, re.MULTILINE)
+        kept = {re.sub(r"^[^/]*/", "", cell) for cell, outcome in stored.items() if outcome == "Passed"}
+        assert {workload for _, workload in reported} <= kept, log
+        return len(reported)
+
+
+def _kill_at_random(who: str, of: subprocess.Popen[bytes], seen: set[int], passing: int) -> bool:
+    """Kill it once, at a random moment of a cell that is not ``seen``, after ``passing`` others. False where the run has ended
+    before."""
+    while of.poll() is None:
+        found = running()
+        if found is None or found.cell in seen:
+            time.sleep(0.05)
+            continue
+        if passing:
+            passing -= 1
+            seen.add(found.cell)
+            continue
+        time.sleep(random.uniform(0, _LATEST_S))
+        now = running()
+        if now is None or now.cell in seen:
+            continue
+        seen.add(now.cell)
+        os.kill(of.pid if who == "host" else getattr(now, who), signal.SIGKILL)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("who", ["host", "server", "cell", "rank"])
+def test_nothing_is_lost_or_left_by_kill_9(tmp_path: Path, who: str) -> None:
+    random.seed(f"{who} {KILLS}")
+    campaign = Campaign(tmp_path)
+    kills = runs = kept = 0
+    while kills < KILLS:
+        runs += 1
+        run = campaign.start("--fresh", "--variant", "gradient_accumulation_steps=*")
+        seen: set[int] = set()
+        while kills < KILLS and _kill_at_random(who, run, seen, random.randint(0, 4 if who == "host" else 0)):
+            kills += 1
+            if who == "host":
+                break
+        if kills == KILLS and who != "host":
+            run.send_signal(signal.SIGTERM)
+        code = run.wait(300)
+        assert code in ((-signal.SIGKILL, 0, 1, 143) if who == "host" else (0, 1, 3, 4, 143)), campaign.log.read_text()
+        kept += campaign.assert_nothing_is_lost_or_left()
+
+    completing = campaign.start("--fresh", "--variant", "base", "--rounds", "0")
+    assert completing.wait(300) == 0, campaign.log.read_text()
+    report = json.loads(campaign.report.read_bytes())
+    assert {cell["outcome"] for cell in report["cells"]} == {"passed"}
+    campaign.assert_nothing_is_lost_or_left()
+    print(f"{kills} kills of the {who} in {runs} runs: {kept} results reported, all stored; no process left")  # noqa: T201 (what a campaign is run for)
