@@ -203,9 +203,7 @@ class ServerContainer:
         if self._how is None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)  # the end of its stdin
-            self._how = Gone("was killed by the harness")
-            with ignore_missing_containers():
-                self._how = self._ended(grace_s)
+            self._how = self._end_of_it(grace_s)
             self._remove()
         return self._how.how
 
@@ -216,6 +214,17 @@ class ServerContainer:
     def _gone(self) -> Gone:
         assert self._how is not None
         return self._how
+
+    def _end_of_it(self, grace_s: float) -> Gone:
+        from docker.errors import APIError, DockerException
+        from requests.exceptions import RequestException
+
+        try:
+            return self._ended(grace_s)
+        except APIError:  # the engine has no such container any more
+            return Gone("was killed by the harness")
+        except (DockerException, RequestException):
+            return Gone("was lost with the container engine")
 
     def _ended(self, grace_s: float) -> Gone:
         """How it exited within that time; else it is killed."""

@@ -114,8 +114,8 @@ class Campaign:
 
 
 def _kill_at_random(who: str, of: subprocess.Popen[bytes], seen: set[int], passing: int) -> bool:
-    """Kill it once, at a random moment of a cell that is not ``seen``, after ``passing`` others. False where the run has ended
-    before."""
+    """Kill it once, at a random moment of a cell that is not ``seen``, after ``passing`` others. False where the run has
+    ended before."""
     while of.poll() is None:
         found = running()
         if found is None or found.cell in seen:

@@ -104,8 +104,7 @@ def test_a_killed_process_in_between_leaves_nothing_either(
     pids = [pid for pid, _ in project.running() if pid != compiling.pid]
     os.kill(between(project)[which], signal.SIGKILL)
     _, err = compiling.communicate(timeout=LIMIT_S)
-    assert compiling.returncode == 1, err
-    assert "failed in step: the probe's server killed by SIGKILL" in err
+    assert compiling.returncode == 3, err  # the machine's fault: no verdict on the release
     assert f"the server of {stack(COMPILING)} left 2 processes running, which were ended: sleep, tail\n" in err
     assert gone(pids)
     assert project.processes() == []

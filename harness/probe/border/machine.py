@@ -28,6 +28,7 @@ MEMORY = "the machine is out of memory"
 NETWORK = "the network is lost"
 DAMAGED = "an installed or downloaded file is damaged"
 KILLED = "it was killed from outside"
+ENGINE = "the container engine is gone"
 NO_START = "the environment's Python does not start"
 
 #: What is wrong -> what to do about it.
@@ -42,6 +43,7 @@ REMEDIES = {
     NETWORK: "check the network",
     DAMAGED: "remove the environment and the download (uv cache clean)",
     KILLED: "find out what ended it (dmesg, the job's scheduler)",
+    ENGINE: "start it again (systemctl start docker)",
     NO_START: "remove the environment",
 }
 
@@ -90,6 +92,7 @@ _BY_TEXT = tuple(
             r"killed by (?:SIGKILL|SIGTERM|SIGINT|SIGHUP|SIGXCPU)\b|killed by signal: (?:Killed|Terminated)"
             r"|signal: (?:9|15)\b|died with <Signals\.(?:SIGKILL|SIGTERM|SIGHUP)",
         ),
+        (ENGINE, r"was lost with the container engine"),
         (DAMAGED, r"file too short|invalid ELF header|marshal data too short|bad marshal data"),
         (
             NETWORK,
