@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from harness.cli import options
 from harness.cli.output import note_problems, write_reports
 from harness.cli.stored import most_common, stack_id
-from harness.errors import NothingMeasured
+from harness.errors import NothingMeasured, ResultsError
 from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording import commands
@@ -33,15 +35,34 @@ def command(
       report results/2026-11-21.jsonl.gz --html public --export junit=junit.xml
     """
     settings = options.load_settings(fail_on=fail_on)
-    stores = [Store(folder) for folder in folders or (settings.results,)]
+    problems: list[str] = []
+    sources = [Store(folder) for folder in folders or (settings.results,)]
+    stores = _readable(sources, problems)
     known = sorted({name for store in stores for name in store.stack_ids()})
     if not known:
+        note_problems(problems)
         folders_read = ", ".join(store.folder for store in stores)
         raise NothingMeasured("no results", where=folders_read, hint=f"`{commands.regress()}` measures some")
     package = targets.varied_package(settings)
     chosen = stack_id(baseline or settings.baseline, package, known, like=most_common(known, package))
-    problems: list[str] = []
-    comparison = pipeline.compare_stored(stores, chosen, settings, problems.append)
+    comparison = pipeline.compare_stored(
+        stores, chosen, settings, problems.append, unread=[s.folder for s in sources if s not in stores]
+    )
     note_problems(problems)
     stored = [store.folder for store in stores]
     return write_reports(comparison, settings, files, folders=stored)
+
+
+def _readable(stores: Sequence[Store], problems: list[str]) -> list[Store]:
+    """Those that can be read. Of several, one that cannot is a problem; one alone raises ResultsError."""
+    found = []
+    for store in stores:
+        try:
+            store.damage()
+        except ResultsError as error:
+            if len(stores) == 1:
+                raise
+            problems.append(str(error))
+        else:
+            found.append(store)
+    return found

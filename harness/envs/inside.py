@@ -9,10 +9,12 @@ import contextlib
 import csv
 import hashlib
 import importlib.metadata
+import io
 import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -43,7 +45,18 @@ def machine() -> dict[str, Any]:
 def installed(packages: Path) -> dict[str, str]:
     """Distribution -> version, everything in a folder of packages, sorted."""
     found = importlib.metadata.distributions(path=[str(packages)])
-    return dict(sorted((re.sub(r"[-_.]+", "-", dist.metadata["Name"]).lower(), dist.version) for dist in found))
+    return dict(sorted(pair for dist in found if (pair := _name_and_version(dist)) is not None))
+
+
+def _name_and_version(distribution: importlib.metadata.Distribution) -> tuple[str, str] | None:
+    """None where its files do not say: what runs in an environment can write to them."""
+    folder = getattr(distribution, "_path", None)
+    if folder is not None and not _is_regular_or_absent(Path(folder) / "METADATA"):
+        return None  # a pipe or a device, which never ends
+    try:
+        return re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower(), distribution.version
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def code_sha256(
@@ -61,7 +74,7 @@ def code_sha256(
     total = hashlib.sha256()
     for file in files:
         with contextlib.suppress(FileNotFoundError):
-            total.update(file.encode() + b"\0" + hashlib.sha256((packages / file).read_bytes()).digest())
+            total.update(file.encode() + b"\0" + hashlib.sha256(_content(packages / file)).digest())
     for peer in sorted({normal(peer) for peer in peers} & infos.keys() - {normal(distribution)}):
         total.update(f"{peer}\0{_of_record(_record(infos[peer]))}\n".encode())
     for changes in (edited or {}).values():
@@ -123,7 +136,7 @@ def contents(packages: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each file with the hash of its content in hexadecimal, empty where it is gone."""
     for file in files:
         try:
-            yield file, hashlib.sha256((packages / file).read_bytes()).hexdigest()
+            yield file, hashlib.sha256(_content(packages / file)).hexdigest()
         except OSError:
             yield file, ""
 
@@ -155,10 +168,29 @@ def _infos(packages: Path) -> dict[str, Path]:
 
 def _rows(info: Path) -> Iterator[tuple[str, str]]:
     try:
-        with (info / "RECORD").open(encoding="utf-8", newline="") as lines:
-            yield from ((row[0], row[1] if len(row) > 1 else "") for row in csv.reader(lines) if row)
-    except FileNotFoundError:
+        text = _content(info / "RECORD").decode("utf-8", "replace")
+        rows = csv.reader(io.StringIO(text, newline=""))
+        yield from ((row[0], row[1] if len(row) > 1 else "") for row in rows if row and "\0" not in row[0])
+    except (OSError, csv.Error):
         return
+
+
+def _is_regular_or_absent(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(file).st_mode)
+    except OSError:
+        return True
+
+
+def _content(file: Path) -> bytes:
+    """What a release's file holds: nothing, where the release has put a pipe, a device or a folder in its place.
+    Raises OSError."""
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return b""
+    with open(handle, "rb") as stream:
+        return stream.read()
 
 
 def _record(info: Path) -> dict[str, str]:

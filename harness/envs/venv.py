@@ -25,6 +25,8 @@ from harness.envs.installer import Installer
 from harness.envs.recipe import peers, recipe, torch_version, without
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, LockedStack, NotInstalled
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 from harness.system.locks import held
 
@@ -262,10 +264,13 @@ def _from_source(place: Path, installer: Installer, source: Source) -> NotInstal
         return installer.install_source(interpreter(place), folder)
 
 
+_marker = msgspec.json.Decoder(_Marker)
+
+
 def _whole(place: Path, locked: LockedStack) -> _Marker | None:
     try:
-        marker = msgspec.json.decode((place / _MARKER).read_bytes(), type=_Marker)
-    except (OSError, msgspec.DecodeError):
+        marker = decoded(_marker, read_regular(place / _MARKER, MOST_FILE_BYTES))
+    except (OSError, Damaged):  # what runs in an environment can write to it
         return None
     # The interpreter is a link to the system's, which may have been removed since.
     fits = marker.schema == _SCHEMA and marker.lock_sha256 == locked.sha256

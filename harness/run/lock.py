@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentUnavailable
+from harness.probe.border.untrusted import read_tail
 from harness.system.kept import end_marked
 
 
@@ -52,6 +53,6 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
 
 def _process(holder: Path) -> str:
     try:
-        return holder.read_text(encoding="ascii", errors="replace")[:32].strip() or "unknown"
+        return read_tail(holder, 32).decode("ascii", "replace").strip() or "unknown"
     except OSError:
         return "unknown"

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from harness.run.session import session
 from harness.run.targets import planned_hardware
 from harness.run.watch import Watch
 from harness.store import Explanations, Store, StoredWorkloads, explained_in
+from harness.store.contents import silent
 from harness.versions import stacks
 
 
@@ -126,10 +128,11 @@ def compare_stored(
     problem: Callable[[str], None],
     stacks: Sequence[str] | None = None,
     scenario: str | None = None,
+    unread: Sequence[str] = (),
 ) -> compare.Comparison:
     """Judge all stored results (of these stacks, of one scenario) against the stack with the id ``baseline``.
 
-    ``problem`` gets a line for each file that cannot be read. Workloads are judged where they are read, by several
+    ``unread`` are further sources, none of which can be read. ``problem`` gets a line for each file that cannot be read. Workloads are judged where they are read, by several
     processes; a cell's summary is read again when a report shows it.
     """
     stored = StoredWorkloads(stores, stacks, scenario)
@@ -138,16 +141,25 @@ def compare_stored(
         return compare.ResultIndex(stored.read(workload, stack), baseline).read(workload)
 
     parts = stored.map(functools.partial(_judge, baseline=baseline, thresholds=settings.thresholds), problem)
-    comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores))
+    damaged: set[str] = set()
+
+    def once(file: str, why: str) -> None:
+        """Many results share a detail."""
+        if file not in damaged:
+            damaged.add(file)
+            problem(next(store for store in stores if file.startswith(store.folder + os.sep)).problem(file, why))
+
+    comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores, once))
     comparison = _with_absent(comparison, stored.unreadable, "what is stored of it cannot be read")
     empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in stored.unreadable}
     lost = [
         *(compare.not_measured(stack, "every workload", "nothing is stored of it") for stack in sorted(empty)),
         *(compare.not_measured(folder, "some workloads", "a part of it cannot be read") for folder in stored.damaged),
+        *(compare.not_measured(folder, "every workload", "it cannot be read") for folder in unread),
     ]
     comparison = _with(comparison, lost)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
-    return explain.attach_stored(comparison, explained_in(explained))
+    return explain.attach_stored(comparison, explained_in(explained, once))
 
 
 def _with_absent(comparison: compare.Comparison, cells: Iterable[tuple[str, str]], reason: str) -> compare.Comparison:
@@ -165,12 +177,12 @@ def _with(comparison: compare.Comparison, entries: Sequence[compare.NotCompared]
     return msgspec.structs.replace(comparison, not_compared=(*comparison.not_compared, *entries))
 
 
-def details_of(stores: Sequence[Store]) -> compare.DetailOf:
-    """Reads what explains a result from the first store that has it."""
+def details_of(stores: Sequence[Store], problem: Callable[[str, str], None] = silent) -> compare.DetailOf:
+    """Reads what explains a result from the first store that has it. ``problem`` gets damaged files, and why."""
 
     @functools.lru_cache(maxsize=64)  # most results share theirs with others, and each can be large
     def read(hashes: tuple[tuple[str, str], ...]) -> Detail | None:
-        return next((detail for store in stores if (detail := store.detail(dict(hashes))) is not None), None)
+        return next((detail for store in stores if (detail := store.detail(dict(hashes), problem)) is not None), None)
 
     return lambda result: read(tuple(result.detail_sha256.items()))
 

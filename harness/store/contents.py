@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.store import bundle
 from harness.store.bundle import Bundle
-from harness.system.decoding import decompressed
+from harness.system.decoding import Damaged, decompressed
 
 
 def names(folder: str) -> list[str]:
@@ -59,8 +60,18 @@ def read(file: str) -> bytes:
     return read_regular(file, MOST_FILE_BYTES)
 
 
-def why_unread(error: OSError) -> str:
-    """What is wrong with a file that `read` could not read, in a few words."""
+#: Gets a file that cannot be read, and why.
+Problem = Callable[[str, str], None]
+
+
+def silent(file: str, why: str) -> None:
+    """A `Problem` of which the user need not hear."""
+
+
+def why_unread(error: OSError | Damaged) -> str:
+    """What is wrong with a file that `read` or `read_compressed` could not read, in a few words."""
+    if isinstance(error, Damaged):
+        return f"damaged: {error}"
     damaged = error.errno in (errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EFBIG)
     return f"{'damaged' if damaged else 'cannot be read'}: {error.strerror}"
 

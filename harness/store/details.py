@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from harness.probe.border.wire import Detail
 from harness.store import contents, schema
+from harness.store.contents import Problem, silent
 from harness.system.decoding import Damaged
 from harness.system.files import write_atomically
 
@@ -38,9 +39,10 @@ class Details:
             if self._part(sha256) is None:
                 write_atomically(self._file(sha256), gzip.compress(part, mtime=0))
 
-    def read(self, hashes: Mapping[str, str]) -> Detail | None:
-        """The detail whose parts have these hashes; None where one of them is missing or damaged."""
-        parts = {name: part for name, sha256 in hashes.items() if (part := self._part(sha256)) is not None}
+    def read(self, hashes: Mapping[str, str], problem: Problem = silent) -> Detail | None:
+        """The detail whose parts have these hashes; None where one of them is missing or damaged. ``problem`` gets those
+        that are damaged."""
+        parts = {name: part for name, sha256 in hashes.items() if (part := self._part(sha256, problem)) is not None}
         if not parts or len(parts) < len(hashes):
             return None
         try:
@@ -48,12 +50,18 @@ class Details:
         except schema.NotAResult:
             return None
 
-    def _part(self, sha256: str) -> bytes | None:
+    def _part(self, sha256: str, problem: Problem = silent) -> bytes | None:
+        file = self._file(sha256)
         try:
-            part = contents.read_compressed(self._file(sha256))
-        except (OSError, Damaged):
+            part = contents.read_compressed(file)
+            if hashlib.sha256(part).hexdigest() != sha256:
+                raise Damaged("it is not what its name says")
+        except FileNotFoundError:
             return None
-        return part if hashlib.sha256(part).hexdigest() == sha256 else None
+        except (OSError, Damaged) as error:
+            problem(file, contents.why_unread(error))
+            return None
+        return part
 
     def _file(self, sha256: str) -> str:
         return os.path.join(self._folder, f"{sha256[:_NAME_LENGTH]}.json.gz")

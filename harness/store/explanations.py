@@ -19,6 +19,7 @@ from harness.errors import ResultsError
 from harness.model import Result
 from harness.probe.border.wire import Explanation
 from harness.store import contents, details
+from harness.store.contents import Problem, silent
 from harness.store.schema import key_of
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
@@ -64,11 +65,15 @@ class Explanations:
                 f"cannot be written: {error.strerror}", where=file, hint="choose another folder with --results"
             ) from None
 
-    def read(self, key: str) -> Explanation | None:
-        """The explanation of this content; None where there is none that can be read."""
+    def read(self, key: str, problem: Problem = silent) -> Explanation | None:
+        """The explanation of this content; None where there is none that can be read. ``problem`` gets a damaged one."""
+        file = self._file(key)
         try:
-            found = decoded(_decoder, contents.read_compressed(self._file(key)))
-        except (OSError, Damaged):
+            found = decoded(_decoder, contents.read_compressed(file))
+        except FileNotFoundError:
+            return None
+        except (OSError, Damaged) as error:
+            problem(file, contents.why_unread(error))
             return None
         return found.explanation if found.format == _FORMAT and found.key == key else None
 
@@ -83,12 +88,13 @@ class Explanations:
         return os.path.join(self._folder, f"{PREFIX}{key[:_NAME_LENGTH]}.json.gz")
 
 
-def explained_in(folders: Iterable[str]) -> Callable[[Result], Explanation | None]:
-    """Reads the explanation of a result from the first of these folders of results that has one."""
+def explained_in(folders: Iterable[str], problem: Problem = silent) -> Callable[[Result], Explanation | None]:
+    """Reads the explanation of a result from the first of these folders of results that has one. ``problem`` gets those
+    that are damaged."""
     stored = [one for one in map(Explanations, folders) if not one.is_empty()]
 
     @functools.lru_cache(maxsize=_MOST_KEPT)
     def read(key: str) -> Explanation | None:
-        return next((found for one in stored if (found := one.read(key)) is not None), None)
+        return next((found for one in stored if (found := one.read(key, problem)) is not None), None)
 
     return lambda result: read(key_of(result)) if stored else None

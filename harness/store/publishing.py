@@ -86,9 +86,7 @@ def _entry(folder: str, path: str) -> Entry:
     if first == details.FOLDER and name.endswith(".json.gz"):
         try:
             data = contents.read_compressed(file)
-        except Damaged as error:
-            raise _Unsound(f"damaged: {error}") from None
-        except OSError as error:
+        except (OSError, Damaged) as error:
             raise _Unsound(contents.why_unread(error)) from None
         if name.startswith(explanations.PREFIX):
             return _sound("explanation", path, data)

@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 
 from harness.errors import EnvironmentUnavailable
 from harness.model import LockedStack, NotInstalled, Stack
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.system.files import write_atomically
 from harness.system.scratch import scratch_folder
 
@@ -138,8 +139,8 @@ def file_name(stack: Stack) -> str:
 def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
     """The pins in a lock file; None where it is missing or was resolved from other requirements than these."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except OSError:
+        text = read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
+    except (OSError, UnicodeDecodeError):
         return None
     return _pins(text) if text.startswith(_header(requirements)) else None
 

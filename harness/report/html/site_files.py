@@ -6,11 +6,14 @@ import copy
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.report.html.page import Page
 from harness.report.html.rendering import Renderer, digest
+from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 
 _HERE = Path(__file__).parent
@@ -88,9 +91,12 @@ class SiteFiles:
         self.written += 1
 
 
+_manifest: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
 def _read_manifest(file: Path) -> dict[str, str]:
     try:
-        pages = msgspec.json.decode(file.read_bytes()).get("pages", {})
-    except (OSError, ValueError, AttributeError):  # none yet, or damaged: everything is made again
+        pages = decoded(_manifest, read_regular(file, MOST_FILE_BYTES)).get("pages", {})
+    except (OSError, Damaged, AttributeError):  # none yet, or damaged: everything is made again
         return {}
     return {str(path): str(known) for path, known in pages.items()} if isinstance(pages, dict) else {}

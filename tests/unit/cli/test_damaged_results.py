@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness import cli
 from harness.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
-from harness.store import Store
+from harness.probe.border.wire import Detail
+from harness.store import Explanations, Store, detail_hashes, key_of
+from tests.builders import synthetic
 from tests.builders.comparisons import one_of_each_finding
+from tests.builders.explanations import explanation
 
 #: What a value of a stored result is replaced by.
 REPLACEMENTS: list[Any] = [
@@ -98,3 +105,49 @@ def test_a_report_ends_with_an_answer(
     loaded = Store(str(folder)).load()
     assert len(loaded.results) + len(loaded.problems) == len(files)
     assert len(loaded.problems) == said.err.count("left out: ")
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, list[str]]:
+    """The exit code of `report`, and what it left out."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["report", *arguments])
+    said = capsys.readouterr()
+    return ended.value.code, [line for line in said.err.splitlines() if "left out" in line]
+
+
+def test_of_several_sources_one_that_is_no_bundle_is_left_out(
+    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.jsonl.gz"
+    bad.write_bytes(b"not gzip")
+    alone = report(capsys, str(stored))
+    assert alone == (EXIT_REGRESSION, [])
+    code, lines = report(capsys, str(stored), str(bad))
+    assert code == EXIT_REGRESSION
+    assert lines == [f"dsregress: left out: {bad}: not a bundle of results; `bundle FOLDER` makes one"]
+    assert report(capsys, str(bad)) == (EXIT_HARNESS, [])
+
+
+@pytest.mark.parametrize("damage", [b"", b"not gzip", gzip.compress(bytes(1 << 25)), None])
+def test_a_damaged_detail_or_explanation_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None
+) -> None:
+    store = Store(str(tmp_path / "results"))
+    made = list(synthetic.results(3, 2, timed=False))
+    for at, result in enumerate(made):
+        detail = Detail(configuration={"release": result.cell.stack.id})
+        store.write(msgspec.structs.replace(result, detail_sha256=detail_hashes(detail)), detail)
+        Explanations(store.folder).write(key_of(result), result.cell.id, explanation(at))
+    files = sorted((tmp_path / "results" / "details").iterdir())
+    for file in files:
+        file.unlink()
+        if damage is None:
+            os.mkfifo(file)
+        else:
+            file.write_bytes(damage)
+    code, lines = report(capsys, store.folder, "--baseline", made[0].cell.stack.id)
+    assert code in (EXIT_OK, EXIT_REGRESSION)
+    assert lines
+    assert len(lines) == len(set(lines))
+    for line in lines:
+        assert re.match(r"dsregress: left out: results/details/(explained-)?[0-9a-f]{16}\.json\.gz: damaged: ", line)

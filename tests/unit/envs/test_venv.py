@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
@@ -93,14 +94,40 @@ def test_a_half_built_environment_is_never_taken_for_whole(tmp_path: Path, index
     assert not (place / "left-over").exists()
 
 
-@pytest.mark.parametrize("marker", ["", "{", '{"schema": 1}'])
-def test_a_damaged_marker_means_building_again(tmp_path: Path, index: Path, marker: str) -> None:
+@pytest.mark.parametrize("marker", ["", "{", '{"schema": 1}', '"\\ud800"', "[" * 100_000, None])
+def test_a_damaged_marker_means_building_again(tmp_path: Path, index: Path, marker: str | None) -> None:
     locked = tiny_packages.locked(PYTHON, "mine==1.0")
     place = Path(built(tmp_path, locked).python).parents[1]
-    (place / "dsregress.json").write_text(marker)
+    if marker is None:
+        (place / "dsregress.json").unlink()
+        os.mkfifo(place / "dsregress.json")
+    else:
+        (place / "dsregress.json").write_text(marker)
     (place / "left-over").touch()
     assert built(tmp_path, locked).failure is None
     assert not (place / "left-over").exists()
+
+
+@pytest.mark.parametrize("file", ["mine/__init__.py", "mine-1.0.dist-info/RECORD", "mine-1.0.dist-info/METADATA"])
+@pytest.mark.parametrize("damage", ["fifo", "device", "garbage", "folder"])
+def test_whatever_a_release_makes_of_its_own_files_is_described(
+    tmp_path: Path, index: Path, file: str, damage: str
+) -> None:
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
+    first = built(tmp_path, locked)
+    own = next(Path(first.python).parents[1].glob(f"lib/*/site-packages/{file}"))
+    own.unlink()
+    if damage == "fifo":
+        os.mkfifo(own)
+    elif damage == "device":
+        own.symlink_to("/dev/zero")
+    elif damage == "folder":
+        own.mkdir()
+    else:
+        own.write_bytes(b'\xff\0"\r' * 1000)
+    again = built(tmp_path, locked)
+    assert again.failure is None
+    assert again != first
 
 
 def test_an_edit_of_the_installed_code_changes_its_hash(tmp_path: Path, index: Path) -> None:
