@@ -48,8 +48,14 @@ from harness.store import bulk
 
 os.sched_getaffinity = lambda _: {0, 1}
 
-def descriptors():
-    return len(os.listdir("/proc/self/fd"))
+def descriptors():  # with what each is: a number alone would not say which stayed
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:  # that of the listing itself
+            pass
+    return found
 
 def items(batch):
     return os.getpid(), batch
@@ -62,7 +68,7 @@ assert [n for _, batch in parts for n in batch] == [n for family in families for
 for _, batch in bulk.in_order(items, families):
     assert batch[:4] == [0, 0, 1, -1]
     break
-assert descriptors() == before
+assert descriptors() == before, (descriptors(), before)
 print("well")
 """
 
