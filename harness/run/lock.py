@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentUnavailable
 from harness.probe.border.untrusted import read_tail
+from harness.system.files import write_atomically
 from harness.system.kept import end_marked
 
 
@@ -28,7 +29,7 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
-        holder.write_text(f"{os.getpid()}\n", encoding="ascii")
+        write_atomically(holder, f"{os.getpid()}\n".encode(), durable=False)
     except Timeout:
         raise EnvironmentUnavailable(
             f"another run is going on here (process {_process(holder)}), and both would measure each other",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -196,3 +197,9 @@ with run_lock(pathlib.Path({str(tmp_path)!r})):
     assert caught.value.exit_code == 3
     with run_lock(tmp_path):  # the kernel let go of it
         pass
+
+
+def test_a_pipe_where_the_lock_notes_its_process_blocks_no_run(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.pid")  # what is measured can write here
+    with run_lock(tmp_path):
+        assert (tmp_path / "run.pid").read_text() == f"{os.getpid()}\n"

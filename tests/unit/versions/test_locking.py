@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 from harness.config.settings import load
@@ -86,6 +88,18 @@ def test_a_resolved_lock_is_kept_and_not_asked_for_again(tmp_path: Path) -> None
     assert isinstance(first, LockedStack)
     assert first.requirements == ("helper==2.0", "mine==1.0")
     assert locking.lock(MINE, cache=tmp_path, compile=never) == first
+
+
+@pytest.mark.parametrize("damage", ["fifo", "no text", "empty"])
+def test_a_damaged_lock_is_resolved_again(tmp_path: Path, damage: str) -> None:
+    first = locking.lock(MINE, cache=tmp_path, compile=Resolver(["mine==1.0\n"]))
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    if damage == "fifo":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(b"\xff\xfe" if damage == "no text" else b"")
+    assert locking.lock(MINE, cache=tmp_path, compile=Resolver(["mine==1.0\n"])) == first
 
 
 def test_other_tools_are_another_lock(tmp_path: Path) -> None:
