@@ -132,8 +132,8 @@ def compare_stored(
 ) -> compare.Comparison:
     """Judge all stored results (of these stacks, of one scenario) against the stack with the id ``baseline``.
 
-    ``unread`` are further sources, none of which can be read. ``problem`` gets a line for each file that cannot be read. Workloads are judged where they are read, by several
-    processes; a cell's summary is read again when a report shows it.
+    ``unread`` are further sources, none of which can be read. ``problem`` gets a line for each file that cannot be read.
+    Workloads are judged where they are read, by several processes; a cell's summary is read again when a report shows it.
     """
     stored = StoredWorkloads(stores, stacks, scenario)
 

@@ -126,6 +126,13 @@ def test_of_several_sources_one_that_is_no_bundle_is_left_out(
     assert code == EXIT_REGRESSION
     assert lines == [f"dsregress: left out: {bad}: not a bundle of results; `bundle FOLDER` makes one"]
     assert report(capsys, str(bad)) == (EXIT_HARNESS, [])
+    sound = Store(str(tmp_path / "sound"))
+    made = list(synthetic.results(2, 2, timed=False))
+    for result in made:
+        sound.write(result)
+    baseline = ("--baseline", made[0].cell.stack.id)
+    assert report(capsys, sound.folder, *baseline)[0] == EXIT_OK
+    assert report(capsys, sound.folder, str(bad), *baseline)[0] == EXIT_HARNESS  # a part is unknown: no pass
 
 
 @pytest.mark.parametrize("damage", [b"", b"not gzip", gzip.compress(bytes(1 << 25)), None])
