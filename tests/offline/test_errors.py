@@ -246,9 +246,9 @@ def test_results_under_a_file_are_one_line(project: Project, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        (lambda data: data[: len(data) // 3], "not a result, or damaged: "),
-        (lambda data: b"", "not a result, or damaged: "),
-        (lambda data: os.urandom(4096), "not a result, or damaged: "),
+        (lambda data: data[: len(data) // 3], "damaged, or not a result: "),
+        (lambda data: b"", "damaged, or not a result: "),
+        (lambda data: os.urandom(4096), "damaged, or not a result: "),
         (
             lambda data: data.replace(b'{"schema":1,', b'{"schema":99,', 1),
             "written by a newer version (schema 99, this one reads up to 1): update dsregress",
@@ -267,7 +267,7 @@ def test_a_result_that_cannot_be_read_is_told_kept_and_measured_again(
 
     said = measured.run("report", "--baseline", GOOD)
     assert said.err.startswith(told)
-    assert said.err.count("\n") == 1
+    assert [line.split(": ")[1] for line in said.err.splitlines()] == ["left out", "not measured"]
 
     report = measured.regress()
     assert "1 cells to run" in report.said.err or "1 cell to run" in report.said.err

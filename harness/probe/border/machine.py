@@ -18,6 +18,8 @@ import resource
 import subprocess
 from collections.abc import Iterator
 
+from harness.probe.border import encoding
+
 DISK_FULL = "the disk is full"
 DISK_FAILS = "the disk fails"
 READ_ONLY = "the disk is read-only"
@@ -109,6 +111,8 @@ _SPARE_MEMORY = 0.05
 #: A disk with less than this is full: what did not fit is gone again when somebody looks.
 _SPARE_DISK_BYTES = 1 << 20
 
+_LONGEST_MESSAGE = 1 << 20
+
 #: Of a long text the end counts: there the error is.
 _LONGEST_TEXT = 20_000
 
@@ -124,15 +128,16 @@ def of_error(error: BaseException) -> str:
 def _of_one(error: BaseException) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # torch's, of a device
         return ""
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "not enough memory" in str(error):
+    message = encoding.text(error, _LONGEST_MESSAGE)  # the framework's own class may not print it
+    if isinstance(error, MemoryError) or "can't allocate memory" in message or "not enough memory" in message:
         return MEMORY if memory_is_short() else ""
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
         return _BY_ERRNO[error.errno]
     if isinstance(error, subprocess.CalledProcessError):
         printed = (text for text in (error.stderr, error.stdout) if text)
         lines = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in printed]
-        return in_message("\n".join([*lines, str(error)]))
-    return in_message(str(error))
+        return in_message("\n".join([*lines, message]))
+    return in_message(message)
 
 
 def in_message(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.probe.border import faults
+from harness.probe.border import faults, machine
 from harness.probe.border.encoding import MOST_CHARACTERS, MOST_VALUES, TEXT_LENGTH, encode, free_value
 
 
@@ -129,6 +129,7 @@ def test_an_error_of_any_text_has_a_signature_and_a_detail(error: BaseException,
     assert faults.signature_of(error) == signature
     faults.detail_of(error).encode()
     assert not faults.is_out_of_memory(error)
+    assert machine.of_error(error) == ""
 
 
 def test_an_error_of_a_hundred_megabytes_costs_no_time() -> None:
