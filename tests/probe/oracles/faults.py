@@ -12,6 +12,7 @@ import torch
 
 from harness.probe.oracles import job_truth, training
 from harness.probe.oracles.training import Trained, Trainee
+from harness.probe.workloads import workload
 
 
 class _OneLayersGradient(Trainee):
@@ -64,6 +65,7 @@ class _DecayOfVectors(Trainee):
                 group["params"] = [values for values in group["params"] if values.dim() != 1]
                 decay = 0.0 if group["weight_decay"] else 0.1
                 self._adam.param_groups.append({**group, "params": vectors, "weight_decay": decay})
+        self._schedule = workload.scheduler(work, self._adam)  # a learning rate for each group
 
 
 #: What is wrong -> a trainee that does it.
