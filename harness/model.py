@@ -205,6 +205,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """Of several results of one cell, the one with the highest counts: the newest that says something of its stack."""
         return (is_measurement(self.outcome), self.started_at, self.session)
 
+    @property
+    def when(self) -> tuple[str, str]:
+        """Orders the results of a cell: the newest, which counts, last."""
+        return self.started_at, self.session
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One judged difference, or one oracle that does not hold."""

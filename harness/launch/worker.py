@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +29,7 @@ from harness.probe.border.encoding import text
 from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
 from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
+from harness.system import clock
 
 #: How much longer than the cell's own timeout we wait for its server to act on it.
 _OUTER_GRACE_S = 30.0
@@ -262,7 +262,7 @@ class _CellRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.started_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.started_at = clock.stamp()
         self.active_s = 0.0
         self.stage = "init"
         self.left: dict[str, int] = {}

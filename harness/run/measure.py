@@ -5,9 +5,7 @@ A workload is timed on all its stacks in one session, in turns; what is exact ru
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 
 from harness.config.settings import Settings
 from harness.launch import schedule
@@ -20,6 +18,7 @@ from harness.run.eta import expected_s
 from harness.run.matrix import Matrix
 from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
+from harness.system import clock
 from harness.wording.quantities import left_text
 
 
@@ -61,6 +60,10 @@ def measure(
     return sorted(results, key=lambda result: order[result.cell.id])  # and not as they happened to end
 
 
+#: A clock that a time server has corrected by less is worth no words.
+_UNNOTICED_S = 120.0
+
+
 class _Measurement:
     """Environments in, results out, stored one by one."""
 
@@ -80,7 +83,8 @@ class _Measurement:
         self._cluster = executor.cluster(hardware)
         self._store = store
         self._watch = watch
-        self._run = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+        self._run = clock.name_of_session()
+        self._said_set_back = False
 
     def key(self, cell: Cell) -> str:
         environment = self._environment(cell)
@@ -96,7 +100,7 @@ class _Measurement:
                     runnable.setdefault(workload, []).append(cell)
                 else:
                     self._watch.event(schedule.Started(cell))
-                    ended = Ended(outcome=failure, started_at=_now())
+                    ended = Ended(outcome=failure, started_at=clock.stamp())
                     yield self._keep(schedule.Finished(cell, ended), self._run)
         timed = {name: members for name, members in runnable.items() if self._settings.rounds and is_timed(members[0])}
         untimed = [cell for name, members in runnable.items() if name not in timed for cell in members]
@@ -130,7 +134,7 @@ class _Measurement:
             installed=environment.installed,
             hardware=ended.hardware or self._hardware,
             session=session,
-            started_at=ended.started_at,
+            started_at=self._dated(cell, ended.started_at or clock.stamp()),
             duration_s=ended.duration_s,
             outcome=ended.outcome,
             record=ended.record,
@@ -140,9 +144,20 @@ class _Measurement:
         self._store.write(result, ended.detail, ended.benchmark)
         return result
 
+    def _dated(self, cell: Cell, started_at: str) -> str:
+        """When the cell's run began; behind all stored runs of it, whatever the clock says, so that it counts as the
+        newest."""
+        last = self._store.last_run(cell)
+        if last is None or started_at > last.started_at:
+            return started_at
+        dated = clock.behind(started_at, last.started_at)
+        if dated > started_at and not self._said_set_back and clock.seconds_between(started_at, dated) > _UNNOTICED_S:
+            self._said_set_back = True
+            self._watch.note(
+                f"this machine's clock says {started_at}, and a run of {cell.id} is stored that began at {last.started_at}: "
+                "the clock is, or was, wrong; what is measured now is dated behind the stored runs"
+            )
+        return dated
+
     def _environment(self, cell: Cell) -> Environment:
         return self._environments[cell.stack.id]
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

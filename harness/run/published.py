@@ -38,7 +38,7 @@ class Published:
         self.is_bundle = store.is_bundle
         self._rounds = rounds
         self._results: dict[_Key, list[Result]] = {}
-        for result in sorted(loaded.results, key=lambda result: (result.started_at, result.session)):
+        for result in sorted(loaded.results, key=lambda result: result.when):
             self._results.setdefault(_key(result.cell), []).append(result)
         self._preferred: list[tuple[str, str]] = []  #: sources that answered already, in that order
 

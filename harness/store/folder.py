@@ -123,14 +123,14 @@ class Store:
     def of_cell(self, cell: Cell, key: str) -> Loaded:
         """Every run of this content, oldest first."""
         loaded = self._read(self._starting_with(self._stem(cell, key)))
-        results = sorted(loaded.results, key=lambda result: (result.started_at, result.session))
+        results = sorted(loaded.results, key=lambda result: result.when)
         return Loaded(results=tuple(results), problems=loaded.problems)
 
     def runs(self, cell: Cell) -> tuple[Result, ...]:
         """Every run of this stack, scenario, variant and device, oldest first, whatever has changed between them."""
         results = self._read(self._starting_with(self._stem(cell, ""))).results
         own = (result for result in results if result.cell.id == cell.id)
-        return tuple(sorted(own, key=lambda result: (result.started_at, result.session)))
+        return tuple(sorted(own, key=lambda result: result.when))
 
     def last_run(self, cell: Cell) -> Result | None:
         """The newest run of this stack, scenario, variant and device, whatever else has changed since."""

@@ -39,6 +39,7 @@ from harness.model import (
 from harness.probe.border import machine
 from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from harness.probe.border.wire import Detail
+from harness.system import clock
 from harness.system.decoding import Damaged, decoded
 
 _T = TypeVar("_T")
@@ -197,6 +198,8 @@ def _why_impossible(result: Result) -> str:
         return f"{str(ranks)[:40]!r} is no number of ranks"
     if nests_too_deep(result.cell.parameters):
         return "its parameters nest too deep"
+    if not clock.is_stamp(result.started_at):
+        return f"{result.started_at[:40]!r} is no date"
     if not 0 <= result.duration_s <= MOST:
         return "a time is negative or too large"
     if not 0 <= result.hardware.memory_bytes <= MOST or not 0 <= result.hardware.cores <= MOST:

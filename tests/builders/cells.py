@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from harness.model import Cell, Environment, Hardware, Stack
-from harness.probe.border.wire import PhaseReading, RankRecord
+from harness.model import Cell, Environment, Hardware, Outcome, Passed, Result, Stack
+from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
+from harness.store import SCHEMA
 
 #: The least that a rank measures.
 RANK = RankRecord(rank=0, phases={"backward": PhaseReading()})
@@ -35,3 +36,21 @@ def cell(version: str, device: str = "cpu") -> Cell:
 
 def environment(version: str) -> Environment:
     return Environment(stack=stack(version), lock_sha256="")
+
+
+def result_of(cell: Cell, record: RunRecord | None, outcome: Outcome | None = None) -> Result:
+    """What a run of a cell came to, with nothing besides."""
+    return Result(
+        schema=SCHEMA,
+        cell=cell,
+        lock_sha256="l",
+        code_sha256="c",
+        probe_sha256="p",
+        installed={},
+        hardware=HARDWARE,
+        session="s",
+        started_at="2026-01-01T00:00:00Z",
+        duration_s=1.0,
+        outcome=outcome or Passed(),
+        record=record,
+    )

@@ -15,10 +15,11 @@ from harness.advice import gpus, recommend
 from harness.cli import cli
 from harness.cli.recommend import exit_code
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
-from harness.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
+from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
 from harness.report.answers import recommend as recommend_report
+from tests.builders.cells import result_of
 from tests.golden_files import Golden
 
 GIB = 1 << 30
@@ -44,28 +45,16 @@ def result(version: str, backward: int, variant: str = BASE, device: str = "sim"
     outcome: Outcome = Passed()
     if not backward:
         outcome, record = Failed(stage="import", signature="ImportError: no torch.six"), None
-    return Result(
-        schema=1,
-        cell=Cell(
-            stack=stack,
-            scenario=scenario,
-            scenario_version=1,
-            variant=variant,
-            device=device,
-            framework="f",
-            parameters=SCENARIO.resolve(variant, device),
-        ),
-        lock_sha256="l",
-        code_sha256="c",
-        probe_sha256="p",
-        installed={},
-        hardware=Hardware(cpu="c", cores=2, memory_bytes=1),
-        session="s",
-        started_at="2026-01-01T00:00:00Z",
-        duration_s=1.0,
-        outcome=outcome,
-        record=record,
+    cell = Cell(
+        stack=stack,
+        scenario=scenario,
+        scenario_version=1,
+        variant=variant,
+        device=device,
+        framework="f",
+        parameters=SCENARIO.resolve(variant, device),
     )
+    return result_of(cell, record, outcome)
 
 
 def advice(

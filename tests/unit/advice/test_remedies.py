@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from harness.advice import gpus, remedies
 from harness.cli import cli
 from harness.errors import UsageError
-from harness.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
+from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
 from harness.report.answers import remedies as remedies_report
+from tests.builders.cells import result_of
 from tests.golden_files import Golden
 
 GIB = 1 << 30
@@ -79,20 +80,7 @@ class RecordedRuns:
         for cell in cells:
             self.ran.append(f"{cell.stack.versions['deepspeed']} {cell.variant}")
             outcome, record = self.behaviour(cell)
-            yield Result(
-                schema=1,
-                cell=cell,
-                lock_sha256="l",
-                code_sha256="c",
-                probe_sha256="p",
-                installed={},
-                hardware=Hardware(cpu="c", cores=2, memory_bytes=1),
-                session="s",
-                started_at="2026-01-01T00:00:00Z",
-                duration_s=1.0,
-                outcome=outcome,
-                record=record,
-            )
+            yield result_of(cell, record, outcome)
 
 
 def asked(**changes: object) -> remedies.RemediesQuery:

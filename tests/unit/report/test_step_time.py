@@ -10,10 +10,11 @@ from click.testing import CliRunner
 from harness import compare
 from harness.advice import fit, gpus
 from harness.cli import cli
-from harness.model import Cell, Hardware, Passed, Result, Stack
+from harness.model import Cell, Result, Stack
 from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.report.view import view
 from harness.store import Store
+from tests.builders.cells import result_of
 
 GIB = 1 << 30
 
@@ -29,28 +30,17 @@ def simulated(version: str, gathers: int, **parameters: object) -> Result:
         "step": PhaseReading(device_peak_bytes=GIB),
     }
     ideal = {"step.device_retained_bytes": {"parameters": GIB, "master": 200 * GIB, "optimizer": 400 * GIB}}
-    return Result(
-        schema=1,
-        cell=Cell(
-            stack=Stack(python="3.11", versions={"deepspeed": version}),
-            scenario="s",
-            scenario_version=1,
-            variant="base",
-            device="sim",
-            framework="f",
-            parameters={"world_size": 32, "dtype": "bf16", **parameters},
-        ),
-        lock_sha256="l",
-        code_sha256="c",
-        probe_sha256="p",
-        installed={},
-        hardware=Hardware(cpu="c", cores=2, memory_bytes=1),
-        session="s",
-        started_at="2026-01-01T00:00:00Z",
-        duration_s=1.0,
-        outcome=Passed(),
-        record=RunRecord(outcome="passed", world_size=32, ranks=[RankRecord(rank=0, phases=phases, ideal=ideal)]),
+    cell = Cell(
+        stack=Stack(python="3.11", versions={"deepspeed": version}),
+        scenario="s",
+        scenario_version=1,
+        variant="base",
+        device="sim",
+        framework="f",
+        parameters={"world_size": 32, "dtype": "bf16", **parameters},
     )
+    record = RunRecord(outcome="passed", world_size=32, ranks=[RankRecord(rank=0, phases=phases, ideal=ideal)])
+    return result_of(cell, record)
 
 
 def tables(*results: Result) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:

@@ -8,17 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable
 from harness.launch.contract import Ended
-from harness.launch.fake import FakeExecutor, passes
-from harness.model import Cell, Environment, Failed, Hardware, Passed, Result
+from harness.launch.fake import Behaviour, FakeExecutor, passes
+from harness.model import Cell, Environment, Failed, Hardware, Outcome, OutOfMemory, Passed, Result, TimedOut
 from harness.run import matrix
 from harness.run.lock import run_lock
 from harness.run.measure import measure
 from harness.store import Store, newest
+from harness.system import clock
 from tests.builders.cells import SCENARIOS, stack
 
 
@@ -197,6 +199,57 @@ with run_lock(pathlib.Path({str(tmp_path)!r})):
     assert caught.value.exit_code == 3
     with run_lock(tmp_path):  # the kernel let go of it
         pass
+
+
+LAST = "2026-06-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("clock_says", "dated"),
+    [
+        ("2026-06-01T12:00:01Z", "2026-06-01T12:00:01Z"),
+        (LAST, "2026-06-01T12:00:01Z"),  # in the same second
+        ("2026-06-01T11:59:59Z", "2026-06-01T12:00:01Z"),  # a time server has corrected it
+        ("1970-01-01T00:00:07Z", "2026-06-01T12:00:01Z"),  # its battery is empty
+        ("2106-02-07T06:28:15Z", "2106-02-07T06:28:15Z"),
+    ],
+)
+def test_what_is_measured_last_counts_whatever_the_clock_says(
+    lab: Lab, capsys: pytest.CaptureFixture[str], clock_says: str, dated: str
+) -> None:
+    def at(started_at: str, outcome: Outcome) -> Behaviour:
+        return lambda cell: replace(passes(cell), started_at=started_at, outcome=outcome)
+
+    lab.executor.behaviour = at(LAST, OutOfMemory(phase="backward"))
+    lab.run("A")
+    lab.executor.behaviour = at(clock_says, Passed())
+    (result,) = lab.run("A", fresh=True)
+    assert result.started_at == dated
+    lab.executor.behaviour = at("1970-01-01T00:00:00Z", TimedOut(stage="init", limit_s=1))
+    (again,) = lab.run("A")  # the newest, which is reused
+    assert again.session == result.session
+    assert [r.session for r in newest(lab.store.load().results).values()] == [result.session]
+    said = capsys.readouterr().err
+    assert ("the clock is, or was, wrong" in said) == clock_says.startswith("1970")
+
+
+def test_a_clock_that_was_in_the_future_does_not_hide_what_is_measured_now(lab: Lab) -> None:
+    for started_at in ("2106-02-07T06:28:15Z", "2026-06-01T12:00:00Z", "2026-06-01T12:10:00Z"):
+        lab.executor.behaviour = lambda cell, at=started_at: replace(passes(cell), started_at=at)  # type: ignore[misc]
+        (result,) = lab.run("A", fresh=True)
+        assert [r.session for r in newest(lab.store.load().results).values()] == [result.session]
+    assert [r.started_at[-3:] for r in lab.store.runs(result.cell)] == ["15Z", "16Z", "17Z"]
+
+
+def test_sessions_that_begin_in_one_second_have_names_of_their_own() -> None:
+    assert len({clock.name_of_session() for _ in range(500)}) == 500
+
+
+def test_a_run_without_a_date_is_dated(lab: Lab) -> None:
+    lab.executor.behaviour = lambda cell: Ended(outcome=Failed(stage="harness", signature="lost"))
+    (result,) = lab.run("A")
+    assert clock.is_stamp(result.started_at)
+    assert lab.store.load().problems == ()
 
 
 def test_a_pipe_where_the_lock_notes_its_process_blocks_no_run(tmp_path: Path) -> None:
