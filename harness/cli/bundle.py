@@ -7,17 +7,23 @@ import os
 import click
 
 from harness.cli.output import note_problems, say
+from harness.errors import UsageError
+from harness.store import publishing
 from harness.store.bundle import SUFFIX
-from harness.store.publishing import publish
 from harness.wording.quantities import plural
 
 _NOUNS = {"other": "other file"}
 
 
 @click.command("bundle")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@click.option("--output", metavar="FILE", help=f"The bundle. Default: FOLDER{SUFFIX}.")
-def command(folder: str, output: str | None) -> None:
+@click.argument("folder", metavar="FOLDER|BUNDLE", type=click.Path(exists=True))
+@click.option(
+    "--output",
+    metavar="FILE|FOLDER",
+    help=f"The bundle, or the folder that is unpacked. Default: FOLDER{SUFFIX}, or BUNDLE without it.",
+)
+@click.option("--unpack", is_flag=True, help="Make BUNDLE a folder again, to add results to it.")
+def command(folder: str, output: str | None, unpack: bool) -> None:
     """Put the results in FOLDER into one compressed file, which every command reads as a folder.
 
     A bundle is JSON lines under gzip, for zcat and jq. Equal folders make equal bytes. A file that is there already is
@@ -27,9 +33,20 @@ def command(folder: str, output: str | None) -> None:
     Examples:
       bundle results --output 2026-11-22.jsonl.gz
       report 2026-11-22.jsonl.gz
+      bundle --unpack 2026-11-22.jsonl.gz --output results
     """
+    if unpack:
+        target = folder.removesuffix(SUFFIX) if output is None else output
+        unpacked = publishing.unpack(folder, target)
+        note_problems(unpacked.problems)
+        say(f"{target}: {plural(unpacked.written, 'file')} written, {unpacked.kept:,} there already")
+        return
+    if not os.path.isdir(folder):
+        raise UsageError(
+            "not a folder", where=folder, hint="name a folder of results; `--unpack` makes one of a bundle"
+        )
     file = os.path.normpath(folder) + SUFFIX if output is None else output
-    published = publish(folder, file)
+    published = publishing.publish(folder, file)
     note_problems(published.problems)
     held = ", ".join(plural(count, _NOUNS.get(kind, kind)) for kind, count in published.lines.items() if count)
     say(f"{file}: {held}; {published.size_bytes / 1024:,.0f} KiB")

@@ -72,7 +72,8 @@ class Store:
     def check_writable(self) -> None:
         """Find out before hours of measurement whether results can be kept. Raises ResultsError."""
         if self.is_bundle:
-            raise ResultsError("a bundle is not added to", where=self.folder, hint="choose a folder with --results")
+            hint = "`bundle --unpack` makes a folder of it, or choose another with --results"
+            raise ResultsError("a bundle is not added to", where=self.folder, hint=hint)
         with self._explained(self.folder):
             os.makedirs(self.folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".writable-"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 from collections.abc import Iterator
@@ -58,6 +59,46 @@ def publish(folder: str, output: str) -> WrittenBundle:
         raise ResultsError(f"cannot be bundled: {error.strerror}", where=error.filename or output) from None
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
     return WrittenBundle(counts, len(data), tuple(problems))
+
+
+class UnpackedBundle(NamedTuple):
+    """What became of a bundle."""
+
+    written: int
+    kept: int  #: files that the folder has already, as they are in the bundle
+    problems: tuple[str, ...]  #: what was left out, one line each
+
+
+def unpack(file: str, folder: str) -> UnpackedBundle:
+    """Makes a bundle the folder that it was made from. A file that is there already is never replaced.
+
+    Raises UsageError where the file is no bundle by its name, ResultsError where it cannot be read or the folder not be
+    written.
+    """
+    file = os.path.abspath(file)
+    if not contents.is_bundle(file):
+        raise UsageError(f"not a bundle: bundles end with {bundle.SUFFIX}", where=file, hint="name one")
+    written = kept = 0
+    try:
+        opened = bundle.opened(file)
+        problems = list(opened.problems)
+        for path in opened.paths():
+            data, target = opened.read(path), os.path.join(folder, path)
+            if path.endswith(".gz"):  # as the folder had it
+                data = gzip.compress(data, mtime=0)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            try:
+                create_atomically(target, data)
+                written += 1
+            except FileExistsError:
+                if contents.read(target) == data:
+                    kept += 1
+                else:
+                    problems.append(f"{path}: there already, and different")
+    except OSError as error:
+        where = error.filename or folder
+        raise ResultsError(f"cannot be unpacked: {error.strerror}", where=where) from None
+    return UnpackedBundle(written, kept, tuple(problems))
 
 
 def _there_already(output: str) -> UsageError:

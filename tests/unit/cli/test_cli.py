@@ -14,11 +14,13 @@ from harness.cli.progress import Estimate, duration_text
 from harness.cli.stored import stack_id
 from harness.errors import UsageError
 from harness.model import Failed, Result
+from harness.probe.border.wire import Detail
 from harness.run.eta import GUESSED_IMPORT_S
 from harness.store import Store
 from tests.builders.cells import cell
 from tests.builders.synthetic import stored_result as result
 
+DETAIL = Detail(configuration={"zero_stage": 3})
 PYPROJECT = """
 [tool.dsregress]
 baseline = "0.15.0"
@@ -221,6 +223,30 @@ def test_a_folder_becomes_a_bundle_that_reports_the_same(say: RunCommand, projec
     again = say("bundle", "mine")
     assert (again.code, "mine.jsonl.gz: there already; move it away" in again.err) == (2, True)
     assert say("compare", "0.15.0", "0.16.4", "--results", "absent.jsonl.gz").code == 2
+
+
+def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, project: Path) -> None:
+    for version in ("0.15.0", "0.16.4"):
+        Store(str(project / "mine")).write(of(version), DETAIL, {"benchmarks": []})
+    say("bundle", "mine", "--output", "run.jsonl.gz")
+    made = say("bundle", "--unpack", "run.jsonl.gz")
+    assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 there already\n", "")
+    folders = [
+        {file.relative_to(project / name): file.read_bytes() for file in (project / name).rglob("*") if file.is_file()}
+        for name in ("mine", "run")
+    ]
+    assert folders[0] == folders[1]
+    (changed, *_) = sorted((project / "run").glob("py*/*/*"))
+    changed.write_text("mine")
+    again = say("bundle", "--unpack", "run.jsonl.gz")
+    assert again.out == "run: 0 files written, 5 there already\n"
+    assert again.err.endswith(": there already, and different\n")
+    assert changed.read_text() == "mine"
+    assert say("bundle", "run.jsonl.gz").err.endswith("`--unpack` makes one of a bundle\n")
+    assert say("bundle", "--unpack", "mine").code == 2
+    told = say("regress", "--scenario", "tiny", "--results", "run.jsonl.gz")
+    assert (told.code, told.out) == (3, "")
+    assert "run.jsonl.gz: a bundle is not added to; `bundle --unpack` makes a folder of it" in told.err
 
 
 def test_a_damaged_result_is_told_and_the_rest_reported(say: RunCommand, project: Path) -> None:
