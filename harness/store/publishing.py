@@ -70,7 +70,8 @@ class UnpackedBundle(NamedTuple):
 
 
 def unpack(file: str, folder: str) -> UnpackedBundle:
-    """Makes a bundle the folder that it was made from. A file that is there already is never replaced.
+    """Makes a bundle the folder that it was made from, but for a newline at the end of a file. A file that is there already
+    is never replaced.
 
     Raises UsageError where the file is no bundle by its name, ResultsError where it cannot be read or the folder not be
     written.

@@ -232,10 +232,16 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
     made = say("bundle", "--unpack", "run.jsonl.gz")
     assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 there already\n", "")
     folders = [
-        {file.relative_to(project / name): file.read_bytes() for file in (project / name).rglob("*") if file.is_file()}
+        {
+            file.relative_to(project / name): file.read_bytes().strip()
+            for file in (project / name).rglob("*")
+            if file.is_file()
+        }
         for name in ("mine", "run")
     ]
     assert folders[0] == folders[1]
+    say("bundle", "run", "--output", "again.jsonl.gz")
+    assert (project / "again.jsonl.gz").read_bytes() == (project / "run.jsonl.gz").read_bytes()
     (changed, *_) = sorted((project / "run").glob("py*/*/*"))
     changed.write_text("mine")
     again = say("bundle", "--unpack", "run.jsonl.gz")
