@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ import click
 from harness.cli import signals, streams
 from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from harness.probe.border import machine, processes
-from harness.report.plain import plain
+from harness.report.plain import plain, plain_lines
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
 COMMANDS = {
@@ -85,8 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     processes.hide()
     words = list(sys.argv[1:] if arguments is None else arguments)
     with streams.guarded(closed) as output:
-        code = _exit_code(words)
-        signals.ignore()
+        try:
+            code = _exit_code(words)
+            signals.ignore()
+        except signals.Interrupted as late:  # while the command's end was already being said
+            code = _interrupted(late)
         streams.flush()
         if output.failure is not None and code in (EXIT_OK, EXIT_REGRESSION):  # no verdict without its report
             why = output.failure.strerror
@@ -102,13 +106,11 @@ def _exit_code(words: list[str]) -> int:
         _refuse_empty(words)
         return _called(words)
     except KeyboardInterrupt as error:
-        number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
-        if number == signal.SIGINT:
-            click.echo(err=True)  # after the "^C" that a terminal shows
-        _say("interrupted; what was measured is stored, and the same command goes on from there")
-        return 128 + number  # as a shell reports a process that a signal ended
+        return _interrupted(error)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(plain_lines(shown.getvalue()), nl=False, err=True)
         return EXIT_USAGE
     except HarnessError as error:
         if debug:
@@ -123,6 +125,14 @@ def _exit_code(words: list[str]) -> int:
             return EXIT_HARNESS
         _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
         return EXIT_HARNESS
+
+
+def _interrupted(error: KeyboardInterrupt) -> int:
+    number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
+    if number == signal.SIGINT:
+        click.echo(err=True)  # after the "^C" that a terminal shows
+    _say("interrupted; what was measured is stored, and the same command goes on from there")
+    return 128 + number  # as a shell reports a process that a signal ended
 
 
 def _called(words: list[str]) -> int:

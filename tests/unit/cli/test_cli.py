@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from harness import cli
+from harness.cli import signals
 from harness.cli.progress import Estimate, duration_text
 from harness.cli.stored import stack_id
 from harness.errors import UsageError
@@ -124,6 +126,35 @@ def test_a_wrong_call_is_exit_code_2_and_one_line(say: RunCommand, arguments: li
         assert told.code == 2
         assert line in told.err
         assert "Traceback" not in told.err
+
+
+def test_what_was_typed_is_text_too(say: RunCommand) -> None:
+    told = say("\x1b[2J::error::x").err
+    assert told.endswith(":\\x3aerror::x'.\n")
+    assert "\x1b" not in told
+
+
+def test_a_signal_that_comes_while_an_error_is_said_is_an_interruption(
+    say: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(words: list[str]) -> int:
+        raise signals.Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(cli, "_exit_code", late)
+    assert say("scenarios").code == 143
+
+
+@pytest.mark.parametrize("error", [EOFError("a file ends"), BrokenPipeError(32, "Broken pipe"), SystemExit(0)])
+def test_what_click_takes_for_ctrl_c_or_a_verdict_is_a_fault_of_ours(
+    say: RunCommand, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def failing(**overrides: object) -> None:
+        raise error
+
+    monkeypatch.setattr("harness.cli.options.load_settings", failing)
+    told = say("scenarios")
+    assert (told.code, told.out) == (3, "")
+    assert told.err.startswith(f"dsregress: error: a fault of the harness itself: {type(error).__name__}: ")
 
 
 def test_nothing_stored_is_exit_code_4(say: RunCommand) -> None:

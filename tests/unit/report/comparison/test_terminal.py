@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from harness.compare import Comparison, Thresholds, compare
+from harness.model import Failed
 from harness.report.comparison import terminal
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import result
@@ -40,3 +41,15 @@ def test_hostile_text_reaches_no_terminal(width: int) -> None:
     assert "[red]Boom[/red]" in text  # shown as it is, not obeyed
     assert all(char.isprintable() or char == "\n" for char in text)
     assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", range(40, 121, 8))
+def test_no_line_of_a_report_is_a_command_to_a_ci_system(width: int) -> None:
+    signature = "RuntimeError: " + "".join(f"{'x' * length} ::error file=a.py::no ##[error]no " for length in range(40))
+    failed = result("0.16.4", outcome=Failed("init", signature, signature))
+    seen = compare([result("0.15.0"), failed], result("0.15.0").cell.stack.id, Thresholds(), lambda r: None)
+    text = on_terminal(seen, width)
+    assert "error" in text
+    for line in text.splitlines():
+        assert not line.strip().startswith("::")
+        assert "##[" not in line
