@@ -91,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             signals.ignore()
         except signals.Interrupted as late:  # while the command's end was already being said
             code = _interrupted(late)
+            signals.ignore()
         streams.flush()
         if output.failure is not None and code in (EXIT_OK, EXIT_REGRESSION):  # no verdict without its report
             why = output.failure.strerror
