@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.config.settings import Settings
-from harness.envs import hardware, venv
+from harness.envs import venv
 from harness.envs.installer import Installer
 from harness.model import Environment, LockedStack, Stack
 from harness.run.environments import build_locked
-from harness.run.targets import Progress, varied_package
+from harness.run.targets import venv_build
 from harness.run.watch import Watch
 from harness.versions import commits, locking
 
@@ -51,17 +51,7 @@ def build_commits(
         for stack, origin, lock in zip(stacks, origins, released, strict=True)
     ]
 
-    def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
-        return venv.build_all(
-            locked,
-            folder=Path(settings.environments),
-            installer=installer,
-            gpu=hardware.has_gpu(),
-            framework=varied_package(settings),
-            sources=[sources[lock.stack.id].source for lock in locked],
-            progress=progress,
-        )
-
+    build = venv_build(settings, installer, {stack: origin.source for stack, origin in sources.items()})
     return build_locked(stacks, locks, build, watch)
 
 

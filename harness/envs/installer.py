@@ -78,12 +78,14 @@ class Installer:
         return None if done.returncode == 0 else self._classify(done, "resolving a stack")
 
     def published(self, package: str, python: str = "") -> tuple[str, ...]:
-        """All releases that the user's indexes have, pre-releases and builds (``+cpu``) as well.
+        """All releases that the user's indexes list, pre-releases and builds (``+cpu``) as well; none that is yanked.
 
-        For the running Python, or for ``python`` ("3.12").
+        For the running Python, or for ``python`` ("3.12"). Of ``name==version`` that release, be it yanked, if there is one.
 
         Raises UsageError where the indexes do not know the package, EnvironmentUnavailable where none answers.
         """
+        if "==" in package:
+            return (package.partition("==")[2],) if self._has(package) else ()
         return _published(self, package, python)
 
     def cpu_torch(self, version: str, python: str) -> str | None:
@@ -117,19 +119,24 @@ class Installer:
                 done = self._run([sys.executable, "-m", "virtualenv", "--quiet", "--python", program, str(folder)])
         return None if done.returncode == 0 else self._classify(done, str(folder))
 
-    def install(self, python: Path, requirements: Sequence[str]) -> NotInstalled | None:
-        """Make the environment of the interpreter ``python`` hold exactly ``requirements``, which are complete."""
+    def install(self, python: Path, requirements: Sequence[str]) -> NotInstalled | tuple[str, ...]:
+        """Make the environment of the interpreter ``python`` hold exactly ``requirements``, which are complete.
+
+        Returns a line for each of them that its publisher has yanked.
+        """
         failed, output = self._install(python, requirements)
+        if failed is None:
+            return yanked(output)
         package = signatures.failed_build(output)
-        if failed is None or not package:
+        if not package:
             return failed
         # Some releases' setup imports torch, which an isolated build does not have: build it in the environment itself.
         late = [line for line in requirements if re.match(rf"{re.escape(package)}\b(?!-)", line, re.IGNORECASE)]
-        rest, _ = self._install(python, [line for line in requirements if line not in late])
+        rest, output = self._install(python, [line for line in requirements if line not in late])
         if rest is not None:
             return rest
-        again, _ = self._install(python, late, "--no-build-isolation", sync=False)
-        return failed if again is not None else None
+        again, more = self._install(python, late, "--no-build-isolation", sync=False)
+        return failed if again is not None else yanked(f"{output}\n{more}")
 
     def install_anew(self, python: Path, requirements: Sequence[str]) -> NotInstalled | None:
         """Install ``requirements`` again over what is there, from the index and not from a cache."""
@@ -157,6 +164,20 @@ class Installer:
                 first = signatures.build_failure(_output(done), folder.name)
         return first
 
+    def _has(self, requirement: str) -> bool:
+        """Whether an index has a release; False without uv."""
+        if not self.uv:
+            return False
+        with scratch_folder() as folder:
+            file = folder / "requirements.txt"
+            file.write_text(f"{requirement}\n", encoding="utf-8")
+            options = ["--no-deps", "--no-build", "--universal", "--python", sys.executable, "--quiet"]
+            done = self._uv("pip", "compile", *options, str(file))
+        if done.returncode == 0:
+            return True
+        self._classify(done, "package index")
+        return not re.search(r"there is no version of|was not found", " ".join(_output(done).split()))
+
     def _install(
         self, python: Path, requirements: Sequence[str], *options: str, sync: bool = True
     ) -> tuple[NotInstalled | None, str]:
@@ -168,9 +189,10 @@ class Installer:
                 done = self._uv("pip", *command, str(file), "--python", str(python), *_LINKS, *options)
             else:
                 pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-input"]
+                pip.append("--no-compile")  # as uv: Python compiles what is imported
                 done = self._run([*pip, *options, "--requirement", str(file)])
         if done.returncode == 0:
-            return None, ""
+            return None, _output(done)
         return self._classify(done, f"installing into {python.parent.parent}"), _output(done)
 
     def _classify(self, done: subprocess.CompletedProcess[str], where: str) -> NotInstalled:
@@ -226,6 +248,18 @@ def _published(installer: Installer, package: str, python: str) -> tuple[str, ..
         )
     hint = "check the network and pip config list; releases that the harness knows need no index"
     raise EnvironmentUnavailable(f"no index answers for {package}", where="package index", hint=hint)
+
+
+def yanked(output: str) -> tuple[str, ...]:
+    """A line for each release of which uv or pip says that its publisher has yanked it."""
+    by_uv = re.findall(r"^warning: `(\S+?)==(\S+?)` is yanked(?: \(reason: \"?(.*?)\"?\))?$", output, re.MULTILINE)
+    by_pip = re.findall(
+        r"yanked version: '(\S+?)' candidate \(version (\S+).*(?:\nReason for being yanked: (.*))?", output
+    )
+    return tuple(
+        f"{name} {version} is yanked by its publisher{f': {reason}' if reason not in ('', '<none given>') else ''}"
+        for name, version, reason in dict.fromkeys((*by_uv, *by_pip))
+    )
 
 
 def _versions(text: str) -> tuple[str, ...]:

@@ -6,22 +6,34 @@ they are needed, and fetched again when a commit is missing.
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import io
 import re
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.model import Failed
 from harness.system import kept
 from harness.system.files import new_folder
 
 _COMMAND_S = 1800.0
+
+#: What a file's name can be at fault for: too long, or of letters that the file system has not.
+_NAMES = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
+
+_DEEPEST = 8  # submodules of submodules
+_MOST_LINKS = 256  # steps on the way of one link
+
+#: Nothing of what the user has git do besides: it runs programs that a measurement has no use for.
+_NOTHING_ELSE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+
 _URL = re.compile(r"[a-z+]+://|[\w.-]+@[\w.-]+:")
 
 
@@ -58,7 +70,7 @@ class Repository:
                 return
             with new_folder(self._folder) as unfinished:
                 self._run_remote(
-                    unfinished, "clone", "--quiet", "--bare", "--filter=blob:none", self.place, str(unfinished)
+                    unfinished, "clone", "--quiet", "--bare", "--filter=blob:none", "--", self.place, str(unfinished)
                 )
         elif not self._folder.is_dir() or self._output("rev-parse", "--git-dir") is None:
             raise UsageError("not a git repository", where=self.place, hint="--repository takes a clone or a URL")
@@ -114,14 +126,64 @@ class Repository:
         )
         return (start, *(_commit(line) for line in (text or "").splitlines() if line))
 
-    def unpack(self, commit: Commit, folder: Path) -> None:
-        """Write the files of a commit into an empty folder."""
-        done = self._run("archive", "--format=tar", commit.sha)
-        if done.returncode != 0:
-            raise self._failed(done, "cannot be unpacked")
-        folder.mkdir(parents=True)
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            extract(archive, folder)
+    def unpack(self, commit: Commit, folder: Path) -> Failed | None:
+        """Write the files of a commit, and of the submodules that it pins, into a folder that is not there yet.
+
+        Failed where the commit cannot be written here, or a submodule of it cannot be had. Raises EnvironmentUnavailable,
+        OSError.
+        """
+        return self._unpack(commit.sha, folder, depth=0)
+
+    def _unpack(self, sha: str, folder: Path, depth: int) -> Failed | None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix="dsregress-commit-", suffix=".tar", dir=folder.parent) as file:
+            # By way of the disk: a commit may be larger than the memory.
+            done = self._run("archive", "--format=tar", f"--output={file.name}", sha)
+            if done.returncode != 0:
+                raise self._failed(done, "cannot be unpacked")
+            try:
+                with tarfile.open(file.name) as archive:
+                    extract(archive, folder)
+            except OSError as error:
+                if error.errno not in _NAMES:
+                    raise
+                return Failed("install", f"a file of the commit cannot be written: {error.strerror}")
+        for path, pinned in self._submodules(sha):
+            if depth == _DEEPEST:
+                return Failed("install", f"submodule {path}: more than {_DEEPEST} within one another")
+            failed = self._unpack_submodule(sha, path, pinned, folder / path, depth + 1)
+            if failed is not None:
+                return failed
+        return None
+
+    def _submodules(self, sha: str) -> Iterator[tuple[str, str]]:
+        """Path and pinned commit of each submodule at a commit."""
+        for entry in (self._output("ls-tree", "-r", "-z", "--full-tree", sha) or "").split("\0"):
+            kind, _, path = entry.partition("\t")
+            if kind.startswith("160000 "):
+                yield path, kind.split()[2]
+
+    def _unpack_submodule(self, sha: str, path: str, pinned: str, folder: Path, depth: int) -> Failed | None:
+        """From the user's clone, which has what `git submodule update` fetched. Nothing is fetched: the addresses are the
+        commit's, and nobody has looked at them."""
+        for name in self._submodule_names(sha, path):
+            within = Path((self._output("rev-parse", "--absolute-git-dir") or "").strip()) / "modules" / name
+            if ".." in Path(name).parts or Path(name).is_absolute() or not within.is_dir():
+                continue
+            module = Repository(str(within), cache=within, environment=self._environment)
+            if module._output("cat-file", "-e", f"{pinned}^{{commit}}") is not None:
+                return module._unpack(pinned, folder, depth)
+        return Failed("install", f"submodule {path} is not in the clone at {pinned[:12]}")
+
+    def _submodule_names(self, sha: str, path: str) -> Iterator[str]:
+        """The names that a submodule has in the clone: of the path at this commit, and at what is checked out."""
+        yield path
+        for at in (sha, "HEAD"):
+            text = self._output("config", "--null", "--blob", f"{at}:.gitmodules", "--list") or ""
+            for line in text.split("\0"):
+                key, _, value = line.partition("\n")
+                if key.startswith("submodule.") and key.endswith(".path") and value == path:
+                    yield key.removeprefix("submodule.").removesuffix(".path")
 
     def changed_files(self, old: Commit, new: Commit) -> tuple[str, ...]:
         """What ``git diff --stat`` says of a change, most lines first: ``+12 -3 deepspeed/runtime/zero/stage3.py``."""
@@ -188,9 +250,16 @@ def _git(
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     try:
         if fetching_into is not None:
-            return kept.run(["git", *arguments], folder=str(fetching_into), environment=own, timeout_s=_COMMAND_S)
+            return kept.run(
+                ["git", *_NOTHING_ELSE, *arguments], folder=str(fetching_into), environment=own, timeout_s=_COMMAND_S
+            )
         return subprocess.run(
-            ["git", *arguments], env=own, capture_output=True, stdin=subprocess.DEVNULL, timeout=_COMMAND_S, check=False
+            ["git", *_NOTHING_ELSE, *arguments],
+            env=own,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_COMMAND_S,
+            check=False,
         )
     except OSError as error:
         raise EnvironmentUnavailable(
@@ -208,7 +277,48 @@ def _commit(line: str) -> Commit:
 
 
 def extract(archive: tarfile.TarFile, folder: Path) -> None:
-    """Write what an archive holds into a folder."""
+    """Write what an archive holds into a folder, but for links that lead out of it: a build would follow them into the files
+    of this machine."""
     # Before 3.10.12 and 3.11.4 (Debian 12 has 3.11.2) Python knows no filters. What is unpacked is code that is built next.
     known: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    archive.extractall(folder, **known)
+    members = archive.getmembers()
+    links = {member.name: member for member in members if member.issym()}
+    archive.extractall(folder, [member for member in members if not _leads_out(member, links)], **known)
+
+
+def _leads_out(member: tarfile.TarInfo, links: Mapping[str, tarfile.TarInfo]) -> bool:
+    """Whether a link's target is not in the archive's folder, with every link on the way followed."""
+    if member.islnk():
+        return _within((), member.linkname) is None
+    if not member.issym():
+        return False
+    place = tuple(member.name.split("/")[:-1])
+    waiting = member.linkname.split("/")[::-1]
+    if member.linkname.startswith("/"):
+        return True
+    for _ in range(_MOST_LINKS):
+        if not waiting:
+            return False
+        step = _within(place, waiting.pop())
+        if step is None:
+            return True
+        place = step
+        link = links.get("/".join(place))
+        if link is not None:
+            if link.linkname.startswith("/"):
+                return True
+            place = place[:-1]
+            waiting += link.linkname.split("/")[::-1]
+    return True  # a circle
+
+
+def _within(place: tuple[str, ...], path: str) -> tuple[str, ...] | None:
+    """Where a relative path leads from a folder; None where that is outside of the outermost one."""
+    for part in path.split("/"):
+        if part == "..":
+            if not place:
+                return None
+            place = place[:-1]
+        elif part not in ("", "."):
+            place = (*place, part)
+    return place

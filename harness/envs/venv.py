@@ -49,6 +49,7 @@ class _Marker(msgspec.Struct, frozen=True, kw_only=True):
     torch: str  #: cpu or cuda
     build_s: float
     stamps: dict[str, str]  #: distribution -> see `harness.envs.inside.stamp`
+    yanked: tuple[str, ...] = ()  #: lines for the user
     shared: dict[str, str]  #: distribution that other environments share -> its requirement
 
 
@@ -57,7 +58,8 @@ class Source:
     """The source of a package that no index has: a commit."""
 
     package: str
-    unpack: Callable[[Path], None]  #: writes its files into a folder that is not there yet
+    #: Writes its files into a folder that is not there yet; Failed where they cannot be had.
+    unpack: Callable[[Path], NotInstalled | None]
 
 
 def build(
@@ -83,7 +85,7 @@ def build(
         with held(place.with_name(f"{place.name}.lock"), waiting):
             marker = _whole(place, locked)
             if marker is None:
-                shutil.rmtree(place, ignore_errors=True)  # what a killed run left
+                _clear(place)
                 try:
                     made = _make(place, folder, locked, installer, gpu, framework, source)
                 except BaseException:
@@ -156,6 +158,15 @@ def _place(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
     return folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
 
 
+def _clear(place: Path) -> None:
+    """Remove what a killed run left. Its installer ends milliseconds after it, and may write meanwhile."""
+    for _ in range(20):
+        shutil.rmtree(place, ignore_errors=True)
+        if not place.exists():
+            return
+        time.sleep(0.1)
+
+
 def _make(
     place: Path,
     folder: Path,
@@ -171,9 +182,13 @@ def _make(
     cpu_torch = installer.cpu_torch(version, locked.stack.python) if version and not gpu else None
     pins = without(locked.requirements, source.package) if source else locked.requirements
     lines = recipe(pins, gpu=gpu, cpu_torch=cpu_torch)
-    failed = installer.create(place, locked.stack.python) or installer.install(interpreter(place), lines.requirements)
-    if failed is None and source is not None:
-        failed = _from_source(place, installer, source)
+    failed = installer.create(place, locked.stack.python)
+    if failed is not None:
+        return failed
+    installed = installer.install(interpreter(place), lines.requirements)
+    if isinstance(installed, NotInstalled):
+        return installed
+    failed = _from_source(place, installer, source) if source is not None else None
     if failed is not None:
         return failed
     of_name = {inside.normal(Requirement(line).name): line for line in lines.requirements}
@@ -200,6 +215,7 @@ def _make(
         torch=lines.torch,
         build_s=round(time.monotonic() - began, 3),
         stamps=separated.stamps,
+        yanked=installed,
         shared={name: of_name[name] for name in separated.shared if name in of_name},
     )
     write_atomically(place / _MARKER, msgspec.json.encode(marker))
@@ -237,7 +253,7 @@ def _share_anew(folder: Path, name: str, requirement: str, installer: Installer,
     with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder / "envs") as scratch:
         place = Path(scratch) / "environment"
         failed = installer.create(place, python) or installer.install(interpreter(place), [requirement])
-        if failed is not None:
+        if isinstance(failed, NotInstalled):
             raise EnvironmentUnavailable(
                 f"{name} was edited where all environments share it, and cannot be installed again: {failed.signature}",
                 where=str(folder / _SHARED),
@@ -260,8 +276,8 @@ def _from_source(place: Path, installer: Installer, source: Source) -> NotInstal
     """Builds in the environment's own folder, and leaves nothing of the source there: what is measured is installed."""
     with tempfile.TemporaryDirectory(prefix="source-", dir=place) as scratch:
         folder = Path(scratch) / source.package
-        source.unpack(folder)
-        return installer.install_source(interpreter(place), folder)
+        failed = source.unpack(folder)
+        return failed if failed is not None else installer.install_source(interpreter(place), folder)
 
 
 _marker = msgspec.json.Decoder(_Marker)
@@ -289,7 +305,7 @@ def _describe(
         python=str(interpreter(place)),
         installed=inside.installed(packages),
         code_sha256=inside.code_sha256(packages, framework, peers(locked.stack), edited),
-        notes=(*notes, *told),
+        notes=(*marker.yanked, *notes, *told),
         build_s=marker.build_s,
     )
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
-from harness.model import Environment, LockedStack, NotInstalled, Stack
+from harness.model import Environment, Failed, LockedStack, MachineFault, NotInstalled, Stack
 from harness.run.targets import Build, Target
 from harness.run.watch import Watch
 from harness.versions import locking
+from harness.wording.names import outcome_text
 
 
 def build_environments(
@@ -28,6 +29,12 @@ def build_locked(
     wanted: Sequence[Stack], locks: Sequence[LockedStack | NotInstalled], build: Build, watch: Watch
 ) -> tuple[Environment, ...]:
     """An environment for each stack, in order, from its lock or its failure to lock. Raises as ``build``."""
+    for stack, lock in zip(wanted, locks, strict=True):
+        name = stack.label or stack.id
+        if isinstance(lock, Failed):
+            watch.note(f"{name} cannot be installed: {lock.signature}; choose other versions of these")
+        elif isinstance(lock, MachineFault):
+            watch.note(f"{name}: {outcome_text(lock)}")
     locked = [lock for lock in locks if isinstance(lock, LockedStack)]
     built = iter(
         build(locked, lambda index, state, made: watch.building(locked[index].stack, state, made)) if locked else ()

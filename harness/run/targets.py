@@ -6,7 +6,7 @@ share is the protocol in `harness.launch.contract`; see harness/launch/README.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -70,8 +70,8 @@ def varied_package(settings: Settings) -> str:
     return next((name for name, spec in settings.stack.items() if not isinstance(spec, str)), AXES[-1])
 
 
-def venv_build(settings: Settings, installer: Installer) -> Build:
-    """Builds virtual environments on this machine."""
+def venv_build(settings: Settings, installer: Installer, sources: Mapping[str, venv.Source] = {}) -> Build:
+    """Builds virtual environments on this machine. ``sources``, by stack id, are built in place of a pin."""
 
     def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
         return venv.build_all(
@@ -80,6 +80,7 @@ def venv_build(settings: Settings, installer: Installer) -> Build:
             installer=installer,
             gpu=hardware.has_gpu(),
             framework=varied_package(settings),
+            sources=[sources.get(lock.stack.id) for lock in locked],
             progress=progress,
         )
 

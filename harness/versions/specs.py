@@ -14,6 +14,7 @@ where the item itself names one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -37,6 +38,15 @@ def expand(package: str, spec: str, known: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for item in _items(package, spec):
         found.update(dict.fromkeys(_match(package, item, known)))
+    return tuple(found)
+
+
+def exact(package: str, spec: str) -> tuple[str, ...]:
+    """The versions that ``spec`` names exactly. Raises UsageError."""
+    found = []
+    for item in _items(package, spec):
+        with contextlib.suppress(InvalidVersion):
+            found.append(str(Version(item.removeprefix("===").removeprefix("==").strip())))
     return tuple(found)
 
 

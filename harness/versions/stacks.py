@@ -26,9 +26,11 @@ import msgspec
 from harness.errors import UsageError
 from harness.model import AXES, Stack, stack_label
 from harness.versions import releases
-from harness.versions.specs import UnknownVersion, expand
+from harness.versions.specs import UnknownVersion, exact, expand
 
 Spec = str | tuple[str, ...]
+
+#: The releases of a package that indexes list; of ``name==version`` that one, be it yanked, or nothing.
 ReleaseIndex = Callable[[str], tuple[str, ...]]
 
 
@@ -126,7 +128,12 @@ def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[st
     except UnknownVersion:
         if published is None:
             raise
-        return expand(package, spec, releases.in_order((*known, *published(package))))
+    listed = releases.in_order((*known, *published(package)))
+    # Yanked releases are not listed, so no range holds one; a spec that names one gets it.
+    named = [version for version in exact(package, spec) if version not in listed]
+    return expand(
+        package, spec, releases.in_order((*listed, *(v for one in named for v in published(f"{package}=={one}"))))
+    )
 
 
 def _one(package: str, version: str, published: ReleaseIndex | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -38,6 +38,18 @@ def fill(folder: Path, names: Iterable[str]) -> None:
             continue
         _repack(folder, found)
         waiting += [Requirement(line) for line in found.requires or ()]
+
+
+def simple_index(folder: Path, wheels: Path, yanked: Mapping[str, str]) -> str:
+    """A simple index (PEP 503) of the wheels in a folder, by its URL. ``yanked``: file -> why it was (PEP 592)."""
+    for file in sorted(wheels.glob("*.whl")):
+        name = canonicalize_name(file.name.partition("-")[0])
+        page = folder / name / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        mark = f' data-yanked="{yanked[file.name]}"' if file.name in yanked else ""
+        with page.open("a", encoding="utf-8") as text:
+            text.write(f'<a href="{file.as_uri()}"{mark}>{file.name}</a>\n')
+    return folder.as_uri()
 
 
 def _repack(folder: Path, found: Distribution) -> None:

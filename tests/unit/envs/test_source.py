@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from harness.model import Failed, LockedStack, Stack
 from harness.versions import commits, locking
 from tests.builders import tiny_packages
 from tests.packages import history
+from tests.paths import ROOT
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -36,7 +38,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def source(code: str, backend: str = _BACKEND) -> Source:
-    def unpack(folder: Path) -> None:
+    def unpack(folder: Path) -> Failed | None:
         folder.mkdir()
         (folder / "mine.py").write_text(code)
         (folder / "backend.py").write_text(backend)
@@ -44,6 +46,7 @@ def source(code: str, backend: str = _BACKEND) -> Source:
             '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
             '[project]\nname = "mine"\nversion = "9"\n'
         )
+        return None
 
     return Source(package="mine", unpack=unpack)
 
@@ -187,3 +190,141 @@ def test_a_url_is_cloned_once_and_asked_again_for_what_is_missing(tmp_path: Path
     assert found.subject == "Later"
     again.unpack(found, tmp_path / "unpacked")
     assert (tmp_path / "unpacked" / "CHANGES").read_text() == "later\n"
+
+
+def committed(tmp_path: Path, message: str) -> Repository:
+    """The upstream with what lies in it now as a further commit."""
+    history.git(tmp_path / "upstream", "add", "--all")
+    history.git(tmp_path / "upstream", "commit", "--quiet", "--message", message)
+    return Repository(str(tmp_path / "upstream"), cache=tmp_path / "cache", environment={"PATH": os.environ["PATH"]})
+
+
+def unpacked(repository: Repository, folder: Path) -> Failed | None:
+    return repository.unpack(repository.head(), folder)
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../../../etc/passwd", "inside/../../outside", "inside/up/inside/up/outside", "round"]
+)
+def test_a_link_out_of_a_commit_is_left_out(repository: Repository, tmp_path: Path, target: str) -> None:
+    upstream = tmp_path / "upstream"
+    (upstream / "inside").mkdir()
+    (upstream / "inside" / "up").symlink_to("..")
+    (upstream / "inside" / "up2").symlink_to("up/inside")
+    (upstream / "outside").symlink_to("..")
+    (upstream / "round").symlink_to("round")
+    (upstream / "link").symlink_to(target)
+    (upstream / "kept").symlink_to("inside/up/CHANGES")
+    assert unpacked(committed(tmp_path, "Link"), tmp_path / "unpacked") is None
+    assert not (tmp_path / "unpacked" / "link").is_symlink()
+    assert (tmp_path / "unpacked" / "kept").read_text() == (upstream / "CHANGES").read_text()
+    inside = (tmp_path / "unpacked").resolve()
+    links = [path for path in (tmp_path / "unpacked").rglob("*") if path.is_symlink()]
+    assert len(links) >= 3
+    assert [link for link in links if not link.resolve().is_relative_to(inside)] == []
+
+
+def test_hooks_and_monitors_of_the_user_s_clone_are_not_run(repository: Repository, tmp_path: Path) -> None:
+    upstream, ran = tmp_path / "upstream", tmp_path / "ran"
+    for name in ("post-checkout", "post-merge", "reference-transaction", "fsmonitor", "pre-auto-gc"):
+        hook = upstream / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+        hook.chmod(0o755)
+    history.git(upstream, "config", "core.fsmonitor", str(upstream / ".git" / "hooks" / "fsmonitor"))
+    assert unpacked(repository, tmp_path / "unpacked") is None
+    assert repository.release("tinyframe", "1.1.0")
+    assert not ran.exists()
+
+
+def test_hooks_of_the_user_s_template_are_not_run_in_a_clone_of_a_url(tmp_path: Path) -> None:
+    history.make(tmp_path / "upstream")
+    ran, hooks = tmp_path / "ran", tmp_path / "template" / "hooks"
+    hooks.mkdir(parents=True)
+    for name in ("post-checkout", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (hooks / name).chmod(0o755)
+    environment = {"PATH": os.environ["PATH"], "GIT_TEMPLATE_DIR": str(tmp_path / "template")}
+    far = Repository(f"file://{tmp_path / 'upstream'}", cache=tmp_path / "cache", environment=environment)
+    far.open()
+    assert far.commit("f" * 40) is None  # fetches again
+    assert unpacked(far, tmp_path / "unpacked") is None
+    assert not ran.exists()
+
+
+def test_a_submodule_is_unpacked_at_the_commit_that_is_pinned(repository: Repository, tmp_path: Path) -> None:
+    upstream, library = tmp_path / "upstream", tmp_path / "library"
+    library.mkdir()
+    history.git(library, "init", "--quiet", "--initial-branch=main")
+    for text in ("pinned\n", "later\n"):
+        (library / "kernel.py").write_text(text)
+        history.git(library, "add", "--all")
+        history.git(library, "commit", "--quiet", "--message", text)
+    history.git(upstream, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "third/lib")
+    history.git(upstream / "third" / "lib", "checkout", "--quiet", "HEAD~1")
+    made = committed(tmp_path, "Use a library")
+    assert unpacked(made, tmp_path / "unpacked") is None
+    assert (tmp_path / "unpacked" / "third" / "lib" / "kernel.py").read_text() == "pinned\n"
+
+
+def test_a_submodule_that_the_clone_has_not_makes_that_commit_fail(repository: Repository, tmp_path: Path) -> None:
+    upstream, ran = tmp_path / "upstream", tmp_path / "ran"
+    (upstream / ".gitmodules").write_text(
+        f'[submodule "x"]\n\tpath = third\n\turl = ext::sh -c "touch {ran}"\n'
+        f'[submodule "../../../upstream/.git"]\n\tpath = third\n\turl = {upstream}\n'
+    )
+    pinned = history.git(upstream, "rev-parse", "HEAD")
+    history.git(upstream, "add", ".gitmodules")
+    history.git(upstream, "update-index", "--add", "--cacheinfo", f"160000,{pinned},third")
+    history.git(upstream, "commit", "--quiet", "--message", "Use a library")
+    failed = unpacked(repository, tmp_path / "unpacked")
+    assert failed == Failed("install", f"submodule third is not in the clone at {pinned[:12]}")
+    assert not ran.exists()
+
+
+def test_a_pointer_into_large_file_storage_stays_what_it_is(repository: Repository, tmp_path: Path) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12\n"
+    upstream = tmp_path / "upstream"
+    (upstream / "weights.bin").write_text(pointer)
+    (upstream / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    assert unpacked(committed(tmp_path, "Weights"), tmp_path / "unpacked") is None
+    assert (tmp_path / "unpacked" / "weights.bin").read_text() == pointer
+
+
+def test_names_that_differ_in_case_are_two_files_and_a_large_file_takes_no_memory(
+    repository: Repository, tmp_path: Path
+) -> None:
+    upstream = tmp_path / "upstream"
+    (upstream / "Readme").write_text("one\n")
+    (upstream / "README").write_text("two\n")
+    with (upstream / "large").open("wb") as large:
+        large.truncate(300 * 1024 * 1024)
+    made = committed(tmp_path, "Large")
+    code = (
+        "import resource, sys, pathlib\n"
+        "from harness.envs.repository import Repository\n"
+        "import os\n"
+        f"repository = Repository({str(upstream)!r}, cache=pathlib.Path('.'), environment=os.environ)\n"
+        f"assert repository.unpack(repository.head(), pathlib.Path({str(tmp_path / 'unpacked')!r})) is None\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 200 * 1024
+    assert made.head().subject == "Large"
+    assert (tmp_path / "unpacked" / "large").stat().st_size == 300 * 1024 * 1024
+    assert {path.name for path in (tmp_path / "unpacked").iterdir()} >= {"Readme", "README"}
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tar"] == []
+
+
+def test_a_commit_whose_files_cannot_be_unpacked_fails_alone(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    failed = Failed("install", "submodule third is not in the clone at 0123456789ab")
+    built = venv.build(
+        tiny_packages.locked(PYTHON, "mine==1.0"),
+        folder=tmp_path / "work",
+        installer=tiny_packages.installer(index, tmp_path / "cache"),
+        gpu=False,
+        source=Source(package="mine", unpack=lambda folder: failed),
+    )
+    assert built.failure == failed

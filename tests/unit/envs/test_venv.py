@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import multiprocessing
 import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from harness.envs import venv
+from harness.envs import apart, venv
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.errors import EnvironmentUnavailable
@@ -244,3 +247,50 @@ def test_uv_resolves_a_stack_from_the_same_folder(tmp_path: Path, index: Path) -
     failed = installer.compile(source, output, "3.10")
     assert failed is not None
     assert failed.signature.startswith("no solution: ")
+
+
+@pytest.mark.parametrize("where", ["create", "install", "separate"])
+def test_a_full_disk_leaves_no_half_environment_and_the_next_run_recovers(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def full(*of: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
+    with monkeypatch.context() as context:
+        context.setattr(apart if where == "separate" else Installer, where, full)
+        with pytest.raises(EnvironmentUnavailable, match="No space left on device"):
+            built(tmp_path, locked)
+    assert [place for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()] == []
+    assert built(tmp_path, locked).failure is None
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.4, 0.8])
+def test_a_build_that_is_killed_leaves_nothing_that_is_taken_for_whole(
+    tmp_path: Path, index: Path, after_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")  # tiny_packages.locked names locks by hash
+    process = multiprocessing.get_context("fork").Process(target=_build_in_a_process, args=(str(tmp_path),))
+    process.start()
+    time.sleep(after_s)
+    process.kill()
+    process.join()
+    whole = list((tmp_path / "work" / "envs").glob("*/dsregress.json"))
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
+    for file in whole:  # it was faster than the signal
+        assert venv.existing(locked, folder=tmp_path / "work", gpu=False, framework="mine") is not None, file
+    environment = built(tmp_path, locked)
+    assert environment.failure is None
+    assert environment.installed == {"mine": "1.0"}
+
+
+def test_a_truncated_wheel_leaves_no_half_environment_and_the_next_run_recovers(tmp_path: Path, index: Path) -> None:
+    wheel = index / "mine-1.0-py3-none-any.whl"
+    whole = wheel.read_bytes()
+    wheel.write_bytes(whole[: len(whole) // 2])
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
+    with contextlib.suppress(EnvironmentUnavailable):
+        assert built(tmp_path, locked).failure is not None
+    assert [place for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()] == []
+    wheel.write_bytes(whole)
+    assert built(tmp_path, locked).failure is None
