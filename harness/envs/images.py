@@ -151,8 +151,10 @@ class ImageBuilder:
         version = torch_version(locked.requirements)
         cpu_torch = self._installer.cpu_torch(version, locked.stack.python) if version and not self._gpu else None
         of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_torch=cpu_torch)
+        if (image := find(client, of.tag)) is not None:
+            return self._describe(client, image, locked)
         began = time.monotonic()
-        failed = self._ensure_stack(client, of, locked, waiting) if find(client, of.tag) is None else None
+        failed = self._ensure_stack(client, of, locked, waiting)
         image = find(client, of.tag)
         if failed is not None or image is None:
             failed = failed or Failed(stage="harness", signature="its image has vanished")
@@ -270,6 +272,7 @@ def kept(client: DockerClient) -> list[StoredImage]:
     """All images of ours, stacks first, the newest of each first."""
     with docker.engine_errors():
         found = [image for image in client.images.list(filters={"label": docker.ROLE}) if image.tags]
+    found.sort(key=lambda image: str(image.attrs["Created"]), reverse=True)  # to the nanosecond
     listed = [
         StoredImage(
             id=str(image.id),
@@ -284,7 +287,7 @@ def kept(client: DockerClient) -> list[StoredImage]:
         )
         for image in found
     ]
-    return sorted(sorted(listed, key=lambda one: one.created, reverse=True), key=lambda one: one.role, reverse=True)
+    return sorted(listed, key=lambda one: one.role, reverse=True)
 
 
 def superfluous(found: Sequence[StoredImage], only: Sequence[str], keep: Sequence[str]) -> list[StoredImage]:

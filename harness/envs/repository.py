@@ -165,7 +165,7 @@ class Repository:
 
     def _unpack_submodule(self, sha: str, path: str, pinned: str, folder: Path, depth: int) -> Failed | None:
         """From the user's clone, which has what `git submodule update` fetched. Nothing is fetched: the addresses are the
-        commit's, and nobody has looked at them."""
+        commit's, which no one has looked at."""
         for name in self._submodule_names(sha, path):
             within = Path((self._output("rev-parse", "--absolute-git-dir") or "").strip()) / "modules" / name
             if ".." in Path(name).parts or Path(name).is_absolute() or not within.is_dir():

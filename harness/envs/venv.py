@@ -298,14 +298,14 @@ def _describe(
 ) -> Environment:
     packages = site_packages(place)
     edited = inside.edited(packages, marker.stamps)
-    told = (f"{_edit(name, sorted(files))} in {place.name}: that code is measured" for name, files in edited.items())
+    reports = (f"{_edit(name, sorted(files))} in {place.name}: that code is measured" for name, files in edited.items())
     return Environment(
         stack=locked.stack,
         lock_sha256=locked.sha256,
         python=str(interpreter(place)),
         installed=inside.installed(packages),
         code_sha256=inside.code_sha256(packages, framework, peers(locked.stack), edited),
-        notes=(*marker.yanked, *notes, *told),
+        notes=(*marker.yanked, *notes, *reports),
         build_s=marker.build_s,
     )
 

@@ -177,7 +177,7 @@ def _load_1(data: bytes) -> Result:
 
 
 def _true_outcome(result: Result) -> Outcome:
-    """Of a result that was written before runs were told apart by whether the release, the machine or the harness ended
+    """Of a result that was written before runs were distinguished by whether the release, the machine or the harness ended
     them."""
     outcome = result.outcome
     match outcome:

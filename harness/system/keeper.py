@@ -85,7 +85,7 @@ def _start(command: list[str], control: int) -> int:
         sys.exit(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for end in (0, 1):
-        os.dup2(nothing, end)  # the command's alone: whoever reads them sees when it closes them
+        os.dup2(nothing, end)  # the command's alone, so that their reader sees when it closes them
     _say(control, {"pid": pid})
     return pid
 

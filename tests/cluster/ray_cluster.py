@@ -80,7 +80,8 @@ def _start(folder: Path, user: Project, nodes: int, cpus: int) -> subprocess.Pop
         return subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.nodes", str(folder), str(nodes), str(cpus)],
             cwd=ROOT,
-            env=user.variables,
+            # Ray keeps sockets in its temporary folder, and a socket's path has at most 107 characters.
+            env={**user.variables, "RAY_TMPDIR": "/tmp"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -108,7 +108,7 @@ _BY_TEXT = tuple(
 #: Less memory than this, as a share of the machine's, is none to spare.
 _SPARE_MEMORY = 0.05
 
-#: A disk with less than this is full: what did not fit is gone again when somebody looks.
+#: A disk with less than this is full: what did not fit is removed again before anyone can look.
 _SPARE_DISK_BYTES = 1 << 20
 
 _LONGEST_MESSAGE = 1 << 20
