@@ -13,7 +13,7 @@ from tests.offline.project import GOOD, LIMIT_S, Project, cell, stack
 from tests.offline.waiting import gone, until
 from tests.packages import build
 
-LEAVING, COMPILING = "3.4.0", "3.4.1"
+LEAVING, COMPILING = "5.4.0", "5.4.1"
 
 #: At the end of a release: its first step starts a child and a daemon, which has neither parent nor session.
 STARTING = """

@@ -17,16 +17,16 @@ from tests.packages import build
 
 #: Behaviour -> the release that has it.
 FAULTY = {
-    "good": "3.0.0",
-    "full-disk": "3.1.0",
-    "removing": "3.2.0",
-    "leaking": "3.3.0",
-    "killed": "3.4.0",
-    "compiling": "3.5.0",
+    "good": "4.0.0",
+    "full-disk": "4.1.0",
+    "removing": "4.2.0",
+    "leaking": "4.3.0",
+    "killed": "4.4.0",
+    "compiling": "4.5.0",
 }
 
 #: A release like the good one, whose wheel was cut off.
-CUT_OFF = "3.9.0"
+CUT_OFF = "4.9.0"
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from tests.offline.project import GOOD, Project
 from tests.packages import build
 
-SEARCHING = "3.5.0"
+SEARCHING = "6.5.0"
 
 #: At the end of a release: it fails where it finds a secret in its own environment, or in that of a process above it.
 LOOKING = """
