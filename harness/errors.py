@@ -34,6 +34,10 @@ class UsageError(HarnessError):
     exit_code = EXIT_USAGE
 
 
+class Offline(UsageError):
+    """The call needs a package index, and DSREGRESS_OFFLINE forbids one."""
+
+
 class EnvironmentUnavailable(HarnessError):
     """The machine lacks what the harness itself needs (an installer, an index, a daemon, a writable folder)."""
 

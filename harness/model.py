@@ -27,7 +27,7 @@ def stack_label(named: str, text: str) -> str:
 class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict is for what is made of it once
     """One set of pinned versions."""
 
-    python: str  #: "3.11"
+    python: str  #: "3.11"; "3.11+1a2b3c4d" of an interpreter that existed already: a hash of what is installed in it
     versions: dict[str, str]  #: of the axes, and of any other framework under test
     label: str = (
         ""  #: its short name: ``VERSION``, a commit or a remedy, after ``NAMED STACK: ``; not part of its identity
@@ -38,6 +38,11 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
         """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name."""
         ordered = [a for a in AXES if a in self.versions] + sorted(set(self.versions) - set(AXES))
         return "-".join([f"py{self.python}", *(f"{name}{self.versions[name]}" for name in ordered)])
+
+    @property
+    def existed(self) -> bool:
+        """Whether it is an interpreter that existed already, with what is installed in it; it cannot be built."""
+        return "+" in self.python
 
     @property
     def named(self) -> str:
@@ -63,6 +68,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     lock_sha256: str
     python: str = ""  #: path of its interpreter; empty when it could not be built
     image: str = ""  #: id of the image that holds it (``sha256:...``); empty where it is a folder
+    beside: str = ""  #: folder of what the probe needs and an interpreter of the user's lacks; empty for all others
     installed: dict[str, str] = {}  #: distribution -> version, everything
     code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
     notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
@@ -199,11 +205,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     record: RunRecord | None = None  #: without its ``detail``, which the store keeps apart
     detail_sha256: dict[str, str] = {}  #: part of the detail -> hash, so that equal parts need not be read
     image: str = ""  #: id of the container image that it ran in; empty where it ran in none
+    left: dict[str, int] = {}  #: what it left running, which was ended: name of the process -> how many
 
     @property
     def precedence(self) -> tuple[bool, str, str]:
         """Of several results of one cell, the one with the highest counts: the newest that says something of its stack."""
-        return (is_measurement(self.outcome), self.started_at, self.session)
+        return (is_measurement(self.outcome), *self.when)
 
     @property
     def when(self) -> tuple[str, str]:

@@ -1,10 +1,12 @@
-"""Shared by all tests: the golden files, the order, the environment."""
+"""Shared by all tests: the golden files, the order, the time limits, the environment."""
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,16 @@ CONTAINERS = HERE / "containers"
 #: They share environments, in which one run at a time may measure, and what was measured once.
 FUNCTIONAL = "tests/functional/"
 
+#: How long a test may take with its fixtures, in seconds, by folder: many times what it takes beside other work.
+LIMITS_S = {"tests/cluster/": 1200.0, "tests/containers/": 1800.0, FUNCTIONAL: 1800.0}
+LIMIT_S = 600.0
+
+#: How long a test may take to end its fixtures, also one that has failed at its limit, before its process is ended.
+ENDING_S = 120.0
+
+#: The standard error from before pytest captures it.
+STDERR = pytest.StashKey[int]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--accept``, see `tests.golden_files`."""
@@ -37,6 +49,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def golden(pytestconfig: pytest.Config) -> Golden:
     """``golden("report.md", text)`` compares with the file, or rewrites it under ``--accept``."""
     return Golden(accept=pytestconfig.getoption("accept"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "timeout(seconds): the limit of a test, where pytest-timeout is installed")
+    config.stash[STDERR] = os.dup(2)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    os.close(config.stash[STDERR])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """pytest-timeout fails a test at its limit, with the stacks of all threads. It does so once, and only where Python code
+    runs: if the test then does not end, its process prints the stacks and ends, which also fails it under xdist."""
+    limit = item.get_closest_marker("timeout")
+    assert limit is not None
+    _end_process_after(limit.args[0] + ENDING_S, item.config)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    _end_process_after(ENDING_S, item.config)  # anew: pytest cancels it when a test fails
+
+
+def _end_process_after(seconds: float, config: pytest.Config) -> None:
+    faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[STDERR])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -54,13 +97,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A warning fails a test of ours; what takes longest begins first. Under ``--accept``, golden files only."""
+    """A warning fails a test of ours; each has its limit; what takes longest begins first. Under ``--accept``, golden files
+    only."""
     if config.getoption("accept"):
         rest = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=rest)
         items[:] = [item for item in items if item not in rest]
     items.sort(key=lambda item: not item.nodeid.startswith(FUNCTIONAL))
     for item in items:
+        limits = [limit for folder, limit in LIMITS_S.items() if item.nodeid.startswith(folder)]
+        item.add_marker(pytest.mark.timeout(*limits or [LIMIT_S]))  # behind one of its own, which counts
         if not (MEASURED_ENVIRONMENT and PROBE in item.path.parents):
             item.add_marker(pytest.mark.filterwarnings("error"))
         if CONTAINERS in item.path.parents:  # the SDK leaves the sockets of requests that fail to the collector
@@ -72,6 +118,8 @@ def _ctrl_c_is_heard() -> None:
     """A shell starts background processes with SIGINT ignored, which the commands that tests interrupt would inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")

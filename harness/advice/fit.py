@@ -210,7 +210,9 @@ def judge_cell(
     record = result.record
     phases: Mapping[str, PhaseReading] = {}
     if record is not None and record.ranks and isinstance(result.outcome, Passed):
-        phases = record.ranks[0].phases
+        phases = max(
+            (rank.phases for rank in record.ranks), key=lambda of: max(needed_bytes(of)[0].values(), default=0)
+        )
     peaks, counted = needed_bytes(phases)
     allocated = {phase: reading.device_peak_bytes for phase, reading in phases.items()}
     found = verdict(card, parameters, allocated, peaks, question.overhead_bytes)

@@ -12,14 +12,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
+from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict
 from harness.advice.gpus import Card
-from harness.compare import FAIL_ON, Comparison, ResultSummary
-from harness.compare.comparison import EVERYTHING
+from harness.advice.soundness import Soundness, room
+from harness.compare import FAIL_ON, Comparison, ProblemKind, ResultSummary
 from harness.compare.exits import fails
-from harness.model import Cell, Finding, Passed, Stack, differing_parameters
+from harness.compare.groups import kind_of
+from harness.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD
+from harness.model import Cell, Finding, Stack, differing_parameters
 from harness.probe.scenario import BASE_VARIANT, Scenario
-from harness.wording.names import outcome_text
+
+_DEVICE_PEAKS = (DEVICE_PEAK.name, RESERVED_PEAK.name, SMALLEST_CARD.name)
 
 
 class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,14 +124,9 @@ class _Evidence:
         self._package = package
         self._scenario = scenario
         self._comparison = comparison
-        self._findings: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-        for group in comparison.groups:
-            found = group.headline
-            if fails(found, question.fail_on):
-                self._findings[found.stack, found.workload].append(found)
-        self._reasons = {
-            (one.stack, one.workload): one.reason for one in comparison.not_compared if one.what == EVERYTHING
-        }
+        self._soundness = Soundness(
+            comparison, lambda found: fails(found, question.fail_on) and not self._has_room_for(found)
+        )
         self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
         for cell in comparison.cells:
             at = cell.result.cell
@@ -138,11 +136,15 @@ class _Evidence:
     def release(self, stack: Stack, same: _Same) -> ReleaseAdvice:
         """All that is known of one stack on the workload."""
         cells = {w: cell for w, cell in self._cells[stack.id].items() if cell.result.cell in same}
-        findings = [found for w in cells for found in self._findings[stack.id, w]]
-        judged = [w for w in cells if not self._unknown(stack.id, w)]
+        findings = [found for w in cells for found in self._soundness.findings(stack.id, w)]
+        judged = [w for w in cells if not self._soundness.unknown(cells[w])]
         rooms = [room for w in judged if (room := self._room(cells[w])) is not None]
-        unknown = "" if judged else next((self._unknown(stack.id, w) for w in cells), "not measured on this workload")
-        room = min(rooms, key=lambda one: one.headroom_bytes, default=None)
+        unknown = (
+            ""
+            if judged
+            else next((self._soundness.unknown(cell) for cell in cells.values()), "not measured on this workload")
+        )
+        tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
         version = stack.versions.get(self._package, "")
         alone = sum(one.versions.get(self._package) == version for one in self._comparison.stacks) == 1
         release = ReleaseAdvice(
@@ -151,7 +153,7 @@ class _Evidence:
             version=version,
             devices=_devices(cells[w] for w in judged),
             findings=tuple(findings),
-            room=room,
+            room=tightest,
             unknown="" if findings else unknown,
             ways=(),
         )
@@ -167,10 +169,10 @@ class _Evidence:
         for variant, workloads in together.items():
             cells = [self._cells[stack][workload] for workload in workloads]
             rooms = [room for cell in cells if (room := self._room(cell)) is not None]
-            remaining = [found for w in workloads for found in self._findings[stack, w]]
+            remaining = [found for w in workloads for found in self._soundness.findings(stack, w)]
             if any(fails(found, ("memory", "numerics", "crash")) for found in remaining):
                 continue
-            if any(self._unknown(stack, w) for w in workloads):
+            if any(self._soundness.unknown(cell) for cell in cells):
                 continue
             if not all(room.fits for room in rooms):
                 continue
@@ -178,19 +180,19 @@ class _Evidence:
             ways.append(Workaround(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
         return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
 
-    def _unknown(self, stack: str, workload: str) -> str:
-        """Why a cell says nothing; empty where it has a verdict."""
-        outcome = self._cells[stack][workload].result.outcome
-        reason = self._reasons.get((stack, workload), "")
-        return reason or (
-            "" if isinstance(outcome, Passed) or self._findings[stack, workload] else outcome_text(outcome)
-        )
+    def _has_room_for(self, found: Finding) -> bool:
+        """Whether a finding is a higher peak of device memory for which the card has the room: a cost, as every report
+        has it. The simulation of a card says nothing of a host."""
+        if found.metric not in _DEVICE_PEAKS or kind_of(found) is not ProblemKind.MORE:
+            return False
+        if found.scenario != self._question.scenario or found.device != "sim":
+            return False
+        cell = self._comparison.cells.of(found.stack, found.workload)
+        own = self._room(cell) if cell is not None else None
+        return own is not None and own.fits
 
     def _room(self, cell: ResultSummary) -> FitVerdict | None:
-        card = self._question.card
-        if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
-            return None
-        return compared_verdict(cell, card, self._question.overhead_bytes)
+        return room(cell, self._question.card, self._question.overhead_bytes)
 
 
 def _devices(cells: Iterable[ResultSummary]) -> tuple[str, ...]:

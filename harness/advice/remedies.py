@@ -82,8 +82,10 @@ def check(question: RemediesQuery, scenario: Scenario) -> None:
 
 
 def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
-    """Name of a remedy -> the stack with its release, unless the stack has it already."""
-    found = {}
+    """Name of a remedy -> the stack with its release, unless the stack has it already, or cannot get it."""
+    found: dict[str, Stack] = {}
+    if stack.existed:
+        return found
     for name, versions in scenario.pins.items():
         label = stack_label(stack.named, name)
         other = msgspec.structs.replace(stack, versions={**stack.versions, **versions}, label=label)
@@ -98,7 +100,8 @@ def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Run) 
     run = recorded = Recorded(run)
     applicable, not_tried = _applicable(question, scenario)
     pins = pinned_stacks(stack, scenario)
-    not_tried += [NotTried(name, "already this release") for name in scenario.pins if name not in pins]
+    why = "nothing is installed into an interpreter that existed" if stack.existed else "already this release"
+    not_tried += [NotTried(name, why) for name in scenario.pins if name not in pins]
     cells = first_cells(question, scenario, stack)
     newest = {result.cell.id: result for result in run(list(cells.values()))}
     cases = {

@@ -17,7 +17,7 @@ from harness.config.variables import installer_environment
 from harness.envs import hardware
 from harness.errors import HarnessError
 from harness.model import LockedStack, Stack
-from harness.run import pipeline
+from harness.run import pipeline, workloads
 from harness.run.session import session
 from harness.versions import locking
 
@@ -77,7 +77,7 @@ class _BenchmarkRun:
         return stored.run(self._variables, self._settings.root, self._repeats)
 
     def sim(self) -> Iterator[Figure]:
-        scenario = pipeline.load_scenarios(self._settings)[simulation.SCENARIO]
+        scenario = workloads.load_scenarios(self._settings)[simulation.SCENARIO]
         stacks = self._stacks(1)
         with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
             (environment,) = opened.build(stacks)

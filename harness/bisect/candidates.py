@@ -16,12 +16,12 @@ from harness.envs.installer import Installer
 from harness.envs.repository import Commit, Repository
 from harness.envs.venv import Source
 from harness.errors import UsageError
-from harness.model import Stack, stack_label
+from harness.model import AXES, Stack, stack_label
 from harness.run import pipeline
 from harness.run.pipeline import Choice
 from harness.versions import commits as naming
 from harness.versions import releases
-from harness.versions.stacks import resolve
+from harness.versions.stacks import Spec, resolve, spelled
 
 
 def one_release(package: str, text: str, installer: Installer) -> str:
@@ -49,28 +49,33 @@ def released(settings: Settings, installer: Installer, package: str, first: str,
         for name in releases.in_order(known)
         if low <= Parsed(name) <= high and (name in (first, last) or not Parsed(name).is_prerelease)
     ]
-    choice = Choice(versions={package: ",".join(names)}, baseline=first)
+    choice = Choice(versions={package: ",".join(names)}, baseline=f"{package}=={first}")
     stacks = pipeline.plan_stacks(settings, choice, installer).stacks
     return tuple(Candidate(name=stack.versions[package], stack=stack) for stack in stacks)
 
 
-def with_fixed(settings: Settings, package: str, fixed: dict[str, str], named: str | None) -> Settings:
-    """Settings whose stack has the ``fixed`` versions around the package that is searched. Raises UsageError."""
+def with_fixed(
+    settings: Settings, package: str, fixed: dict[str, str], named: str | None, installer: Installer
+) -> Settings:
+    """Settings whose stack has the ``fixed`` versions around the package that is searched. Raises UsageError,
+    EnvironmentUnavailable."""
     if package in fixed:
         raise UsageError(
-            f"{package} is what is searched", where=f"--{package}", hint="name its ends with --good and --bad"
+            f"{package} is what is searched",
+            where=f"--{package}" if package in AXES else "--with",
+            hint="name its ends with --good and --bad",
         )
-    stack = dict(settings.stack)
+    stack: dict[str, Spec] = dict(settings.stack)
     if named is not None:
         if named not in settings.stacks:
             hint = f"known are: {', '.join(settings.stacks) or 'none'}"
             raise UsageError(f"no stack is named {named!r}", where="[tool.dsregress.stacks]", hint=hint)
         stack.update(settings.stacks[named])
-    stack.update(fixed)
-    if package not in stack:
-        raise UsageError(
-            f"{package} is not part of the stack", where="--package", hint=f"it must be one of {', '.join(stack)}"
-        )
+    for name, spec in fixed.items():
+        name = spelled(name, stack)
+        version = one_release(name, spec, installer)
+        # The framework under test is the package with a list.
+        stack[name] = version if isinstance(settings.stack.get(name, ""), str) else (version,)
     return msgspec.structs.replace(settings, stack=stack)
 
 
@@ -93,7 +98,9 @@ def committed(repository: Repository, package: str, old: Commit, new: Commit, ba
 def base_stack(repository: Repository, package: str, commit: Commit, settings: Settings, installer: Installer) -> Stack:
     """The stack of the newest release at or before a commit; of the configured baseline where it has no tag."""
     name = one_release(package, _release_at(repository, commit) or settings.baseline, installer)
-    return pipeline.plan_stacks(settings, Choice(versions={package: name}, baseline=name), installer).stacks[-1]
+    return pipeline.plan_stacks(
+        settings, Choice(versions={package: name}, baseline=f"{package}=={name}"), installer
+    ).stacks[-1]
 
 
 def _release_at(repository: Repository, commit: Commit) -> str:

@@ -9,7 +9,7 @@ from harness.bisect import questions
 from harness.bisect.plan import SearchPlan, VersionAnswer, equal_ends, swapped_ends
 from harness.bisect.questions import Observation, Question
 from harness.bisect.runner import VersionRunner
-from harness.compare.metrics import OUTCOME, STEP_TIME
+from harness.compare.metrics import BY_NAME, OUTCOME, STEP_TIME
 from harness.errors import NothingMeasured
 from harness.model import Passed, Result, Verdict
 from harness.run import pipeline
@@ -17,6 +17,11 @@ from harness.store.reuse import reusable
 from harness.wording.names import outcome_text
 
 _ANOTHER_END = f"take another end, or ask for the outcome (--metric {OUTCOME.name})"
+
+
+#: Where nothing was said about the ends, and they differ in something that makes no job fail, versions between them that are
+#: looked at for something that does.
+_GRAVER_SOUGHT = 3
 
 
 class ExactTester:
@@ -98,7 +103,8 @@ class ExactTester:
         good = self._results[plan.good].outcome
         if not isinstance(good, Passed):  # nothing is worse or better than a run without values
             raise self._says_nothing(plan.good, outcome_text(good), where="bisect")
-        middle = (index for index in self._results if plan.hunt and index not in (plan.good, plan.bad))
+        middle = [index for index in self._results if plan.hunt and index not in (plan.good, plan.bad)]
+        minor: tuple[Question, str] | None = None
         for index in (plan.bad, *middle):
             comparison = self._compared(plan.good, index)
             picked = questions.chosen(comparison, plan.versions[index].stack.id)
@@ -109,12 +115,21 @@ class ExactTester:
                 if index == plan.bad and not plan.hunt:
                     raise swapped_ends(plan, finding.message)
                 continue
-            self.question, self.reason = question, f"{plan.versions[index].name}: {finding.message}"
-            self._runner.watch.note(f"the question is {question.name}, as {self.reason}")
+            reason = f"{plan.versions[index].name}: {finding.message}"
+            if not _is_grave(question) and plan.hunt:
+                minor = minor or (question, reason)
+                continue
+            self._ask(question, reason)
             return
+        if minor is not None and (len(middle) >= _GRAVER_SOUGHT or len(self._results) == len(plan.versions)):
+            self._ask(*minor)
         if not plan.hunt:
             hint = f"--metric names one metric, e.g. --metric {STEP_TIME.name}"
             raise equal_ends(plan, "in anything that matters", hint=hint)
+
+    def _ask(self, question: Question, reason: str) -> None:
+        self.question, self.reason = question, reason
+        self._runner.watch.note(f"the question is {question.name}, as {reason}")
 
     def _says_nothing(self, index: int, why: str, *, where: str) -> NothingMeasured:
         name = self._plan.versions[index].name
@@ -123,3 +138,8 @@ class ExactTester:
     def _compared(self, good: int, other: int) -> compare.Comparison:
         results = [self._results[good], self._results[other]]
         return pipeline.compare_results(results, results[0].cell.stack.id, self._runner.settings, self._runner.store)
+
+
+def _is_grave(question: Question) -> bool:
+    """Whether a job fails, grows or trains wrong by it. More work or communication makes it slower."""
+    return BY_NAME[question.metric].fails != STEP_TIME.fails

@@ -11,12 +11,15 @@ import msgspec
 from harness.bisect import commit_builds
 from harness.bisect.plan import Candidate
 from harness.envs import hardware, venv
-from harness.model import Cell, Environment, Result
+from harness.errors import EnvironmentUnavailable
+from harness.model import Cell, Environment, MachineFault, Result
+from harness.probe.border.machine import REMEDIES
 from harness.probe.border.wire import Explanation
 from harness.run import targets
 from harness.run.eta import GUESSED_CELL_S, GUESSED_STACK_S
 from harness.run.session import Session
 from harness.store import content_key, key_of, newest
+from harness.wording.names import outcome_text
 
 
 class VersionRunner:
@@ -74,7 +77,11 @@ class VersionRunner:
         return self._session.build([version.stack for version in versions])
 
     def measure(self, versions: Sequence[Candidate], rounds: int = 0) -> list[Result]:
-        """Build and measure versions. With ``rounds``, all of them in one new session whose rounds are interleaved."""
+        """Build and measure versions. With ``rounds``, all of them in one new session whose rounds are interleaved.
+
+        Raises EnvironmentUnavailable where the machine ended a run: its version is neither good, bad nor unknown, and the
+        next search measures it again.
+        """
         began = time.monotonic()
         self.build(versions)
         results = self._session.measure(
@@ -83,7 +90,16 @@ class VersionRunner:
         self.runs += len(versions)
         self.spent_s += time.monotonic() - began
         by_cell = newest(results)
-        return [by_cell[self.cell(version).id] for version in versions]
+        measured = [by_cell[self.cell(version).id] for version in versions]
+        for version, result in zip(versions, measured, strict=True):
+            if isinstance(result.outcome, MachineFault):
+                remedy = REMEDIES.get(result.outcome.fault, "find out why")
+                raise EnvironmentUnavailable(
+                    outcome_text(result.outcome),
+                    where=version.name,
+                    hint=f"{remedy}, then run the same command again: it goes on from there",
+                )
+        return measured
 
     def explanation(self, version: Candidate) -> Explanation | None:
         """What holds the memory in a version, stored or from a run that is no result; None where that run fails."""

@@ -14,9 +14,10 @@ from typing import NoReturn
 import click
 
 from harness.cli import signals, streams
+from harness.cli.lines import note
 from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from harness.probe.border import machine, processes
-from harness.report.plain import plain, plain_lines
+from harness.report.plain import plain_lines
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
 COMMANDS = {
@@ -25,15 +26,18 @@ COMMANDS = {
     "bisect": "Find the release, and the commit, that made a difference.",
     "bisect-step": "Test the commit that is checked out, for `git bisect run`.",
     "explain": "Show what holds the memory of a cell, by category, module and place in the code.",
+    "reproduce": "Write a script that shows a finding without the harness, and what it needs.",
     "fit": "Find the GPUs, and how many of them, that a workload fits.",
     "remedies": "Measure what each remedy buys: memory, work, time, and whether it fits then.",
     "recommend": "Choose the release to pin, from stored results.",
+    "accuracy": "Compare the simulation with what others have measured on GPUs.",
     "report": "Report stored results, without measuring anything.",
     "bundle": "Put a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",
     "stacks": "List the configured stacks, and those with results.",
     "env": "Build one stack's environment and print its interpreter.",
+    "skeleton": "Make a checkpoint without weights, of any model's configuration.",
     "images": "List or remove the container images of stacks.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
@@ -95,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         streams.flush()
         if output.failure is not None and code in (EXIT_OK, EXIT_REGRESSION):  # no verdict without its report
             why = output.failure.strerror
-            _say(f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again")
+            note(f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again")
             code = EXIT_HARNESS
     sys.exit(_as_git_reads_it(code) if "bisect-step" in words else code)
 
@@ -116,15 +120,15 @@ def _exit_code(words: list[str]) -> int:
     except HarnessError as error:
         if debug:
             traceback.print_exc()
-        _say(f"error: {error}")
+        note(f"error: {error}")
         return error.exit_code
     except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
         if debug:
             traceback.print_exc()
         if fault := machine.of_error(error):
-            _say(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
+            note(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
             return EXIT_HARNESS
-        _say(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
+        note(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
         return EXIT_HARNESS
 
 
@@ -132,7 +136,7 @@ def _interrupted(error: KeyboardInterrupt) -> int:
     number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
     if number == signal.SIGINT:
         click.echo(err=True)  # after the "^C" that a terminal shows
-    _say("interrupted; what was measured is stored, and the same command goes on from there")
+    note("interrupted; what was measured is stored, and the same command goes on from there")
     return 128 + number  # as a shell reports a process that a signal ended
 
 
@@ -162,7 +166,3 @@ def _as_git_reads_it(code: int | None) -> int:
     if not code or code in (EXIT_REGRESSION, 125) or code >= EXIT_ENDS_GIT_BISECT:
         return code or EXIT_OK
     return EXIT_ENDS_GIT_BISECT
-
-
-def _say(line: str) -> None:
-    click.echo(f"dsregress: {plain(line)}", err=True)

@@ -18,6 +18,8 @@ from harness.model import Verdict
 from harness.report.answers import bisect
 from harness.run import pipeline, targets
 from harness.run.session import session
+from harness.run.workloads import Program
+from harness.versions.stacks import spelled
 
 
 @click.command("bisect")
@@ -25,6 +27,7 @@ from harness.run.session import session
 @click.option("--good", metavar="VERSION", help="A version that is good, e.g. 0.15.0; with --repository also a commit.")
 @click.option("--bad", metavar="VERSION", help="A version that is bad, e.g. 0.16.4.")
 @options.workload_options
+@options.program_options
 @click.option(
     "--metric",
     metavar="NAME",
@@ -51,6 +54,7 @@ def command(
     good: str | None,
     bad: str | None,
     workload: options.WorkloadOptions,
+    program: Program | None,
     metric: str | None,
     fixed: bool,
     every: bool,
@@ -73,19 +77,21 @@ def command(
       bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
       bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
       bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
+      bisect --package trl 0.22.0..0.24.0 --scenario trl_qwen2_5_7b_lora --device sim
 
     \b
     Exit codes: 0 found, or nothing changes; 2 the ends cannot be searched (swapped, equal, without a difference,
-    unknown); 3 the harness failed; 4 undecided: the versions that are left are printed.
+    unknown); 3 the harness or the machine failed (a full disk, a killed process); 4 undecided: the versions that are
+    left are printed.
     """
     settings = options.load_settings(results=results)
-    package = searched.package or targets.varied_package(settings)
+    installer = pipeline.new_installer(settings)
+    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
     question = questions.parse(metric) if metric else None
     if question is not None and question.is_timed and every:
         raise UsageError("--all and step time", where="bisect", hint=f"ask for {HOST_CALLS.name}, which are exact")
-    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack)
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     first, last = _ends(span, good, bad, fixed=fixed)
-    installer = pipeline.new_installer(settings)
     request = BisectRequest(
         package=package,
         first=first,
@@ -98,7 +104,7 @@ def command(
         most_rounds=rounds,
     )
     listed = bisection.list_candidates(request, settings, installer)
-    cell = one_cell(settings, listed.versions[0].stack, workload)
+    cell = one_cell(settings, listed.versions[0].stack, workload, program)
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED

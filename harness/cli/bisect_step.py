@@ -13,7 +13,7 @@ from harness.bisect.runner import VersionRunner
 from harness.bisect.search import run_search
 from harness.bisect.timed import TimedTester
 from harness.cli import options
-from harness.cli.output import say
+from harness.cli.lines import say
 from harness.cli.progress import Progress
 from harness.cli.workload import one_cell
 from harness.config.settings import load
@@ -21,6 +21,7 @@ from harness.errors import UsageError
 from harness.model import Verdict
 from harness.run import pipeline, targets
 from harness.run.session import session
+from harness.versions.stacks import spelled
 
 #: As `git bisect run` reads them.
 GOOD, BAD, UNDECIDED = 0, 1, 125
@@ -61,13 +62,13 @@ def command(
 
     \b
     Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or ends elsewhere); 128 wrong usage or
-    a failure of the harness, which ends git's bisection.
+    a failure of the harness or the machine, which ends git's bisection.
     """
     settings = load({"results": results}, start=Path(project) if project else None)
-    package = searched.package or targets.varied_package(settings)
-    question = questions.parse(metric) if metric else None
-    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack)
     installer = pipeline.new_installer(settings)
+    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
+    question = questions.parse(metric) if metric else None
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     ends = [candidates.one_release(package, end, installer) for end in (good, bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")

@@ -6,7 +6,8 @@ import os
 
 import click
 
-from harness.cli.output import note_problems, say
+from harness.cli.lines import say
+from harness.cli.output import note_problems
 from harness.errors import UsageError
 from harness.store import publishing
 from harness.store.bundle import SUFFIX

@@ -15,7 +15,7 @@ from harness.wording.names import outcome_text
 
 @click.command("env")
 @click.argument("version", required=False)
-@options.stack_options
+@options.release_options
 def command(version: str | None, stacks: options.StackOptions) -> None:
     """Build one stack's environment, unless it exists, and print the path of its interpreter.
 
@@ -30,8 +30,9 @@ def command(version: str | None, stacks: options.StackOptions) -> None:
     settings = options.load_settings()
     choice = stacks.choice()
     if version:
-        versions = {**stacks.versions, targets.varied_package(settings): version}
-        choice = msgspec.structs.replace(choice, versions=versions, baseline=stacks.baseline or version)
+        package = targets.varied_package(settings)
+        versions = {**stacks.versions, package: version}
+        choice = msgspec.structs.replace(choice, versions=versions, baseline=stacks.baseline or f"{package}=={version}")
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, choice, installer)
     wanted = planned.stacks if len(planned.stacks) == 1 else planned.stacks[-1:] if stacks.stack else ()

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Sequence
 
 import click
 
 from harness.cli import options
 from harness.cli.output import write_answer
 from harness.cli.progress import Progress
+from harness.cli.workload import named_cell, one_cell
 from harness.compare.metrics import DEVICE_RETAINED
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
-from harness.model import Cell
+from harness.model import Cell, Environment, Stack
 from harness.probe.border.wire import Explanation
 from harness.report import timeline
 from harness.report.answers import explain as explain_report
-from harness.run import pipeline, targets
-from harness.run.matrix import Selection
+from harness.run import pipeline
+from harness.run.existing import environments_of
 from harness.run.session import session
-from harness.store import Store, newest
+from harness.store import Store
 from harness.wording import commands
 
 
@@ -35,6 +37,8 @@ from harness.wording import commands
     help=f"Moments, as metrics are named: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
     "Default: the device's at the peak and the end of each phase, and the host's where it is used.",
 )
+@options.with_option_of("Of VERSION/scenario/variant/device: the version of any other package: trl=0.24.0. Repeatable.")
+@options.python_option
 @click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
 @options.executor_options
 @options.results_option
@@ -44,6 +48,8 @@ def command(
     wanted: str,
     against: str | None,
     moments: tuple[str, ...],
+    fixed: dict[str, str],
+    pythons: tuple[str, ...],
     fresh: bool,
     executor: str | None,
     ray_address: str | None,
@@ -56,7 +62,8 @@ def command(
 
     CELL is stack/scenario/variant/device: an id as `show` prints it, a glob that only one stored cell matches, or
     VERSION/scenario/variant/device with a release of the package under test. Unless its explanation is stored, the cell
-    runs once more, untimed.
+    runs once more, untimed. With --python, scenario/variant/device will do: of two interpreters, what the second one holds
+    more than the first.
 
     \b
     Examples:
@@ -71,14 +78,19 @@ def command(
     settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
     store = Store(settings.results)
     installer = pipeline.new_installer(settings)
-    cell = _cell(wanted, settings, store, installer)
+    existing = environments_of(settings, pythons, fixed, installer) if pythons else ()
     other = None
+    if existing and wanted.count("/") == 2:
+        cells = [_in_stack(wanted, environment.stack, settings) for environment in existing]
+        cell, other = cells[-1], cells[0] if len(cells) > 1 else None
+    else:
+        cell = named_cell(wanted, settings, store, installer, fixed)
     if against:
         text = against if "/" in against else f"{against}/{cell.workload}"
-        other = _cell(text, settings, store, installer)
+        other = named_cell(text, settings, store, installer, fixed)
     cells = [cell, other] if other is not None else [cell]
     with Progress() as progress:
-        found = _explained(cells, settings, installer, progress, fresh=fresh)
+        found = _explained(cells, settings, installer, progress, existing, fresh=fresh)
     mine = found[cell.id]
     keys = _moments(mine, moments)
     theirs = found[other.id] if other is not None else None
@@ -96,10 +108,16 @@ def command(
 
 
 def _explained(
-    cells: list[Cell], settings: Settings, installer: Installer, progress: Progress, *, fresh: bool
+    cells: list[Cell],
+    settings: Settings,
+    installer: Installer,
+    progress: Progress,
+    existing: Sequence[Environment],
+    *,
+    fresh: bool,
 ) -> dict[str, Explanation]:
     stacks = list(dict.fromkeys(cell.stack for cell in cells))
-    with session(settings, stacks, progress, installer) as opened:
+    with session(settings, stacks, progress, installer, existing) as opened:
         found = opened.explain(cells, fresh=fresh)
     explanations: dict[str, Explanation] = {}
     for name, one in found.items():
@@ -109,43 +127,10 @@ def _explained(
     return explanations
 
 
-def _cell(text: str, settings: Settings, store: Store, installer: Installer) -> Cell:
-    """The one cell that ``text`` means. Raises UsageError."""
-    package = targets.varied_package(settings)
-    stored = {name: result.cell for name, result in newest(store.load().results).items()}
-    for pattern in (text, f"*-{package}{text}", f"{text}*", f"*-{package}{text}*"):
-        found = sorted(name for name in stored if name == pattern or fnmatch.fnmatchcase(name, pattern))
-        if len(found) == 1:
-            return stored[found[0]]
-        if found:
-            names = ", ".join(found[:4])
-            raise UsageError(f"{text} means {len(found)} stored cells: {names}", where="explain", hint="name one")
-    return _planned(text, package, settings, installer)
-
-
-def _planned(text: str, package: str, settings: Settings, installer: Installer) -> Cell:
-    """A cell that was never measured: a release on the configured stack."""
-    parts = text.split("/")
-    if len(parts) != 4:
-        raise UsageError(
-            f"no stored cell is {text}",
-            where="explain",
-            hint=f"write VERSION/scenario/variant/device, or see `{commands.SHOW}`",
-        )
-    stack, scenario, variant, device = parts
-    version = stack.rpartition(f"-{package}")[2].partition("-")[0] if f"-{package}" in stack else stack
-    selection = Selection(scenarios=(scenario,), variants=(variant,), devices=(device,))
-    choice = pipeline.Choice(versions={package: version}, baseline=version, selection=selection)
-    planned = pipeline.plan(settings, choice, installer)
-    found = [cell for cell in planned.matrix.cells if stack in (cell.stack.id, cell.stack.versions.get(package))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{text} means {len(found)} cells", where="explain", hint="name one workload")
-    skipped = [f"{one.workload}: {one.reason}" for one in planned.matrix.skipped]
-    raise UsageError(
-        skipped[0] if skipped else f"no such cell: {text}", where="explain", hint=f"`{commands.SCENARIOS}` lists them"
-    )
+def _in_stack(text: str, stack: Stack, settings: Settings) -> Cell:
+    """The cell of a stack that ``scenario/variant/device`` names. Raises UsageError."""
+    scenario, variant, device = text.split("/")
+    return one_cell(settings, stack, options.WorkloadOptions(scenario=scenario, variant=variant, device=device))
 
 
 def _moments(explanation: Explanation, patterns: tuple[str, ...]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import click
+import msgspec
 
 from harness.advice import fit
 from harness.advice.gpus import Card, step_time
@@ -17,8 +18,9 @@ from harness.errors import NothingMeasured, UsageError
 from harness.probe.scenario import LAYERS, Scenario
 from harness.report.answers import fit as fit_report
 from harness.report.answers import fit_curve
-from harness.run import pipeline, targets
+from harness.run import pipeline, targets, workloads
 from harness.run.published import answering
+from harness.run.workloads import Program
 
 #: Layers, and values of a swept parameter: beyond any model.
 _MOST_LAYERS = 10_000
@@ -65,7 +67,8 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 
 
 @click.command("fit")
-@click.argument("scenario")
+@click.argument("scenario", required=False)
+@options.program_beside_ranks_options
 @options.cards_option
 @click.option(
     "--ranks",
@@ -122,7 +125,8 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 @options.markdown_option
 @click.option("--svg", "svg_file", metavar="FILE", help="Draw the peaks over the ranks, or over the swept parameter.")
 def command(
-    scenario: str,
+    scenario: str | None,
+    program: Program | None,
     cards: tuple[Card, ...],
     ranks: tuple[int, ...],
     variants: tuple[str, ...],
@@ -152,6 +156,9 @@ def command(
       fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg
     """
     settings = options.load_settings(results=results)
+    if program is not None:
+        program = msgspec.structs.replace(program, gpu=cards[0].name)
+    scenario = workloads.chosen(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     question = fit.FitQuery(
         scenario=scenario,
@@ -167,12 +174,16 @@ def command(
     fit.check(question, declared)
     installer = pipeline.new_installer(settings)
     choice = stacks.measured_choice(targets.varied_package(settings), installer.published)
-    compared = pipeline.plan_stacks(settings, choice, installer).stacks
+    planned = pipeline.plan_stacks(settings, choice, installer)
+    compared = planned.stacks
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
         cells_of = functools.partial(fit.first_cells, question, declared)
         compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
-    with Progress() as progress, answering(settings, compared, progress, installer, published, fresh=fresh) as run:
+    with (
+        Progress() as progress,
+        answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
+    ):
         found = fit.answer(question, declared, compared, run)
     write_answer(
         lambda: fit_report.as_text(found),

@@ -11,13 +11,13 @@ from packaging.version import Version
 from harness.cli import options
 from harness.config.settings import Settings
 from harness.errors import UsageError
-from harness.run import pipeline, targets
+from harness.run import pipeline, targets, workloads
 from harness.versions import releases
 from harness.wording import commands
 
 
 @click.command("matrix")
-@options.stack_options
+@options.release_options
 @click.option("--json", "by_scenario", is_flag=True, help="One job for each stack and scenario, not for each stack.")
 @click.option(
     "--scenario",
@@ -56,7 +56,8 @@ def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[st
 def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
     """The scenarios that match, by default those that a plain run measures. Raises UsageError where none does."""
     wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
-    found = [name for name in pipeline.load_scenarios(settings) if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
+    existing = workloads.load_scenarios(settings, wanted)
+    found = [name for name in existing if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
     if not found:
         raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
     return found

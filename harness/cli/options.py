@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -23,6 +25,7 @@ from harness.report.comparison.exports import FORMATS
 from harness.run.matrix import Selection
 from harness.run.pipeline import Choice
 from harness.run.targets import EXECUTORS
+from harness.run.workloads import Program
 from harness.versions import stacks as stack_plans
 
 _GIB = 1 << 30
@@ -46,29 +49,32 @@ class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]  #: package -> spec, of the packages that were given
     stack: str | None  #: a named stack of the configuration
     baseline: str | None
+    pythons: tuple[str, ...] = ()  #: interpreters that exist already
 
     @property
     def names_releases(self) -> bool:
         """Whether any stack was named; if not, the configured ones are meant."""
-        return bool(self.versions) or self.stack is not None
+        return bool(self.versions) or self.stack is not None or bool(self.pythons)
 
     def choice(self) -> Choice:
         """For `harness.run.pipeline.plan_stacks`."""
-        return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline)
+        return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline, pythons=self.pythons)
 
     def measured_choice(self, package: str, published: stack_plans.ReleaseIndex) -> Choice:
         """For commands that compare nothing: no stack but the requested ones, the first release of ``package`` standing
         as the baseline. Raises UsageError."""
+        if self.pythons:
+            return self.choice()
         baseline = self.baseline
         if baseline is None and package in self.versions:
-            baseline = stack_plans.resolve(package, self.versions[package], published)[0]
+            baseline = f"{package}=={stack_plans.resolve(package, self.versions[package], published)[0]}"
         return Choice(versions=self.versions, stack=self.stack, baseline=baseline)
 
 
 class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly one workload."""
 
-    scenario: str
+    scenario: str | None  #: None: the program
     variant: str
     device: str | None  #: None: cpu where the scenario runs there, else sim
 
@@ -82,12 +88,13 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that a comparison is written to; ``-`` is stdout."""
+    """The files that a comparison is written to, ``-`` being stdout; and how much a terminal shows."""
 
     json: str | None = None
     markdown: str | None = None
     html_folder: str | None = None
     exports: tuple[tuple[str, str], ...] = ()  #: (format of `harness.report.comparison.exports`, file)
+    details: bool = False
 
 
 def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
@@ -108,23 +115,29 @@ def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Opt
 
 
 def _stack_options(
-    *, baseline: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
+    *,
+    baseline: str | None,
+    stack: str | None,
+    others: tuple[str, ...],
+    pythons: tuple[str, ...] = (),
+    **axes: str | None,
 ) -> StackOptions:
-    versions = _given(axes)
-    for text in others:
-        package, equals, spec = text.partition("=")
-        if not (package and equals and spec):
-            raise UsageError(f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE=SPEC")
-        versions[package] = spec
-    return StackOptions(versions=versions, stack=stack, baseline=baseline)
+    return StackOptions(versions=_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
 
 
-def _searched_package(*, package: str | None, stack: str | None, **axes: str | None) -> SearchedPackage:
-    return SearchedPackage(package=package, stack=stack, fixed=_given(axes))
+def _searched_package(
+    *, package: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
+) -> SearchedPackage:
+    return SearchedPackage(package=package, stack=stack, fixed=_versions(axes, others))
 
 
 def _report_files(
-    *, json_file: str | None, markdown_file: str | None, html_folder: str | None, exports: tuple[str, ...]
+    *,
+    json_file: str | None,
+    markdown_file: str | None,
+    html_folder: str | None,
+    exports: tuple[str, ...],
+    details: bool,
 ) -> ReportFiles:
     formats = []
     for text in exports:
@@ -134,40 +147,71 @@ def _report_files(
                 f"not a format with its file: {text!r}", where="--export", hint=f"formats: {', '.join(FORMATS)}"
             )
         formats.append((name, file))
-    return ReportFiles(json=json_file, markdown=markdown_file, html_folder=html_folder, exports=tuple(formats))
+    return ReportFiles(
+        json=json_file, markdown=markdown_file, html_folder=html_folder, exports=tuple(formats), details=details
+    )
 
 
-def _given(axes: dict[str, str | None]) -> dict[str, str]:
-    return {package: axes[package] or "" for package in AXES if axes[package]}
+#: ``trl=0.24.0``, and as pip has it: ``trl==0.24.0``, ``trl>=0.23``.
+_WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+)", re.DOTALL)
 
+
+def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
+    """Package -> spec, of the options of single packages and of ``--with``. Raises UsageError."""
+    versions = {package: spec for package in AXES if (spec := axes.get(package))}
+    for text in others:
+        found = _WITH.fullmatch(text)
+        if found is None:
+            raise UsageError(f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE=SPEC")
+        package, spec = stack_plans.spelled(found[1], versions), found[2].strip()
+        if package in versions:
+            hint = f"write all its versions in one option: {package}={versions[package]},{spec}"
+            raise UsageError(f"{package} is given twice", where="--with", hint=hint)
+        versions[package] = spec
+    return versions
+
+
+def with_option(help: str) -> click.Option:
+    """``--with PACKAGE=SPEC``, repeatable: ``others``."""
+    return click.Option(["--with", "others"], multiple=True, metavar="PACKAGE=SPEC", help=help)
+
+
+_RELEASES = (
+    click.Option(
+        ["--baseline"],
+        metavar="VERSION|NAME==VERSION",
+        help="What the others are compared with: a version of a package that varies.",
+    ),
+    click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
+    with_option(
+        "As the options below, for any package of the index: trl=0.24.0 adds it to all stacks, trl=0.23.0,0.24.0 "
+        "compares the two. Repeatable."
+    ),
+    *(
+        click.Option(
+            [f"--{package}"],
+            metavar="SPEC",
+            help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
+        )
+        for package in reversed(AXES)
+    ),
+)
 
 #: ``--baseline``, ``--stack``, ``--with``, and an option per package; passes ``stacks: StackOptions``.
-stack_options = _group(
-    "stacks",
-    _stack_options,
-    [
-        click.Option(
-            ["--baseline"],
-            metavar="VERSION|NAME==VERSION",
-            help="What the others are compared with: a version of a package that varies.",
-        ),
-        click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
-        click.Option(
-            ["--with", "others"],
-            multiple=True,
-            metavar="PACKAGE=SPEC",
-            help="As the options below, for any other package of the configured stack. Repeatable.",
-        ),
-        *(
-            click.Option(
-                [f"--{package}"],
-                metavar="SPEC",
-                help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
-            )
-            for package in reversed(AXES)
-        ),
-    ],
-)
+release_options = _group("stacks", _stack_options, _RELEASES)
+
+_PYTHON: dict[str, Any] = {
+    "multiple": True,
+    "metavar": "PATH",
+    "help": "An interpreter that exists, or its environment's folder, as a stack; nothing is installed into it. Repeatable: "
+    "the first is the baseline, also of releases that are named.",
+}
+
+#: As `release_options`, and ``--python``.
+stack_options = _group("stacks", _stack_options, (*_RELEASES, click.Option(["--python", "pythons"], **_PYTHON)))
+
+#: ``--python`` alone; passes ``pythons``.
+python_option = click.option("--python", "pythons", **_PYTHON)
 
 #: ``--scenario``, ``--variant``, ``--device`` as globs; passes ``selection: Selection``.
 selection_options = _group(
@@ -194,7 +238,7 @@ workload_options = _group(
     "workload",
     WorkloadOptions,
     [
-        click.Option(["--scenario"], required=True, metavar="NAME", help="The scenario, as `scenarios` lists it."),
+        click.Option(["--scenario"], metavar="NAME", help="The scenario, as `scenarios` lists it."),
         click.Option(
             ["--variant"],
             default="base",
@@ -205,18 +249,81 @@ workload_options = _group(
         click.Option(
             ["--device"],
             metavar="sim|cpu|cuda",
-            help="Where to run it. Default: cpu where the scenario runs there, else sim.",
+            help="Where to run it. Default: cpu where the scenario runs there, else sim; sim for a program.",
         ),
     ],
 )
 
-#: ``--package``, ``--stack``, and the version of each other package; passes ``searched: SearchedPackage``.
+
+def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
+    if line is None:
+        given = [name for name, value in (("--ranks", ranks), *_set_flags(options)) if value]
+        if given:
+            raise UsageError(f"{given[0]} without --program", where="command line", hint="it says how a program is run")
+        return None
+    return Program(line=line, folder=os.getcwd(), ranks=ranks, **options)
+
+
+def _set_flags(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    plain = Program(line="", folder="")
+    return [(f"--{name.replace('_', '-')}", value) for name, value in options.items() if value != getattr(plain, name)]
+
+
+_PROGRAM = [
+    click.Option(
+        ["--program", "line"],
+        metavar="LINE",
+        help="Your own training program in place of a scenario, by its launch line: 'torchrun train.py --model qwen', "
+        "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
+    ),
+    click.Option(
+        ["--rank"],
+        default="0",
+        metavar="R|all-kinds",
+        help="The program's rank that sim simulates; all-kinds: the first, the second, the middle and the last; the worst "
+        "is reported. Default: 0.",
+    ),
+    click.Option(
+        ["--steps"],
+        type=click.IntRange(1, 1000),
+        default=1,
+        metavar="N",
+        help="The program's optimizer steps before the measured one. Default: 1.",
+    ),
+    click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: the same code, two layers, small sizes."),
+    click.Option(["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not here."),
+]
+_RANKS = click.Option(
+    ["--ranks"],
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="The program's ranks. Default: as its launch line says, else 1.",
+)
+
+_GPU = click.Option(
+    ["--gpu"],
+    default=Program(line="", folder="").gpu,
+    show_default=True,
+    metavar="NAME",
+    help="The card that the program finds.",
+)
+
+#: ``--program`` and what belongs to it; passes ``program: Program | None``.
+program_options = _group("program", _program, [_PROGRAM[0], _RANKS, _GPU, *_PROGRAM[1:]])
+
+#: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
+program_beside_ranks_options = _group("program", _program, _PROGRAM)
+
+#: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
 searched_options = _group(
     "searched",
     _searched_package,
     [
-        click.Option(["--package"], metavar="NAME", help="Whose versions are searched. Default: deepspeed."),
+        click.Option(
+            ["--package"], metavar="NAME", help="Whose versions are searched: any package. Default: deepspeed."
+        ),
         click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
+        with_option("The version of any other package in all stacks: trl=0.24.0. Repeatable."),
         *(
             click.Option(
                 [f"--{package}"],
@@ -228,11 +335,12 @@ searched_options = _group(
     ],
 )
 
-#: ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
+#: ``--details``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
 report_options = _group(
     "files",
     _report_files,
     [
+        click.Option(["--details"], is_flag=True, help="Print the tables and the evidence too."),
         click.Option(["--json", "json_file"], metavar="FILE", help="Write JSON (- for stdout)."),
         click.Option(["--markdown", "markdown_file"], metavar="FILE", help="Write Markdown (- for stdout)."),
         click.Option(["--html", "html_folder"], metavar="DIR", help="Write a static site, as --html public."),
@@ -244,6 +352,16 @@ report_options = _group(
         ),
     ],
 )
+
+
+def with_option_of(help: str) -> Callable[[_Command], _Command]:
+    """``--with`` alone; passes ``fixed``, package -> spec."""
+
+    def versions(context: click.Context, option: click.Parameter, others: tuple[str, ...]) -> dict[str, str]:
+        return _versions({}, others)
+
+    return click.option("--with", "fixed", multiple=True, metavar="PACKAGE=SPEC", callback=versions, help=help)
+
 
 results_option = click.option("--results", metavar="DIR", help="Folder of the results, or a bundle of them to read.")
 json_option = click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")

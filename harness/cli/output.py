@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from harness import compare
+from harness.cli.lines import note, say
 from harness.cli.options import ReportFiles
 from harness.compare import Comparison
 from harness.config.settings import Settings
@@ -19,7 +20,6 @@ from harness.model import Outcome, is_measurement
 from harness.report.comparison import json as json_report
 from harness.report.comparison import markdown, terminal
 from harness.report.comparison.exports import FORMATS
-from harness.report.plain import plain, plain_lines
 from harness.report.view import not_measured
 from harness.store import explained_in
 from harness.store.bulk import in_order
@@ -60,7 +60,7 @@ def write_reports(
         stored = folders or (settings.results,)
         writing.append(functools.partial(_write_site, comparison, settings, files.html_folder, code, stored))
     if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
-        writing.append(lambda: terminal.show(comparison, console()))
+        writing.append(lambda: terminal.show(comparison, console(), details=files.details))
     if line := not_measured(comparison):  # last, so that it is what a log ends with
         writing.append(functools.partial(note, f"not measured: {line}"))
     _all_of(writing)
@@ -118,16 +118,6 @@ def _write_site(comparison: Comparison, settings: Settings, folder: str, code: i
 def console(*, stderr: bool = False) -> Console:
     """Where tables are drawn. What is printed there is Text or `plain`: markup is never read."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, _environ=display_environment())
-
-
-def say(text: str, *, end: str = "\n") -> None:
-    """Lines for stdout. Whatever they hold, a terminal and a CI system see text."""
-    click.echo(plain_lines(text) + end, nl=False)
-
-
-def note(line: str) -> None:
-    """A line for the user, beside the output."""
-    click.echo(f"dsregress: {plain(line)}", err=True)
 
 
 def note_problems(problems: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -18,13 +18,15 @@ from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, Noth
 from harness.model import Stack
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.report.answers import recommend as recommend_report
-from harness.run import pipeline, targets
+from harness.run import pipeline, targets, workloads
+from harness.run.workloads import Program
 from harness.store import Store
 from harness.wording import commands
 
 
 @click.command("recommend")
-@click.argument("scenario")
+@click.argument("scenario", required=False)
+@options.program_beside_ranks_options
 @options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
     "--variant",
@@ -32,14 +34,15 @@ from harness.wording import commands
     metavar="VARIANT",
     help="Your case of the scenario, e.g. 'gradient_checkpointing=none'.",
 )
-@options.stack_options
+@options.release_options
 @options.fail_on_option(
     "What speaks against a release, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's."
 )
 @options.results_option
 @options.json_option
 def command(
-    scenario: str,
+    scenario: str | None,
+    program: Program | None,
     card: Card | None,
     variant: str,
     stacks: options.StackOptions,
@@ -63,6 +66,7 @@ def command(
       recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
+    scenario = workloads.chosen(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
     if card is None and (name := declared.parameters.get("gpu")) is not None:
@@ -71,7 +75,8 @@ def command(
     requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
     versions = [stack.versions[package] for stack in requested]
-    again = Remeasure(question, declared, package, stacks.baseline or settings.baseline)
+    others = {name: spec for name, spec in stacks.versions.items() if name != package}
+    again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
     if not known:
@@ -133,11 +138,19 @@ def _requested(settings: Settings, stacks: options.StackOptions) -> Sequence[Sta
 class Remeasure:
     """The commands that measure what is missing."""
 
-    def __init__(self, question: recommend.RecommendQuery, scenario: Scenario, package: str, baseline: str) -> None:
+    def __init__(
+        self,
+        question: recommend.RecommendQuery,
+        scenario: Scenario,
+        package: str,
+        baseline: str,
+        others: Mapping[str, str],
+    ) -> None:
         self._question = question
         self._scenario = scenario
         self._package = package
         self.baseline = baseline
+        self._others = others
 
     def commands(self, advice: Advice) -> list[str]:
         """One for all releases without a verdict, and one for what could be set in those that are out of question."""
@@ -156,6 +169,7 @@ class Remeasure:
             package=self._package,
             versions=[self.baseline, *versions] if versions else (),
             baseline=self.baseline if versions else "",
+            others=self._others,
             scenario=self._question.scenario,
             variants=variants or (self._question.variant,),
             device="sim" if "sim" in self._scenario.devices else "",

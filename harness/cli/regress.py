@@ -6,19 +6,23 @@ import click
 import msgspec
 
 from harness.cli import options
-from harness.cli.output import say, write_reports
+from harness.cli.lines import say
+from harness.cli.output import write_reports
 from harness.cli.progress import Progress, duration_text
 from harness.config.settings import MOST_ROUNDS, Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
-from harness.run import pipeline
+from harness.probe.scenario import BASE_VARIANT
+from harness.run import pipeline, workloads
 from harness.run.eta import GUESSED_STACK_S, expected_s, guessed_s
 from harness.run.matrix import Selection
+from harness.run.workloads import Program
 from harness.store import Store
 
 
 @click.command("regress")
 @options.stack_options
 @options.selection_options
+@options.program_options
 @click.option(
     "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds of each cell; 0 for no timing."
 )
@@ -41,6 +45,7 @@ from harness.store import Store
 def command(
     stacks: options.StackOptions,
     selection: Selection,
+    program: Program | None,
     rounds: int | None,
     timeout_s: float | None,
     fresh: bool,
@@ -64,10 +69,15 @@ def command(
       regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases, against the configured baseline
       regress --deepspeed '>=0.16,<0.17'              a range of releases that exist
       regress --transformers '4.49.*,latest'          another package as the axis, DeepSpeed fixed
+      regress --with trl=0.23.0,0.24.0                any other package
       regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
       regress --explain                               also for what takes longer: the simulated 70B
+      regress --python /opt/conda/envs/rlhf           the environment that is here, as it is
+      regress --python envs/old --python envs/new     two of them, the first is the baseline
+      regress --python envs/old --deepspeed latest    against a release that is built
       regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
+      regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
       regress --json out.json --fail-on memory,crash  for CI: exit code 1 for these alone
     """
     settings = options.load_settings(
@@ -79,6 +89,8 @@ def command(
         image_base=image_base,
         fail_on=fail_on,
     )
+    if program is not None:
+        selection = _of_program(selection, workloads.chosen(None, program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan(settings, choice, installer)
@@ -93,6 +105,15 @@ def command(
             return EXIT_NOTHING_MEASURED
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
     return write_reports(comparison, settings, files)
+
+
+def _of_program(selection: Selection, name: str) -> Selection:
+    """The program as it is, in sim, unless the selection says otherwise."""
+    return Selection(
+        scenarios=selection.scenarios or (name,),
+        variants=selection.variants or (BASE_VARIANT,),
+        devices=selection.devices or ("sim",),
+    )
 
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:

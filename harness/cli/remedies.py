@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 from packaging.version import Version
 
 from harness.advice import fit, gpus, remedies
@@ -17,12 +18,14 @@ from harness.envs import hardware
 from harness.errors import NothingMeasured, UsageError
 from harness.probe.scenario import DEVICES, Scenario
 from harness.report.answers import remedies as remedies_report
-from harness.run import pipeline, targets
+from harness.run import pipeline, targets, workloads
 from harness.run.published import answering
+from harness.run.workloads import Program
 
 
 @click.command("remedies")
-@click.argument("scenario")
+@click.argument("scenario", required=False)
+@options.program_beside_ranks_options
 @options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
     "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
@@ -44,7 +47,8 @@ from harness.run.published import answering
 @options.json_option
 @options.markdown_option
 def command(
-    scenario: str,
+    scenario: str | None,
+    program: Program | None,
     card: Card | None,
     device: str,
     ranks: int | None,
@@ -71,6 +75,9 @@ def command(
       remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
     settings = options.load_settings(results=results, rounds=rounds)
+    if program is not None:
+        program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
+    scenario = workloads.chosen(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     mode = _device(declared, device)
     if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
@@ -81,7 +88,8 @@ def command(
     remedies.check(question, declared)
     installer = pipeline.new_installer(settings)
     package = targets.varied_package(settings)
-    compared = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer).stacks
+    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
+    compared = planned.stacks
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
         compared = stored_stacks(
@@ -90,7 +98,10 @@ def command(
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
     pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, declared).values()]
     every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
-    with Progress() as progress, answering(settings, every, progress, installer, published, fresh=fresh) as run:
+    with (
+        Progress() as progress,
+        answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
+    ):
         answers = [remedies.answer(question, declared, stack, run) for stack in compared]
     write_answer(
         lambda: remedies_report.as_text(answers),

@@ -7,9 +7,9 @@ import fnmatch
 import click
 
 from harness.cli import options
-from harness.cli.output import say
+from harness.cli.lines import say
 from harness.errors import UsageError
-from harness.run import pipeline
+from harness.run import workloads
 
 
 @click.command("scenarios")
@@ -21,7 +21,7 @@ def command(pattern: str) -> None:
     Any other combination of a scenario's parameters can be spelled out as a variant: --variant zero_stage=2,dtype=fp32
     """
     settings = options.load_settings()
-    found = pipeline.load_scenarios(settings)
+    found = workloads.list_scenarios(settings)
     names = fnmatch.filter(found, pattern)
     if not names:
         raise UsageError(

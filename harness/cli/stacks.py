@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from harness.cli import options
-from harness.cli.output import say
+from harness.cli.lines import say
 from harness.run import pipeline
 from harness.store import Store
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from harness.cli import options
-from harness.cli.output import note, note_problems
+from harness.cli.lines import note
+from harness.cli.output import note_problems
 from harness.config.settings import Settings
 from harness.errors import UsageError
 from harness.model import Cell, Stack
@@ -88,9 +90,9 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
 
 def most_common(known: Sequence[str], package: str) -> str:
     """The stack whose other packages most stored stacks share: the series that a report is about."""
-    rests = Counter(tuple(_without(name, package)) for name in known)
+    rests = Counter(_without(name, package) for name in known)
     rest = rests.most_common(1)[0][0]
-    return next(name for name in known if tuple(_without(name, package)) == rest)
+    return next(name for name in known if _without(name, package) == rest)
 
 
 def series(like: str, package: str, known: Sequence[str]) -> list[str]:
@@ -100,9 +102,10 @@ def series(like: str, package: str, known: Sequence[str]) -> list[str]:
 
 def _packages_with(version: str, known: Sequence[str]) -> list[str]:
     """The packages that have this version in a stored stack, by the stacks' ids."""
-    parts = {part.removesuffix(version) for name in known for part in name.split("-") if part.endswith(version)}
-    return sorted(package for package in parts if package[-1:].isalpha() and package != "py")
+    packages = {found for name in known for found in re.findall(rf"-([^\W\d][\w-]*?){re.escape(version)}(?=-|$)", name)}
+    return sorted(packages)
 
 
-def _without(name: str, package: str) -> list[str]:
-    return [part for part in name.split("-") if not part.startswith(package)]
+def _without(name: str, package: str) -> str:
+    """A stack's id without one package: ``torch2.13.0`` is one, ``torchvision0.28.0`` is another."""
+    return re.sub(rf"-{re.escape(package)}(?=\d)[^-]*", "", name)

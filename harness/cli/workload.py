@@ -1,15 +1,22 @@
-"""One scenario by its name, and the cell that options which name exactly one workload mean."""
+"""One scenario by its name, and the one cell that a text or options mean."""
 
 from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
 
 from harness.cli.options import WorkloadOptions
 from harness.config.settings import Settings
 from harness.envs import hardware
+from harness.envs.installer import Installer
 from harness.errors import UsageError
 from harness.model import Cell, Stack
 from harness.probe.scenario import Scenario
-from harness.run import matrix, pipeline
+from harness.run import matrix, pipeline, targets, workloads
 from harness.run.matrix import Selection
+from harness.run.workloads import Program
+from harness.store import Store, newest
+from harness.wording import commands
 
 #: Preferred device modes: the real thing at a small size, else the simulation.
 _DEVICES = ("cpu", "sim", "cuda")
@@ -17,16 +24,18 @@ _DEVICES = ("cpu", "sim", "cuda")
 
 def declared_scenario(settings: Settings, name: str) -> Scenario:
     """Raises UsageError where there is no scenario of that name."""
-    scenarios = pipeline.load_scenarios(settings)
+    scenarios = workloads.load_scenarios(settings, (name,))
     if name not in scenarios:
         raise matrix.nothing_matches("scenario", name, scenarios)
     return scenarios[name]
 
 
-def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions) -> Cell:
+def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions, program: Program | None = None) -> Cell:
     """The cell of one stack. Raises UsageError where the options mean no workload, several, or one that cannot be run."""
-    scenarios = pipeline.load_scenarios(settings)
-    name, device = workload.scenario, workload.device
+    name, device = workloads.chosen(workload.scenario, program, settings), workload.device
+    scenarios = workloads.load_scenarios(settings, (name,))
+    if device is None and name in scenarios and scenarios[name].folder:  # a program's models are of their real size
+        device = "sim"
     if device is None and name in scenarios:
         device = next((mode for mode in _DEVICES if mode in scenarios[name].devices), None)
     found = matrix.build(
@@ -43,3 +52,47 @@ def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions) -> Cel
         skipped = found.skipped[0]
         raise UsageError(f"{skipped.workload}: {skipped.reason}", hint="take another --device")
     return found.cells[0]
+
+
+def named_cell(text: str, settings: Settings, store: Store, installer: Installer, fixed: Mapping[str, str]) -> Cell:
+    """The one cell that ``text`` means: an id, a glob of one that is stored, or VERSION/scenario/variant/device; with
+    ``fixed`` packages, the last of these. Raises UsageError."""
+    package = targets.varied_package(settings)
+    if fixed:
+        return _planned(text, package, settings, installer, fixed)
+    stored = {name: result.cell for name, result in newest(store.load().results).items()}
+    for pattern in (text, f"*-{package}{text}", f"{text}*", f"*-{package}{text}*"):
+        found = sorted(name for name in stored if name == pattern or fnmatch.fnmatchcase(name, pattern))
+        if len(found) == 1:
+            return stored[found[0]]
+        if found:
+            names = ", ".join(found[:4])
+            raise UsageError(f"{text} means {len(found)} stored cells: {names}", where="cell", hint="name one")
+    return _planned(text, package, settings, installer, {})
+
+
+def _planned(text: str, package: str, settings: Settings, installer: Installer, fixed: Mapping[str, str]) -> Cell:
+    """A cell that need not be measured: a release on the configured stack, with ``fixed`` packages."""
+    parts = text.split("/")
+    if len(parts) != 4:
+        raise UsageError(
+            f"no stored cell is {text}",
+            where="cell",
+            hint=f"write VERSION/scenario/variant/device, or see `{commands.SHOW}`",
+        )
+    stack, scenario, variant, device = parts
+    version = stack.rpartition(f"-{package}")[2].partition("-")[0] if f"-{package}" in stack else stack
+    selection = Selection(scenarios=(scenario,), variants=(variant,), devices=(device,))
+    choice = pipeline.Choice(
+        versions={**fixed, package: version}, baseline=f"{package}=={version}", selection=selection
+    )
+    planned = pipeline.plan(settings, choice, installer)
+    found = [cell for cell in planned.matrix.cells if stack in (cell.stack.id, cell.stack.versions.get(package))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{text} means {len(found)} cells", where="cell", hint="name one workload")
+    skipped = [f"{one.workload}: {one.reason}" for one in planned.matrix.skipped]
+    raise UsageError(
+        skipped[0] if skipped else f"no such cell: {text}", where="cell", hint=f"`{commands.SCENARIOS}` lists them"
+    )

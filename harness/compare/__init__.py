@@ -1,6 +1,15 @@
 """Results in, findings out. Pure; see ``docs/how-comparison-works.md``."""
 
-from harness.compare.comparison import Comparison, DetailOf, Group, NotCompared, Span, StepTime, not_measured
+from harness.compare.comparison import (
+    Comparison,
+    DetailOf,
+    Group,
+    NotCompared,
+    Problem,
+    ProblemKind,
+    StepTime,
+    not_measured,
+)
 from harness.compare.exits import FAIL_ON, exit_code
 from harness.compare.judged import Judged, judge_workloads
 from harness.compare.pairs import ResultIndex
@@ -15,9 +24,10 @@ __all__ = [
     "Group",
     "Judged",
     "NotCompared",
+    "Problem",
+    "ProblemKind",
     "ResultIndex",
     "ResultSummary",
-    "Span",
     "StepTime",
     "Thresholds",
     "combine",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
 
 import msgspec
 
@@ -65,18 +67,57 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str = ""  #: slower, faster, same, unknown; control; empty before it is judged
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """One headline finding over the releases: who has it and who does not, of what was measured."""
+class ChangedSetting(msgspec.Struct, frozen=True):
+    """One setting that had another value than the baseline's, and the runs that had it. Values are spelled as JSON."""
 
-    metric: str
-    phase: str
-    kind: str
-    workloads: tuple[str, ...]
-    having: tuple[str, ...]  #: stack ids in version order
+    key: str
+    value: str
+    baseline: str
+    runs: tuple[tuple[str, str], ...]  #: stack id and workload
+    is_told_apart: bool  #: whether other workloads of the same stacks had the baseline's value
+
+
+class ProblemKind(IntEnum):
+    """What a problem does to a job, the gravest first."""
+
+    WRONG = 0
+    DIFFERENT = 1  #: by a default that changed, or where no truth says which release is right
+    CRASH = 2
+    OUT_OF_MEMORY = 3
+    LEAK = 4
+    SLOWER = 5
+    MORE = 6
+    UNTESTABLE = 7  #: the release does not install or import here: nothing is known of its training
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings that share one cause."""
+
+    kind: ProblemKind
+    findings: tuple[Finding, ...]  #: that the cause is known by, the most telling first
+    related: tuple[Finding, ...]  #: that came and went with them
+    affected: dict[str, tuple[str, ...]]  #: workload -> stack ids that have it, in version order
+    having: tuple[str, ...]  #: stack ids in version order, here and below
     free: tuple[str, ...]
-    unknown: tuple[str, ...]  #: no verdict for them
-    worst: Finding
-    sentence: str
+    unknown: tuple[str, ...]  #: without a verdict
+    before: str  #: the nearest stack without it before `since`; empty where none was measured
+    after: str  #: the nearest one after `until`
+    setting: ChangedSetting | None  #: the changed default that explains it
+    unaffected: tuple[str, ...]  #: workloads that were judged in a release that has it, and do not have it there
+
+    @property
+    def worst(self) -> Finding:
+        return self.findings[0]
+
+    @property
+    def since(self) -> str:
+        """The first stack that has it."""
+        return self.having[0]
+
+    @property
+    def until(self) -> str:
+        """The last stack that has it."""
+        return self.having[-1]
 
 
 #: Reads the cells of a workload, by stack: all of them, or that of one stack.
@@ -141,19 +182,33 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[Stack, ...]  #: in version order
     names: dict[str, str]  #: stack id -> short name
     cells: Cells  #: what was judged: the newest result of each cell
+    parameters: dict[str, dict[str, Any]]  #: workload -> what its scenario and variant resolve to
     groups: tuple[Group, ...]
     small: tuple[Finding, ...]  #: what is below the thresholds, as far as it is listed
     small_differences: int  #: exact differences below the thresholds that were counted, not listed
     not_compared: tuple[NotCompared, ...]
     step_times: tuple[StepTime, ...]
     control: tuple[StepTime, ...]
-    spans: tuple[Span, ...]
+    problems: tuple[Problem, ...]  #: the gravest first
     notes: tuple[str, ...]
     passed: int
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack id -> how its cell ended, of those that did not pass
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int
+
+    def with_groups(self, groups: Sequence[Group]) -> Comparison:
+        """With the same findings, of which some have more evidence."""
+        known = {found.key: found for group in groups for found in group.findings}
+
+        def renewed(found: Sequence[Finding]) -> tuple[Finding, ...]:
+            return tuple(known[one.key] for one in found)
+
+        problems = (
+            msgspec.structs.replace(one, findings=renewed(one.findings), related=renewed(one.related))
+            for one in self.problems
+        )
+        return msgspec.structs.replace(self, groups=tuple(groups), problems=tuple(problems))
 
     @property
     def not_measured(self) -> tuple[NotCompared, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from harness.compare.comparison import Cells, DetailOf
+from harness.compare.comparison import Cells, ChangedSetting, DetailOf
 from harness.compare.metrics import CONFIGURATION, WARNINGS
 from harness.compare.pairs import Pair, finding
 from harness.model import Finding
@@ -18,6 +18,9 @@ from harness.wording.quantities import listing, plural, shortened
 
 #: Details are read from files. Beyond this many different ones the rest are not read, and a note says so.
 MOST_READ = 2_000
+
+#: Keys of what the engine made of its settings: they change with a release, and are not for a user to set.
+_OBSERVED = "engine."
 
 
 class _DetailDiff(msgspec.Struct, frozen=True):
@@ -61,8 +64,9 @@ def changes(pairs: Iterable[Pair]) -> list[ConfigurationChange]:
 
 def judge_changes(
     changes: Iterable[ConfigurationChange], cells: Cells, baseline: str, detail_of: DetailOf
-) -> tuple[list[Finding], list[str]]:
-    """One finding per stack and changed key (or new warning), with the workloads that have it; and notes."""
+) -> tuple[list[Finding], list[ChangedSetting], list[str]]:
+    """One finding per stack and changed key (or new warning), with the workloads that have it; the changed settings; and
+    notes."""
     diffs = _DetailDiffs(cells, baseline, detail_of)
     order = {workload: at for at, workload in enumerate(cells.workloads)}
     keys: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
@@ -97,7 +101,23 @@ def judge_changes(
             f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be shown: the file in "
             "results/details is missing or damaged; --fresh measures again"
         )
-    return findings, notes
+    return findings, _settings(keys, cells), notes
+
+
+def _settings(keys: Mapping[tuple[str, str, str, str], Sequence[str]], cells: Cells) -> list[ChangedSetting]:
+    """Those that a user can set. ``keys`` are the workloads by stack, key, value and the baseline's value."""
+    runs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
+    for (stack, key, value, baseline), having in keys.items():
+        if key.startswith(_OBSERVED):
+            continue
+        runs[key, value, baseline] += ((stack, workload) for workload in having)
+    found = []
+    for setting, changed in runs.items():
+        stacks, workloads = {stack for stack, _ in changed}, {workload for _, workload in changed}
+        others = (cells.stacks_of(workload) for workload in cells.workloads if workload not in workloads)
+        is_told_apart = any(not stacks.isdisjoint(other) for other in others)
+        found.append(ChangedSetting(*setting, runs=tuple(changed), is_told_apart=is_told_apart))
+    return found
 
 
 class _DetailDiffs:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from harness.compare.metrics import BY_NAME, COLLECTIVE_COUNT, Metric
 from harness.compare.pairs import Pair
-from harness.compare.readings import Exact, WorstRank, collectives_by_kind, differing, worst_rank
+from harness.compare.readings import Exact, WorstRank, collectives_by_kind, differing, largest_phase, worst_rank
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 from harness.probe.border.wire import Detail
@@ -29,10 +31,10 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Difference]:
-    """Every metric and phase in which the worst ranks differ."""
+    """Every metric and phase in which the worst ranks differ; of a metric for all phases, the phase that needs most."""
     found = []
-    for phase, metric in differing(own, base):
-        mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, phase)
+    for metric, phase, base_phase in _compared(own, base):
+        mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, base_phase)
         if mine is None or theirs is None or mine.value == theirs.value:
             continue
         relevant = metric.relevant(mine.value, theirs.value, thresholds)
@@ -44,6 +46,17 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Differe
             )
         )
     return found
+
+
+def _compared(own: Exact, base: Exact) -> Iterator[tuple[Metric, str, str]]:
+    """Metric, phase, and the baseline's phase that it is compared with."""
+    different = differing(own, base)
+    for phase, metric in different:
+        if not metric.is_for_all_phases:
+            yield metric, phase, phase
+    for metric in dict.fromkeys(metric for _, metric in different if metric.is_for_all_phases):
+        phases = [largest_phase(exact, metric) for exact in (own, base)]
+        yield metric, phases[0], phases[1]
 
 
 def finding(pair: Pair, difference: Difference) -> Finding:
@@ -67,9 +80,15 @@ def finding(pair: Pair, difference: Difference) -> Finding:
 
 def _message(metric: Metric, phase: str, mine: WorstRank, baseline: float) -> str:
     value = mine.value
-    change = metric.phrase.of_subject(phase, metric.size(abs(value - baseline)), more=value > baseline)
-    sizes = f"{metric.size(baseline)} -> {metric.size(value)}"
-    return f"{change} ({share(value, baseline)}): {sizes}, rank {mine.rank}"
+    subject = "a step" if metric.is_for_all_phases else phase
+    return f"{change(metric, subject, value, baseline)}, rank {mine.rank}"
+
+
+def change(metric: Metric, subject: str, value: float, before: float, than: str = "") -> str:
+    """``backward holds 2 MiB more after it ends than 0.15.0 (+50 %): 4 MiB -> 6 MiB``."""
+    text = metric.phrase.of_subject(subject, metric.size(abs(value - before)), more=value > before)
+    text += f" than {than}" if than else ""
+    return f"{text} ({share(value, before)}): {metric.size(before)} -> {metric.size(value)}"
 
 
 def headline_order(found: Finding) -> tuple[int, int, float]:

@@ -6,30 +6,45 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from harness.compare import exact
-from harness.compare.comparison import Group
-from harness.compare.metrics import BY_NAME, DEVICE_PEAK
+from harness.compare.comparison import Group, ProblemKind
+from harness.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, HOST_RETAINED, OUTCOME, STEP_TIME
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 
 _MEMORY = DEVICE_PEAK.family
-_KINDS = ("failed", "wrong", "regression", "changed", "improvement")
+_HELD = {DEVICE_RETAINED.name, HOST_RETAINED.name}
 
 
-def severity(found: Finding) -> tuple[bool, int, bool, float]:
-    """Sorts worst first: what matters, then by kind, then memory (it ends a job, time costs), then by size relative to
-    the baseline."""
-    return (not found.relevant, _KINDS.index(found.kind), BY_NAME[found.metric].family != _MEMORY, -_size(found))
+def severity(found: Finding) -> tuple[bool, int, float]:
+    """Sorts worst first: what matters, then by what it does to a job, then by size."""
+    rank = {"changed": len(ProblemKind), "improvement": len(ProblemKind) + 1}.get(found.kind)
+    return (not found.relevant, kind_of(found) if rank is None else rank, -_size(found))
+
+
+def kind_of(found: Finding) -> ProblemKind:
+    """What a finding that is worse does to a job."""
+    metric = BY_NAME[found.metric]
+    if metric is OUTCOME:
+        if str(found.value).startswith("out of memory"):
+            return ProblemKind.OUT_OF_MEMORY
+        return ProblemKind.UNTESTABLE if found.phase in ("install", "import") else ProblemKind.CRASH
+    if metric.fails == "numerics":
+        return ProblemKind.WRONG if found.kind == "wrong" else ProblemKind.DIFFERENT
+    if metric is STEP_TIME:
+        return ProblemKind.SLOWER
+    return ProblemKind.MORE if _HELD.isdisjoint({metric.name, metric.explained_by}) else ProblemKind.LEAK
 
 
 def _size(found: Finding) -> float:
-    """The size relative to the baseline. The floor keeps what grew from next to nothing from outranking all else."""
-    if found.kind in ("failed", "wrong"):
-        return 0.0 if isinstance(found.value, float) else float("inf")
-    metric = BY_NAME.get(found.metric)
-    if metric is None or metric.floor is None:
+    """The size relative to the baseline; of what an oracle finds, in multiples of what it lets pass. The floor keeps what
+    grew from next to nothing from outranking all else."""
+    metric = BY_NAME[found.metric]
+    floor = metric.floor(_DEFAULTS) if metric.floor is not None else 0.0
+    if found.kind == "wrong":
+        return found.value / (floor or 1.0) if isinstance(found.value, (int, float)) else float("inf")
+    if found.kind == "failed" or not floor:
         return 0.0
-    size: float = abs(found.value - found.baseline_value) / (found.baseline_value + metric.floor(_DEFAULTS) or 1)
-    return size
+    return float(abs(found.value - found.baseline_value) / (found.baseline_value + floor))
 
 
 _DEFAULTS = Thresholds()

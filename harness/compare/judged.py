@@ -7,15 +7,20 @@ is left to `harness.compare.verdicts`.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from harness.compare import configuration, exact, groups, oracles, outcomes, timing
+from harness.compare import configuration, episodes, exact, groups, oracles, outcomes, timing, training
 from harness.compare.comparison import EVERYTHING, Group, NotCompared, StepTime
 from harness.compare.configuration import ConfigurationChange
+from harness.compare.episodes import Episode, Series
+from harness.compare.metrics import BY_NAME
 from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Pair, ResultIndex, left_out, why_not
 from harness.compare.readings import Exact
+from harness.compare.releases import in_version_order
 from harness.config.thresholds import Thresholds
 from harness.model import Finding, MachineFault, Outcome, Passed, Result, Stack
 from harness.wording.names import outcome_text
@@ -28,12 +33,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What was found on some whole workloads, without their cells. Everything is in the order in which results came."""
 
     stacks_by_workload: dict[str, tuple[str, ...]]  #: the cells
+    parameters: dict[str, dict[str, Any]]  #: workload -> what its scenario and variant resolve to
     without_verdict: dict[str, list[str]]  #: workload -> the stacks of the cells that have none
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     stacks: dict[str, Stack]
     installed: dict[str, dict[str, str]]  #: stack -> what its first result had installed
     superseded: int
     groups: list[Group]
+    episodes: list[Episode]  #: without those of step time, which is judged later
     small: list[Finding]  #: below the thresholds; the first of them
     small_differences: int
     not_compared: list[NotCompared]
@@ -57,6 +64,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
     differences = _KnownDifferences(thresholds)
     small_differences = 0
     ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
+    series: dict[tuple[str, str, str], Series] = {}
     for pair in pairs:
         if not isinstance(pair.result.outcome, Passed):
             ended[pair.workload][pair.stack] = pair.result.outcome
@@ -76,8 +84,13 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
             not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
             continue
         comparable.append(pair)
+        findings += training.judge(pair)
         if not pair.is_baseline:
             for difference in differences.of(pair):
+                if difference.value > difference.baseline:
+                    key = (pair.workload, *_series_of(difference))
+                    known = series.setdefault(key, Series(difference.metric, difference.baseline, {}))
+                    known.more[pair.stack] = difference.value - difference.baseline
                 if difference.relevant:
                     findings.append(exact.finding(pair, difference))
                 else:
@@ -87,6 +100,10 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
     step_times, control, untimed = timing.estimate(comparable, thresholds)
     return Judged(
         stacks_by_workload={workload: tuple(by_stack) for workload, by_stack in index.newest.items()},
+        parameters={
+            workload: next(iter(by_stack.values())).result.cell.parameters
+            for workload, by_stack in index.newest.items()
+        },
         without_verdict=without,
         longest_s={
             workload: max(cell.result.duration_s for cell in by_stack.values())
@@ -96,6 +113,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         installed=index.installed,
         superseded=index.superseded,
         groups=groups.together(findings),
+        episodes=_episodes(index, pairs, findings, series, comparable, thresholds),
         small=small,
         small_differences=small_differences,
         not_compared=not_compared,
@@ -103,10 +121,47 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         step_times=step_times,
         control=control,
         changes=configuration.changes(comparable),
-        remarks=remarks_on(comparable),
+        remarks=remarks_on(pairs, comparable),
         passed=len(pairs) - sum(map(len, ended.values())),
         ended=ended,
     )
+
+
+def _episodes(
+    index: ResultIndex,
+    pairs: Sequence[Pair],
+    findings: Sequence[Finding],
+    series: Mapping[tuple[str, str, str], Series],
+    comparable: Sequence[Pair],
+    thresholds: Thresholds,
+) -> list[Episode]:
+    """Of every workload. ``series`` are by workload, metric and phase."""
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for one in findings:
+        found[one.workload].append(one)
+    passed: dict[str, set[str]] = defaultdict(set)
+    for pair in pairs:
+        if isinstance(pair.result.outcome, Passed) and pair.own.recorded:
+            passed[pair.workload].add(pair.stack)
+    judged: dict[str, set[str]] = defaultdict(set)
+    for pair in comparable:
+        judged[pair.workload].add(pair.stack)
+    order = [stack.id for stack in in_version_order(list(index.stacks.values()))]
+    keys = {(one.workload, *_series_of(one), one.stack): one.key for one in findings if one.kind == "regression"}
+    made = [
+        one for workload, members in found.items() for one in episodes.of_findings(members, passed[workload], order)
+    ]
+    for (workload, metric, phase), values in series.items():
+        own = {stack: key for stack in values.more if (key := keys.get((workload, metric, phase, stack)))}
+        if own:
+            in_order = [stack for stack in order if stack in judged[workload]]
+            made += episodes.of_series(values, own, workload, in_order, thresholds)
+    return made
+
+
+def _series_of(one: exact.Difference | Finding) -> tuple[str, str]:
+    """Metric and phase of the series that a difference is in; no phase for a metric for all phases."""
+    return one.metric, "" if BY_NAME[one.metric].is_for_all_phases else one.phase
 
 
 class _KnownDifferences:

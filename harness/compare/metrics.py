@@ -31,8 +31,7 @@ class Direction(Enum):
 
 
 class Phrase(msgspec.Struct, frozen=True, kw_only=True):
-    """How a difference reads, of a phase ("backward holds 2 MiB more after it ends") and of the releases that have it
-    ("0.16.0 to 0.16.7 hold 2 MiB more after backward ends")."""
+    """How a difference reads: "backward holds 2 MiB more after it ends"."""
 
     verb: str  #: in the plural
     noun: str = ""  #: follows the size: more "host memory"
@@ -45,11 +44,6 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
         """``backward holds 2 MiB more after it ends``."""
         end = " after it ends" if self.after else ""
         return f"{subject} {self._singular} {self._change(size, more=more)}{end}"
-
-    def of_releases(self, size: str, phase: str, *, more: bool, many: bool) -> str:
-        """``hold 2 MiB more after backward ends``; ``holds`` where it is one release. The phase may be empty."""
-        end = f" after {phase} ends" if self.after else f" in {phase}" if phase else ""
-        return f"{self.verb if many else self._singular} {self._change(size, more=more)}{end}"
 
     def _change(self, size: str, *, more: bool) -> str:
         return " ".join(filter(None, (size, self.more if more else self.less, self.noun)))
@@ -76,6 +70,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     #: Where it is measured, the phase that explains the others first; empty: once per run.
     phases: tuple[str, ...] = ()
     finding_phase: str = ""  #: the phase of its findings, where it is measured once per run
+    is_for_all_phases: bool = False  #: one value serves all phases, so only that of the phase that needs most is judged
 
     #: The absolute size, and the fraction of the baseline's value, from which on a difference matters.
     floor: Callable[[Thresholds], float] | None = None
@@ -125,6 +120,7 @@ def _memory(
     headline_order: int,
     heading: str = "",
     moment: str = "",
+    is_for_all_phases: bool = False,
 ) -> Metric:
     """Bytes of a phase, read from the field of `PhaseReading` of that name."""
     return Metric(
@@ -136,6 +132,7 @@ def _memory(
         fails="memory",
         read=attrgetter(name),
         phases=phases,
+        is_for_all_phases=is_for_all_phases,
         floor=lambda thresholds: thresholds.memory_bytes,
         share=lambda thresholds: thresholds.memory_share,
         headline_order=headline_order,
@@ -243,6 +240,7 @@ RESERVED_PEAK = _memory(
     Phrase(verb="reserve", noun="device memory"),
     phases=_PEAK_PHASES,
     headline_order=4,
+    is_for_all_phases=True,
 )
 SMALLEST_CARD = _memory(
     "smallest_card_bytes",
@@ -250,6 +248,7 @@ SMALLEST_CARD = _memory(
     Phrase(verb="need a card with", noun="memory"),
     phases=_PEAK_PHASES,
     headline_order=5,
+    is_for_all_phases=True,
 )
 #: Derived from what is held and its ideal, see `harness.compare.readings.excesses`.
 DEVICE_EXCESS = Metric(
@@ -340,6 +339,16 @@ PARAMETER_ERROR = _error(
     "step",
     "the updated parameters are wrong",
 )
+#: Where no truth is known, as of a program: see `harness.compare.training`.
+TRAINING_DIFFERENCE = Metric(
+    name="training_difference",
+    title="distance of losses and gradient norms from the baseline's",
+    unit="tolerances",
+    direction=Direction.LOWER_IS_BETTER,
+    family="numerics",
+    fails="numerics",
+    finding_phase="step",
+)
 CONFIGURATION = _reported(
     "configuration", "effective configuration", phase="init", key="zero_optimization.overlap_comm"
 )
@@ -365,6 +374,7 @@ METRICS = (
     LOSS_ERROR,
     GRADIENT_NORM_ERROR,
     PARAMETER_ERROR,
+    TRAINING_DIFFERENCE,
     CONFIGURATION,
     WARNINGS,
     OUTCOME,

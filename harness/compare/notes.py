@@ -9,7 +9,7 @@ import msgspec
 from harness.compare.pairs import Pair
 from harness.compare.summary import ResultSummary
 from harness.model import Stack
-from harness.wording.quantities import listing, plural, quantity
+from harness.wording.quantities import left_text, listing, plural, quantity
 
 #: init and import are measured once per run: only what no noise explains is reported, and as a note, not a finding.
 HUGE_RATIO, HUGE_S = 3.0, 5.0
@@ -21,12 +21,16 @@ class Remarks(msgspec.Struct, frozen=True):
     compared: dict[str, None] = {}  #: stacks other than the baseline
     starts: dict[str, list[str]] = {}  #: slow ones, a line each
     bits: dict[str, int] = {}  #: workloads whose trained parameters are not bit-identical to the baseline's
+    left: dict[str, list[str]] = {}  #: what runs left running, a line each
 
 
-def remarks_on(pairs: Sequence[Pair]) -> Remarks:
-    """Slow starts and different bits, of pairs that were compared."""
-    remarks = Remarks({}, {}, {})
+def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
+    """What was left running, of all pairs; slow starts and different bits, of those that were compared."""
+    remarks = Remarks({}, {}, {}, {})
     for pair in pairs:
+        if pair.result.left:
+            remarks.left.setdefault(pair.stack, []).append(f"{pair.workload} {left_text(pair.result.left)}")
+    for pair in comparable:
         base, own = pair.base, pair.own
         if base is None or pair.is_baseline:
             continue
@@ -40,13 +44,15 @@ def remarks_on(pairs: Sequence[Pair]) -> Remarks:
 
 def together(all_remarks: Iterable[Remarks]) -> Remarks:
     """Those of all workloads."""
-    whole = Remarks({}, {}, {})
+    whole = Remarks({}, {}, {}, {})
     for remarks in all_remarks:
         whole.compared.update(remarks.compared)
         for stack, lines in remarks.starts.items():
             whole.starts.setdefault(stack, []).extend(lines)
         for stack, count in remarks.bits.items():
             whole.bits[stack] = whole.bits.get(stack, 0) + count
+        for stack, lines in remarks.left.items():
+            whole.left.setdefault(stack, []).extend(lines)
     return whole
 
 
@@ -58,7 +64,7 @@ def notes(
     installed: Mapping[str, Mapping[str, str]],
     superseded: int,
 ) -> list[str]:
-    """Confounders, slow starts, different bits, and older results that do not count."""
+    """Confounders, slow starts, different bits, what was left running, and older results that do not count."""
     confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
     notes = [
         f"{names[stack]} differs from the baseline in more than its pins: {listing(packages)}"
@@ -72,6 +78,7 @@ def notes(
     if remarks.bits:
         which = listing([f"{names[stack]} ({plural(count, 'workload')})" for stack, count in remarks.bits.items()])
         notes.append(f"trained parameters are not bit-identical to the baseline's in: {which}")
+    notes += [f"{names[stack]}: {listing(lines, 2)}" for stack, lines in remarks.left.items()]
     if superseded:
         notes.append(f"{plural(superseded, 'older result')} of the same cells left out; only the newest counts")
     return notes

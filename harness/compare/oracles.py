@@ -61,7 +61,12 @@ def _loss_is_lost(numbers: Numerics) -> bool:
 def _numerics_finding(pair: Pair, name: str, size: float, rank: int, numbers: Numerics) -> Finding:
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
-    distance = f"{metric.size(size)} from plain PyTorch" if math.isfinite(size) else "not a number"
+    if not math.isfinite(size):
+        distance = "not a number"
+    elif apart := _furthest(name, numbers):
+        distance = f"{apart[0]:.4g}, plain PyTorch {apart[1]:.4g} ({metric.size(size)})"
+    else:
+        distance = f"{metric.size(size)} from plain PyTorch"
     return pair.finding(
         metric=name,
         phase=metric.finding_phase,
@@ -76,6 +81,20 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, numbers: Nu
         rank=rank,
         evidence=_numerics_evidence(name, numbers),
     )
+
+
+def _furthest(name: str, numbers: Numerics) -> tuple[float, float] | None:
+    """The value that is furthest from its truth, and the truth; None where they are too many to be listed."""
+    values = {
+        LOSS_ERROR.name: (numbers.losses, numbers.true_losses),
+        GRADIENT_NORM_ERROR.name: (numbers.gradient_norms, numbers.true_gradient_norms),
+    }.get(name, ((), ()))
+    both = [
+        (value, truth)
+        for value, truth in zip(*values, strict=False)
+        if value is not None and truth is not None and math.isfinite(value) and math.isfinite(truth)
+    ]
+    return max(both, key=lambda pair: abs(pair[0] - pair[1]), default=None)
 
 
 def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ from harness.compare.summary import ResultSummary, summarize
 from harness.model import Failed, Finding, MachineFault, Passed, Result, Skipped, Stack, differing_parameters
 from harness.probe.border.machine import REMEDIES
 
+#: How a failure begins that is a limit of the simulation: the name of `harness.probe.sim.errors.SimulationError`.
+_LIMIT = "SimulationError: "
+
 
 class Pair(msgspec.Struct, frozen=True):
     """One cell, and the baseline's result for the same workload. The baseline's own cell is paired with itself."""
@@ -60,7 +63,7 @@ class ResultIndex:
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
         self.newest: dict[str, dict[str, ResultSummary]] = {}  #: workload -> stack -> its newest result
         self._baseline_runs: dict[str, list[ResultSummary]] = defaultdict(list)
-        for result in results:
+        for result in map(_as_compared, results):
             stack, workload = result.cell.stack.id, result.cell.workload
             self.stacks.setdefault(stack, result.cell.stack)
             if result.installed:
@@ -97,6 +100,14 @@ class ResultIndex:
             return None
         runs = self._baseline_runs[workload]
         return next((r for r in runs if r is not base and r.result.session == base.result.session), None)
+
+
+def _as_compared(result: Result) -> Result:
+    """What the harness cannot simulate is no failure of the release: such a cell counts as skipped."""
+    match result.outcome:
+        case Failed(signature=signature) if signature.startswith(_LIMIT):
+            return msgspec.structs.replace(result, outcome=Skipped(signature))
+    return result
 
 
 def why_not(pair: Pair) -> str:

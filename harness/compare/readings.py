@@ -82,6 +82,13 @@ def worst_rank(exact: Exact, metric: Metric, phase: str) -> WorstRank | None:
     )
 
 
+def largest_phase(exact: Exact, metric: Metric) -> str:
+    """The phase in which a metric is largest, of any rank; empty where it was not measured."""
+    column = _COLUMN[metric.name]
+    values = [(value, row.phase) for row in exact if (value := row.values[column]) is not None]
+    return max(values, key=lambda pair: pair[0])[1] if values else ""
+
+
 def worst_values(exact: Exact) -> dict[str, float]:
     """``backward.device_peak_bytes`` -> value of the worst rank, for every exact metric that was measured."""
     worst: dict[str, float] = {}

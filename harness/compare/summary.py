@@ -26,6 +26,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     import_s: float = 0.0
     digest: str = ""  #: of the trained parameters
     errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
+    trained: Numerics | None = None  #: of the first rank, where no truth says whether it is right
     suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is not a number
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
@@ -56,12 +57,15 @@ def summarize(result: Result) -> ResultSummary:
         return ResultSummary(result=msgspec.structs.replace(result, installed={}))
     errors: dict[str, float] = {}
     suspects, digest = [], ""
+    trained: Numerics | None = None
     for rank in record.ranks:
         numbers = rank.numerics
         if numbers is None:
             continue
         digest = digest or numbers.parameter_digest
         measured = distances(numbers)
+        if not measured and trained is None and numbers.losses:
+            trained = numbers
         for name, distance in measured:
             size = distance if distance < NO_NUMBER else math.inf
             errors[name] = max(size, errors.get(name, 0.0))
@@ -77,6 +81,7 @@ def summarize(result: Result) -> ResultSummary:
         import_s=record.import_s,
         digest=digest,
         errors=tuple(errors.items()),
+        trained=trained,
         suspects=tuple(suspects),
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         excesses=excesses(record),

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.compare import configuration, exact, notes, timing
+from harness.compare import configuration, episodes, exact, notes, timing
 from harness.compare.comparison import Cells, Comparison, DetailOf, Group, ReadCells
 from harness.compare.groups import severity
 from harness.compare.judged import MOST_SMALL, Judged, judge_workloads
 from harness.compare.metrics import BY_NAME, HOST_CALLS
 from harness.compare.pairs import ResultIndex
-from harness.compare.spans import in_version_order, spans
+from harness.compare.problems import Measured, problems
+from harness.compare.releases import in_version_order
 from harness.config.thresholds import Thresholds
 from harness.model import Finding, Result, Stack
 from harness.wording.names import stack_names
@@ -50,18 +51,23 @@ def combine(
     raw = [time for part in parts for time in part.step_times]
     timed, step_times, unknown = timing.judge_step_times(raw, control, thresholds)
     changes = [change for part in parts for change in part.changes]
-    changed, lost = configuration.judge_changes(changes, cells, baseline, detail_of)
+    changed, settings, lost = configuration.judge_changes(changes, cells, baseline, detail_of)
     groups = [group for part in parts for group in part.groups]
     groups = sorted([*groups, *map(Group, (*timed, *changed))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)
-    # Of workloads with a finding on step time: the stacks whose step time has a verdict.
-    time_verdicts = {found.workload: {baseline} for found in timed}
-    for time in step_times:
-        if time.workload in time_verdicts and time.verdict != "unknown":
-            time_verdicts[time.workload].add(time.stack)
-    timed_stacks = {workload: frozenset(stacks) for workload, stacks in time_verdicts.items()}
     stacks = in_version_order(list(known.values()))
     names = stack_names(stacks)
+    found = {one.key: one for group in groups for one in group.findings}
+    slower = {(one.stack, one.workload): one.key for one in timed}
+    all_episodes = [one for part in parts for one in part.episodes]
+    all_episodes += episodes.of_step_times(step_times, slower, baseline)
+    passed = {
+        workload: frozenset(stacks).difference(part.ended.get(workload, ()))
+        for part in parts
+        for workload, stacks in part.stacks_by_workload.items()
+    }
+    parameters = {workload: values for part in parts for workload, values in part.parameters.items()}
+    measured = Measured(parameters, passed, comparable)
     superseded = sum(part.superseded for part in parts)
     remarks = notes.together(part.remarks for part in parts)
     return Comparison(
@@ -69,6 +75,7 @@ def combine(
         stacks=tuple(stacks),
         names=names,
         cells=cells,
+        parameters=parameters,
         groups=tuple(groups),
         small=tuple(_small(parts)),
         small_differences=sum(part.small_differences for part in parts),
@@ -79,7 +86,7 @@ def combine(
         ),
         step_times=tuple(step_times),
         control=tuple(control),
-        spans=tuple(spans(groups, stacks, names, baseline, comparable, timed_stacks)),
+        problems=tuple(problems(all_episodes, found, settings, [stack.id for stack in stacks], measured)),
         notes=(*notes.notes(remarks, baseline, known, names, installed, superseded), *lost),
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},

@@ -43,6 +43,14 @@ def child_environment(
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
 
 
+def models_of_the_user(*, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Where a program finds the models that the user has downloaded: huggingface_hub's cache, which is read offline."""
+    variables = os.environ if environ is None else environ
+    home = variables.get("HF_HOME") or os.path.join(variables.get("HOME", ""), ".cache", "huggingface")
+    cache = variables.get("HF_HUB_CACHE") or os.path.join(home, "hub")
+    return {"HF_HUB_CACHE": os.path.abspath(cache)} if os.path.isdir(cache) else {}
+
+
 def instruction_sets(*, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """``NAME=value`` of each of `INSTRUCTION_SETS` that is set."""
     variables = os.environ if environ is None else environ

@@ -17,6 +17,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -76,7 +77,7 @@ def separate(place: Path, packages: Path, shared: Path, *, framework: str, named
             damaged[name] = wrong
     for file in _files(place):
         if file not in kept and os.lstat(file).st_nlink > 1:
-            _own(file)
+            _own(file, clones=clones)
     stamps = {name: inside.stamp(packages, record) for name, record in records.items()}
     return Separated(stamps=stamps, shared=tuple(sharing), damaged=damaged)
 
@@ -179,14 +180,16 @@ def _link(entry: Path, packages: Path, files: Iterable[str]) -> set[str]:
     return linked
 
 
-def _own(file: str) -> None:
+def _own(file: str, *, clones: bool) -> None:
     """Make a file with several names one of its own under this name."""
-    handle, copy = tempfile.mkstemp(dir=os.path.dirname(file), prefix=".partial-")
+    copy = f"{file}.partial"
     try:
-        with open(handle, "wb") as target, open(file, "rb") as source:
-            if not _clone(source.fileno(), target.fileno()):
-                shutil.copyfileobj(source, target)
-        shutil.copystat(file, copy)
+        with open(file, "rb") as source, open(copy, "xb") as target:
+            if not (clones and _clone(source.fileno(), target.fileno())):
+                target.write(source.read())
+            found = os.fstat(source.fileno())
+            os.fchmod(target.fileno(), stat.S_IMODE(found.st_mode))
+        os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
         os.replace(copy, file)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -19,10 +19,13 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 from harness.envs import signatures
 from harness.envs.pip_config import PipConfig
 from harness.envs.pip_config import read as read_pip_config
-from harness.errors import EnvironmentUnavailable, UsageError
+from harness.errors import EnvironmentUnavailable, Offline, UsageError
 from harness.model import NotInstalled
 from harness.system import kept
 from harness.system.scratch import scratch_folder
@@ -82,7 +85,8 @@ class Installer:
 
         For the running Python, or for ``python`` ("3.12"). Of ``name==version`` that release, be it yanked, if there is one.
 
-        Raises UsageError where the indexes do not know the package, EnvironmentUnavailable where none answers.
+        Raises UsageError where the indexes do not know the package, its subclass Offline where none may be used, and
+        EnvironmentUnavailable where none answers.
         """
         if "==" in package:
             return (package.partition("==")[2],) if self._has(package) else ()
@@ -90,11 +94,16 @@ class Installer:
 
     def cpu_torch(self, version: str, python: str) -> str | None:
         """The requirement that yields a CPU build of torch ``version``, None where none can be had."""
-        try:
-            if f"{version}+cpu" in self.published("torch", python):
-                return f"torch=={version}+cpu"
-        except (UsageError, EnvironmentUnavailable):
-            pass
+        build = f"torch=={version}+cpu"
+        if self.uv:  # a tenth of the time of reading pip's list of all releases
+            if self._resolve(build, "--python-version", python).returncode == 0:
+                return build
+        else:
+            try:
+                if f"{version}+cpu" in self.published("torch", python):
+                    return build
+            except (UsageError, EnvironmentUnavailable):
+                pass
         if self.offline or self.pip.no_index:
             return None
         url = _pytorch_wheel(version, python, self.pip.cert)
@@ -164,19 +173,58 @@ class Installer:
                 first = signatures.build_failure(_output(done), folder.name)
         return first
 
+    def install_beside(
+        self, python: Path, requirements: Sequence[str], *, there: Mapping[str, str], preferred: str, target: Path
+    ) -> NotInstalled | None:
+        """Put ``requirements`` into the folder ``target``, for the interpreter ``python``, whose environment stays as it
+        is: with all that they require, without what is ``there`` (distribution -> version) already.
+
+        ``preferred`` is a lock whose versions are taken where they can be.
+        """
+        if not self.uv:
+            hint = f"install uv (pip install uv), or {' and '.join(requirements)} into that environment"
+            raise EnvironmentUnavailable(
+                "putting packages beside an interpreter needs uv", where=str(python), hint=hint
+            )
+        with scratch_folder() as folder:
+            source, constraints, output = (folder / name for name in ("in.txt", "there.txt", "out.txt"))
+            source.write_text("\n".join(requirements) + "\n", encoding="utf-8")
+            fixed = [f"{name}=={version}\n" for name, version in there.items() if _is_version(version)]
+            constraints.write_text("".join(fixed), encoding="utf-8")
+            output.write_text(preferred, encoding="utf-8")
+            options = ["--python", str(python), "--no-header", "--no-annotate", "--quiet"]
+            options += ["--constraint", str(constraints), "--output-file", str(output)]
+            done = self._uv("pip", "compile", *options, str(source))
+            if done.returncode != 0:
+                return self._classify(done, "what the probe needs")
+            lines = [line for line in output.read_text(encoding="utf-8").splitlines() if "==" in line]
+            names = {canonicalize_name(name) for name in there}
+            missing = [line for line in lines if canonicalize_name(line.partition("==")[0]) not in names]
+            source.write_text("\n".join(missing) + "\n", encoding="utf-8")
+            options = ["--python", str(python), "--target", str(target), "--no-deps", "--quiet"]
+            options += ["--link-mode", "copy"]  # what is measured can write to it, and must not reach the cache
+            done = self._uv("pip", "install", *options, "--requirements", str(source))
+        return None if done.returncode == 0 else self._classify(done, "what the probe needs")
+
     def _has(self, requirement: str) -> bool:
         """Whether an index has a release; False without uv."""
         if not self.uv:
             return False
+        done = self._resolve(requirement, "--universal")
+        if done.returncode == 0:
+            return True
+        if self.offline:  # then it is not in uv's cache
+            return False
+        self._classify(done, "package index")
+        return not re.search(r"there is no version of|was not found", " ".join(_output(done).split()))
+
+    def _resolve(self, requirement: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """What uv says of a requirement alone. Downloads and builds nothing."""
         with scratch_folder() as folder:
             file = folder / "requirements.txt"
             file.write_text(f"{requirement}\n", encoding="utf-8")
-            options = ["--no-deps", "--no-build", "--universal", "--python", sys.executable, "--quiet"]
-            done = self._uv("pip", "compile", *options, str(file))
-        if done.returncode == 0:
-            return True
-        self._classify(done, "package index")
-        return not re.search(r"there is no version of|was not found", " ".join(_output(done).split()))
+            common = ["--no-deps", "--no-build", "--python", sys.executable, "--quiet"]
+            return self._uv("pip", "compile", *common, *options, str(file))
 
     def _install(
         self, python: Path, requirements: Sequence[str], *options: str, sync: bool = True
@@ -233,8 +281,8 @@ class Installer:
 @functools.lru_cache(maxsize=64)
 def _published(installer: Installer, package: str, python: str) -> tuple[str, ...]:
     if installer.offline:
-        hint = "run without DSREGRESS_OFFLINE"
-        raise EnvironmentUnavailable(f"offline: cannot look up releases of {package}", where="package index", hint=hint)
+        hint = "run once without DSREGRESS_OFFLINE"
+        raise Offline(f"offline: cannot look up releases of {package}", where="package index", hint=hint)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", package, "--pre"]
     command += ["--retries", "1", "--timeout", "15", *(["--python-version", python] if python else [])]
     done = installer._run([*command, "--json"])
@@ -248,6 +296,15 @@ def _published(installer: Installer, package: str, python: str) -> tuple[str, ..
         )
     hint = "check the network and pip config list; releases that the harness knows need no index"
     raise EnvironmentUnavailable(f"no index answers for {package}", where="package index", hint=hint)
+
+
+def _is_version(version: str) -> bool:
+    """Whether an installer can read it: metadata may hold any text."""
+    try:
+        Version(version)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def yanked(output: str) -> tuple[str, ...]:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 #: How long a server may take to exit once its stdin is closed.
 _GRACE_S = 5.0
 
+#: How long the engine may take to accept a message, which is short: it is stopped, or the machine hangs.
+_SEND_S = 60.0
+
 #: Of the caller's variables those that mean the same inside; the rest are paths of this machine.
 _PASSED_ON = ("TZ", "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
@@ -185,7 +188,7 @@ class ServerContainer:
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises Gone."""
         try:
-            self._socket.settimeout(None)
+            self._socket.settimeout(_SEND_S)
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
         except OSError:
             self.kill(_GRACE_S)

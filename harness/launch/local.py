@@ -6,6 +6,7 @@ even if that is killed by SIGKILL.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,8 +15,13 @@ from harness.launch.one_machine import OneMachine
 from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
 from harness.model import Environment, Hardware
-from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.surroundings import ENVIRONMENT, SKELETONS
 from harness.wording.quantities import left_text
+
+
+def caches_of(environment: Environment, folder: Path) -> Path:
+    """Where an environment's compiled extensions and kernels are kept, below the folder of all environments."""
+    return folder / "caches" / f"{environment.stack.id}-{environment.lock_sha256[:12]}"
 
 
 class _ServerWithEnd(ServerProcess):
@@ -43,7 +49,8 @@ class LocalExecutor:
     ``folder`` is where caches go, ``runs`` (default: a folder in it) where logs and the runs' own
     files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
     allow-listed environment of the measured processes. ``note`` gets a line for the user where a release
-    changed the copy of the probe that measured it, or left running what belongs to no cell.
+    changed the copy of the probe that measured it, or left running what belongs to no cell. ``folders`` are those of the
+    user's programs, by the scenario that each is.
     """
 
     def __init__(
@@ -55,11 +62,13 @@ class LocalExecutor:
         timeout_s: float,
         runs: Path | None = None,
         note: Callable[[str], None] = lambda line: None,
+        folders: Mapping[str, str] = {},
     ) -> None:
         self._probe_sha256 = staging.measuring_sha256(files)
         self._folder = Path(folder)
         self._files = files
         self._note = note
+        self._folders = folders
         self._runs = runs or self._folder / "runs"
         self._variables = dict(variables)
         self._timeout_s = timeout_s
@@ -72,13 +81,14 @@ class LocalExecutor:
         return OneMachine(self, hardware)
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
-        caches = self._folder / "caches" / f"{environment.stack.id}-{environment.lock_sha256[:12]}"
+        caches = caches_of(environment, self._folder)
         variables = {
             **self._variables,
             **ENVIRONMENT,
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version
             "TRITON_CACHE_DIR": str(caches / "triton"),
             "CUDA_CACHE_PATH": str(caches / "cuda"),
+            SKELETONS: str(caches / "skeletons"),
         }
         command = [
             environment.python,
@@ -100,17 +110,17 @@ class LocalExecutor:
                         f"{environment.stack.id} changed the code that measured it ({name}): do not trust its results"
                     )
 
-            own_home = (
-                home / "home"
-            )  # what a release writes there is gone with its server, and it reads nothing of the user
+            # What a release writes there is gone with its server, and it reads nothing of the user.
+            own_home = home / "home"
             own_home.mkdir()
-            own = {**variables, "PYTHONPATH": str(probe), "HOME": str(own_home)}
+            paths = [str(probe), *([environment.beside] if environment.beside else [])]
+            own = {**variables, "PYTHONPATH": os.pathsep.join(paths), "HOME": str(own_home)}
             return _ServerWithEnd([*command, "--log", str(log)], own, str(home), str(log), ended)
 
         def report(left: Mapping[str, int]) -> None:
             self._note(f"the server of {environment.stack.id} {left_text(left)}")
 
-        worker = ServerWorker(start_server, self._runs, self._timeout_s, report=report)
+        worker = ServerWorker(start_server, self._runs, self._timeout_s, report=report, folders=self._folders)
         self._workers.append(worker)
         return worker
 

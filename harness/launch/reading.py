@@ -11,7 +11,7 @@ from harness.launch.contract import Ended
 from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, has_figures
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
-from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
+from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
 from harness.probe.border.plausible import nests_too_deep, why_implausible
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.probe.border.wire import Explanation, RunRecord
@@ -23,8 +23,6 @@ _record_decoder = msgspec.json.Decoder(RunRecord, strict=True)
 _parts_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _explanation_decoder = msgspec.json.Decoder(Explanation, strict=True)
 _any_decoder = msgspec.json.Decoder()
-
-_STAGE_LENGTH = 40
 
 _UNREADABLE = "the record cannot be read"
 
@@ -61,7 +59,7 @@ def _record(data: bytes) -> RunRecord:
         record = decoded(_record_decoder, msgspec.json.encode(parts))
     if record.detail is not None and nests_too_deep(record.detail.configuration):
         record.detail = None
-    record.stage, record.signature = text(record.stage, _STAGE_LENGTH), text(record.signature, SIGNATURE_LENGTH)
+    record.stage, record.signature = text(record.stage, STAGE_LENGTH), text(record.signature, SIGNATURE_LENGTH)
     record.log_tail = record.log_tail[-DETAIL_LENGTH:]
     record.machine_fault = text(record.machine_fault, SIGNATURE_LENGTH)
     if why := why_implausible(record):

@@ -26,7 +26,7 @@ from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
-from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH
+from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
 from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
 from harness.system import clock
@@ -35,8 +35,6 @@ from harness.system import clock
 _OUTER_GRACE_S = 30.0
 
 _LOG_TAIL_BYTES = 1500
-
-_STAGE_LENGTH = 40
 
 
 class Server(Protocol):
@@ -87,11 +85,13 @@ class ServerWorker:
         report: Callable[[Mapping[str, int]], None] = lambda left: None,
         *,
         limited_memory: bool = False,
+        folders: Mapping[str, str] = {},
     ) -> None:
         self._converse = start_server
         self._runs = runs
         self._owner = owner
         self._limited_memory = limited_memory
+        self._folders = folders
         self._timeout_s = timeout_s
         self._report = report
         self._server: Server | None = None
@@ -103,15 +103,7 @@ class ServerWorker:
     def open(self) -> None:
         if self._server is not None or self._unusable is not None:
             return
-        try:
-            self._runs.mkdir(parents=True, exist_ok=True)
-            self._home = _folder(self._runs, "server-", self._owner)
-        except OSError as error:
-            raise EnvironmentUnavailable(
-                f"no folder for the run can be made: {error.strerror}",
-                where=str(self._runs),
-                hint="check its access and the space left",
-            ) from None
+        self._home = _folder(self._runs, "server-", self._owner)
         try:
             self._server = self._converse(self._home, self._log)
         except OSError as error:
@@ -130,27 +122,20 @@ class ServerWorker:
                     detail = text(event.get("detail", ""))[-DETAIL_LENGTH:]
                     fault = text(event.get("machine_fault", ""), SIGNATURE_LENGTH)
                     self._unusable = _failure("import", signature, detail, fault)
-                    self.close()
+                    self._shut()
                     return
                 self._ready = event.get("event") == "ready"
         except Gone as gone:
             self._unusable = _death("import", "the import", gone, self._log_tail(), self._home)
-            self.close()
+            self._shut()
         except Hung:
             self._unusable = TimedOut(stage="import", limit_s=self._timeout_s)
-            self.close()
+            self._shut()
 
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None = None) -> Waiting | Ended:
         """With a ``share``, only those of its ranks; the others run on other machines."""
         self.wait_until_open()
-        try:
-            self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
-        except OSError as error:
-            raise EnvironmentUnavailable(
-                f"no folder for the run can be made: {error.strerror}",
-                where=str(self._runs),
-                hint="check its access and the space left",
-            ) from None
+        self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
             return self._end(Ended(outcome=self._unusable))
         request = CellRequest(
@@ -163,6 +148,7 @@ class ServerWorker:
             rounds=plan.rounds,
             timeout_s=self._timeout_s,
             explain=plan.explain,
+            program_folder=self._folders.get(cell.scenario, ""),
             **({} if share is None else msgspec.structs.asdict(share)),
         )
         try:
@@ -180,6 +166,10 @@ class ServerWorker:
         return ended if isinstance(ended, Ended) else self._lost(Failed(stage="harness", signature="did not stop"))
 
     def close(self) -> None:
+        self._shut()
+        self._unusable = None  # opened again, it imports again
+
+    def _shut(self) -> None:
         server, self._server, self._ready = self._server, None, False
         if server is not None:
             server.close()
@@ -205,7 +195,7 @@ class ServerWorker:
             while True:
                 message = server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if message.get("event") == "beat":
-                    run.stage = text(message.get("stage", run.stage), _STAGE_LENGTH)
+                    run.stage = text(message.get("stage", run.stage), STAGE_LENGTH)
                 elif message.get("event") == "waiting":
                     run.active_s += time.monotonic() - begun
                     return Waiting()
@@ -276,9 +266,18 @@ def _counts(value: object) -> dict[str, int]:
 
 
 def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
-    folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
-    if owner is not None:
-        os.chown(folder, owner, owner)
+    """A new folder. Raises EnvironmentUnavailable."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
+        if owner is not None:
+            os.chown(folder, owner, owner)
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"no folder for the run can be made: {error.strerror}",
+            where=str(parent),
+            hint="check its access and the space left",
+        ) from None
     return Path(folder)
 
 

@@ -59,7 +59,17 @@ class Training(Protocol):
 
 
 class Framework(Protocol):
-    """The module-level names of an adapter."""
+    """The module-level names of an adapter.
+
+    Those of an adapter that has no job of its own to start are optional, and `harness.probe.programs.adapter` has them:
+
+    - ``prepare(request, folder)`` is called once, before ranks are forked, with the run's folder;
+    - ``run(request, rank, announce, measured, channel)`` is all that a rank does, in place of `surroundings`, `start` and
+      `judge`;
+    - ``simulated_ranks(parameters)`` are the ranks that ``sim`` runs, one process each; without it, rank 0 alone.
+
+    ``ideal`` and ``stopwatch`` are optional too: see ``docs/add-a-framework.md``.
+    """
 
     def preload(self, device: str) -> None:
         """Import what every cell needs, once per environment, before ranks are forked from this process. Must start no

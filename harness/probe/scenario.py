@@ -68,6 +68,7 @@ class Scenario:
     remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
+    folder: str = ""  #: of a program: where its launch line would be typed; it is of one machine, so no parameter
 
     def __post_init__(self) -> None:
         declared = [("parameters", self.parameters), ("devices", self.devices), ("remedies", self.remedies)]

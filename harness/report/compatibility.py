@@ -13,7 +13,7 @@ import msgspec
 
 from harness.compare import Comparison
 from harness.compare.outcomes import stage
-from harness.compare.spans import ranges
+from harness.compare.releases import ranges
 from harness.model import Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, TimedOut
 from harness.wording.quantities import listing
 

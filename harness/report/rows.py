@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from harness.compare import Comparison, Group
-from harness.compare.spans import ranges
+from harness.compare.releases import ranges
 from harness.model import Finding
 from harness.wording import commands
 from harness.wording.quantities import listing, short_quantity

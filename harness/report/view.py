@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import msgspec
 
-from harness.compare import Comparison, Group
+from harness.compare import Comparison
 from harness.compare.comparison import EVERYTHING
 from harness.compare.timing import ratio_text
 from harness.report import rows, tables
+from harness.report.first_screen import FirstScreen, first_screen
 from harness.report.plain import plain
 from harness.report.rows import Section
 from harness.report.tables import Table
@@ -24,9 +24,8 @@ MOST_LINES = 12
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a report of any format says."""
 
-    verdict: str  #: one line: the conclusion
+    screen: FirstScreen  #: the answer; the rest are its details
     measured: str  #: one line: what it is based on
-    spans: tuple[str, ...]
     sections: tuple[Section, ...]  #: findings, worst section first; empty ones are left out
     below: str  #: about real differences below the thresholds; empty where there are none
     not_compared: tuple[str, ...]
@@ -46,9 +45,8 @@ def view(comparison: Comparison) -> View:
     workloads = tables.workload_tables(comparison, [*worse, *alike])
     compatibility, patterns = tables.compatibility_table(comparison)
     return View(
-        verdict=_verdict(comparison, worse),
+        screen=first_screen(comparison, _verdict(comparison), not_measured=_missing(comparison)),
         measured=_measured(comparison),
-        spans=tuple(_spans(comparison)),
         sections=sections,
         below=_below(comparison),
         not_compared=tuple(_not_compared(comparison)),
@@ -75,17 +73,15 @@ def not_measured(comparison: Comparison) -> str:
     return plain(f"{'; '.join([*parts, *remedies])}")
 
 
-def _verdict(comparison: Comparison, worse: Sequence[Group]) -> str:
-    missing = dict.fromkeys(comparison.names.get(entry.stack, entry.stack) for entry in comparison.not_measured)
-    verdict = _verdict_on_measured(comparison, worse)
-    return f"{verdict}; not measured: {listing(list(missing), 10)}" if missing else verdict
+def _missing(comparison: Comparison) -> str:
+    """The stacks with cells that were to be measured and were not."""
+    return listing(
+        list(dict.fromkeys(comparison.names.get(one.stack, one.stack) for one in comparison.not_measured)), 10
+    )
 
 
-def _verdict_on_measured(comparison: Comparison, worse: Sequence[Group]) -> str:
-    findings = rows.in_version_order(comparison, [group.headline for group in worse])
-    if findings:
-        stacks = [comparison.names[stack] for stack in dict.fromkeys(found.stack for found in findings)]
-        return f"Worse: {plural(len(findings), 'finding')} on {plural(len(stacks), 'stack')} ({listing(stacks, 10)})"
+def _verdict(comparison: Comparison) -> str:
+    """Where there is no problem."""
     if comparison.passed == 0:
         return "Nothing was measured"
     others = any(stack.id != comparison.baseline for stack in comparison.stacks)
@@ -107,13 +103,6 @@ def _measured(comparison: Comparison) -> str:
         f"{comparison.passed:,} of {plural(comparison.ran, 'cell')} passed, {comparison.compared:,} compared with "
         f"the baseline {baseline}"
     )
-
-
-def _spans(comparison: Comparison) -> list[str]:
-    lines = [f"{listing(list(span.workloads), 3)}: {span.sentence}" for span in comparison.spans[:MOST_LINES]]
-    if len(comparison.spans) > MOST_LINES:
-        lines.append(f"and {len(comparison.spans) - MOST_LINES} more patterns over the releases")
-    return lines
 
 
 def _below(comparison: Comparison) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from harness.advice import attribution
 from harness.compare import Comparison, Group
 from harness.launch.contract import Ended, Executor, RunPlan
-from harness.model import Cell, Environment, Failed, Finding, Hardware, MachineFault, Result
+from harness.model import AXES, Cell, Environment, Failed, Finding, Hardware, MachineFault, Result
 from harness.probe.border.wire import Explanation
 from harness.store import Explanations, key_in
 from harness.wording import commands
@@ -151,13 +151,16 @@ def _with_evidence(
     groups = tuple(
         Group(with_evidence(group.headline), tuple(map(with_evidence, group.related))) for group in comparison.groups
     )
-    return msgspec.structs.replace(comparison, groups=groups)
+    return comparison.with_groups(groups)
 
 
 def _how_to_explain(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
     """``who holds it: python -m harness explain 0.16.0/SCENARIO/VARIANT/sim --against 0.15.0``"""
     names = [comparison.names[cell.stack.id] for cell in pair]
-    if any(name != cell.stack.versions.get("deepspeed") for name, cell in zip(names, pair, strict=True)):
+    if any(
+        name != cell.stack.versions.get("deepspeed") or not cell.stack.versions.keys() <= set(AXES)
+        for name, cell in zip(names, pair, strict=True)
+    ):
         names = [cell.stack.id for cell in pair]
     return f"who holds it: {commands.explain(f'{names[0]}/{pair[0].workload}', names[1])}"
 

@@ -91,6 +91,11 @@ def build(
     )
 
 
+def scenario_globs(selection: Selection, default: Sequence[str]) -> tuple[str, ...]:
+    """The globs over names of scenarios in what `build` would run. Raises UsageError."""
+    return tuple(dict.fromkeys(scenario for scenario, _, _ in _patterns(selection, default)))
+
+
 def _patterns(selection: Selection, default: Sequence[str]) -> list[tuple[str, str, str]]:
     """(scenario, variant, device) globs, in the order to run them."""
     if selection.scenarios or selection.variants:

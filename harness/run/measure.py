@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.config.settings import Settings
 from harness.launch import schedule
-from harness.launch.contract import Ended, Executor, RunPlan
+from harness.launch.contract import Cluster, Ended, Executor, RunPlan
 from harness.launch.timed import timed_sessions
 from harness.launch.untimed import run_parallel
 from harness.model import Cell, Environment, Hardware, Result, Stack
@@ -33,8 +33,10 @@ def measure(
     store: Store,
     watch: Watch,
     fresh: bool,
+    cluster: Cluster | None = None,
 ) -> list[Result]:
-    """A result for every cell, from the store or from a run made now, in the order of the cells.
+    """A result for every cell, from the store or from a run made now, in the order of the cells. ``cluster`` replaces that
+    of the executor.
 
     Raises ResultsError when one cannot be stored, KeyboardInterrupt; every process is gone then, and what was measured
     is stored.
@@ -46,6 +48,7 @@ def measure(
         executor,
         store,
         watch,
+        cluster or executor.cluster(hardware),
     )
     keys = {cell.id: running.key(cell) for cell in cells.cells}
     todo = decide(cells, keys, baseline, settings.rounds, store, watch, fresh=fresh)
@@ -75,12 +78,13 @@ class _Measurement:
         executor: Executor,
         store: Store,
         watch: Watch,
+        cluster: Cluster,
     ) -> None:
         self._environments = environments
         self._hardware = hardware
         self._settings = settings
         self._executor = executor
-        self._cluster = executor.cluster(hardware)
+        self._cluster = cluster
         self._store = store
         self._watch = watch
         self._run = clock.name_of_session()
@@ -140,6 +144,7 @@ class _Measurement:
             record=ended.record,
             detail_sha256=detail_hashes(ended.detail) if ended.detail is not None else {},
             image=environment.image,
+            left=dict(ended.left),
         )
         self._store.write(result, ended.detail, ended.benchmark)
         return result

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -20,10 +19,8 @@ from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.errors import HarnessError, UsageError
 from harness.model import Hardware, Result
-from harness.probe import scenario
 from harness.probe.border.wire import Detail
-from harness.probe.scenario import Scenario, ScenarioError
-from harness.run import explain, matrix
+from harness.run import existing, explain, matrix, workloads
 from harness.run.session import session
 from harness.run.targets import planned_hardware
 from harness.run.watch import Watch
@@ -38,6 +35,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}  #: package -> spec; empty: the configured stacks
     stack: str | None = None  #: a named stack
     baseline: str | None = None
+    pythons: tuple[str, ...] = ()  #: paths of interpreters that exist already; the first is the baseline
     selection: matrix.Selection = matrix.Selection()
     fresh: bool = False
     explain: bool | None = (
@@ -59,7 +57,7 @@ def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
     here = planned_hardware(settings, installer)
     cells = matrix.build(
         planned.stacks,
-        load_scenarios(settings),
+        workloads.load_scenarios(settings, matrix.scenario_globs(choice.selection, settings.select)),
         choice.selection,
         settings.select,
         here,
@@ -78,7 +76,7 @@ def regress(
 
     Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
     """
-    with session(settings, planned.stacks.stacks, watch, installer) as opened:
+    with session(settings, planned.stacks.stacks, watch, installer, planned.stacks.existing) as opened:
         results = opened.measure(planned.matrix.cells, fresh=choice.fresh)
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
@@ -95,7 +93,18 @@ def regress(
 
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
-    """The stacks of a call, baseline first. Raises UsageError."""
+    """The stacks of a call, baseline first. Raises UsageError, EnvironmentUnavailable."""
+    if choice.pythons:
+        if choice.baseline is not None:
+            hint = "leave out --baseline"
+            raise UsageError("the first --python is the baseline", where="--baseline", hint=hint)
+        built = _built(settings, choice, installer) if choice.versions or choice.stack else None
+        specs = {**settings.stacks.get(choice.stack or "", {}), **choice.versions}
+        return existing.plan(settings, choice.pythons, built, specs, installer)
+    return _built(settings, choice, installer)
+
+
+def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
     return stacks.plan(
         table=settings.stack,
         baseline=settings.baseline,
@@ -106,14 +115,6 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
         chosen=choice.baseline,
         published=installer.published,
     )
-
-
-def load_scenarios(settings: Settings) -> dict[str, Scenario]:
-    """The project's scenarios by name. Raises UsageError naming the file that does not declare one."""
-    try:
-        return {name: scenario.load(file) for name, file in scenario.find(Path(settings.scenarios)).items()}
-    except ScenarioError as error:
-        raise UsageError(str(error), hint="docs/add-a-scenario.md shows one that works") from None
 
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:

@@ -15,7 +15,7 @@ import msgspec
 from harness.advice.provenance import source
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
-from harness.model import Cell, Result, Stack, differing_parameters
+from harness.model import Cell, Environment, Result, Stack, differing_parameters
 from harness.run.decide import is_timed
 from harness.run.session import Session, session
 from harness.run.watch import Watch
@@ -95,13 +95,14 @@ def answering(
     published: Published | None,
     *,
     fresh: bool,
+    existing: Sequence[Environment] = (),
 ) -> Iterator[Run]:
     """Yields what gives the newest result of each cell: as published, else from the store, else from a run made now.
 
     With ``published``, nothing is opened or built before a cell is missing. Raises as `harness.run.session.session`.
     """
     if published is None or fresh:
-        with session(settings, stacks, watch, installer) as opened:
+        with session(settings, stacks, watch, installer, existing) as opened:
             yield lambda cells: opened.newest(cells, fresh=fresh)
         return
     with ExitStack() as until_the_end:
@@ -113,7 +114,7 @@ def answering(
             if missing:
                 watch.note(f"{len(missing)} of {len(cells)} cells are not among the published results")
                 if not sessions:
-                    sessions.append(until_the_end.enter_context(session(settings, (), watch, installer)))
+                    sessions.append(until_the_end.enter_context(session(settings, (), watch, installer, existing)))
                 (opened,) = sessions
                 opened.build(list({cell.stack.id: cell.stack for cell in missing}.values()))
                 answers |= newest(opened.measure(missing, baseline=stacks[0]))

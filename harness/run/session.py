@@ -15,6 +15,8 @@ import msgspec
 
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
+from harness.errors import UsageError
+from harness.launch.lasting import Lasting
 from harness.model import Cell, Environment, Result, Stack
 from harness.run.environments import build_environments
 from harness.run.explain import ExplainContext, Explained, explain_cells
@@ -28,8 +30,15 @@ from harness.wording.quantities import left_text
 
 
 @contextmanager
-def session(settings: Settings, stacks: Sequence[Stack], watch: Watch, installer: Installer) -> Iterator[Session]:
+def session(
+    settings: Settings,
+    stacks: Sequence[Stack],
+    watch: Watch,
+    installer: Installer,
+    existing: Sequence[Environment] = (),
+) -> Iterator[Session]:
     """Hold the run lock, build the stacks, and yield what measures and explains their cells. The first is the baseline.
+    ``existing`` are environments that need not be built.
 
     Raises UsageError for an executor that does not exist, EnvironmentUnavailable where the machine lacks something or
     another run is going on, ResultsError where results cannot be written.
@@ -39,8 +48,12 @@ def session(settings: Settings, stacks: Sequence[Stack], watch: Watch, installer
     with run_lock(Path(settings.environments)) as left:
         if left:
             watch.note(f"an earlier run {left_text(left)}")
+        opened.add(existing)
         opened.build(stacks)
-        yield opened
+        try:
+            yield opened
+        finally:
+            opened.end()
 
 
 class Session:
@@ -55,14 +68,19 @@ class Session:
         self.target = open_target(settings, installer, watch.note)
         self._baseline = stacks[0] if stacks else None
         self._environments: dict[str, Environment] = {}
+        self._lasting: Lasting | None = None
 
     def build(self, stacks: Sequence[Stack]) -> tuple[Environment, ...]:
         """An environment for each stack, in order; one that cannot be built has its ``failure``. Those of this session
         are not built again.
 
-        Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+        Raises UsageError for one that cannot be built, EnvironmentUnavailable where the machine is at fault rather than a
+        stack.
         """
         missing = [stack for stack in stacks if stack.id not in self._environments]
+        if existed := [stack for stack in missing if stack.existed]:
+            what = f"{existed[0].id} is an interpreter that existed, and cannot be built"
+            raise UsageError(what, where="stack", hint="name it: --python PATH")
         if missing:
             self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target))
         return tuple(self._environments[stack.id] for stack in stacks)
@@ -85,17 +103,34 @@ class Session:
         settings = self.settings
         if rounds is not None:
             settings = msgspec.structs.replace(settings, rounds=rounds)
-        return measure(
-            Matrix(cells=tuple(cells), skipped=()),
-            list(self._environments.values()),
-            against,
-            self.target.hardware(),
-            settings=settings,
-            executor=self.target.executor,
-            store=self.store,
-            watch=self.watch,
-            fresh=fresh,
-        )
+        try:
+            return measure(
+                Matrix(cells=tuple(cells), skipped=()),
+                list(self._environments.values()),
+                against,
+                self.target.hardware(),
+                settings=settings,
+                executor=self.target.executor,
+                store=self.store,
+                watch=self.watch,
+                fresh=fresh,
+                cluster=self._lasting,
+            )
+        except BaseException:
+            self.end()  # so that the cells that still run need not be waited for
+            raise
+
+    def keep_open(self) -> None:
+        """From now on, workers stay open from one call of `measure` to the next: for many calls with a few cells each, of
+        the same stacks."""
+        if self._lasting is None:
+            self._lasting = Lasting(self.target.executor.cluster(self.target.hardware()))
+
+    def end(self) -> None:
+        """Close what stayed open."""
+        if self._lasting is not None:
+            self._lasting.end()
+            self._lasting = None
 
     def newest(self, cells: Sequence[Cell], *, fresh: bool = False) -> Iterable[Result]:
         """As `measure`: the newest result of each cell."""

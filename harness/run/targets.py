@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.config.settings import Settings
-from harness.config.variables import child_environment, folder_on_node, installer_environment, prepare_ray
+from harness.config.variables import (
+    child_environment,
+    folder_on_node,
+    installer_environment,
+    models_of_the_user,
+    prepare_ray,
+)
 from harness.envs import hardware, venv
 from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
@@ -23,6 +29,7 @@ from harness.launch.docker import DockerExecutor
 from harness.launch.local import LocalExecutor
 from harness.launch.ray.executor import RayExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
+from harness.run import workloads
 
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
 Progress = Callable[[int, str, Environment | None], None]
@@ -89,13 +96,14 @@ def venv_build(settings: Settings, installer: Installer, sources: Mapping[str, v
 
 def _local(settings: Settings, installer: Installer, note: Note) -> Target:
     """Virtual environments and processes on this machine."""
-
+    programs = workloads.folders(settings)
     executor = LocalExecutor(
         folder=settings.environments,
         files=staging.probe_files(Path(settings.scenarios)),
-        variables=child_environment(),
+        variables=child_environment(models_of_the_user() if programs else {}),
         timeout_s=settings.timeout_s,
         note=note,
+        folders=programs,
     )
     return Target(executor=executor, build=venv_build(settings, installer), hardware=hardware.detect)
 

@@ -3,12 +3,12 @@
 History of the schema
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
-                (see `harness.store.details`). Optional, and absent from older files: ``image``, and the ``shape`` of
-                the model in a cell's ``parameters``. A rank with an empty ``ideal`` has the first rank's; older files
-                repeat it. Values of a configuration that JSON has no word for (infinity, NaN, more than 64 bits, bytes) are
-                texts since 2026-11-22 (`harness.probe.border.encoding`); before, such a run failed. Since then an outcome
-                may be ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed
-                without figures, which is read as a failure of the harness.
+                (see `harness.store.details`). Optional, and absent from older files: ``image``, the ``shape`` of
+                the model in a cell's ``parameters``, and ``left``. A rank with an empty ``ideal`` has the first rank's;
+                older files repeat it. Values of a configuration that JSON has no word for (infinity, NaN, more than 64
+                bits, bytes) are texts since 2026-11-22 (`harness.probe.border.encoding`); before, such a run failed. Since
+                then an outcome may be ``machine_fault``; older files have it as a failure, which is read by its text, and
+                may have passed without figures, which is read as a failure of the harness.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `taker`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -204,6 +204,8 @@ def _why_impossible(result: Result) -> str:
         return "a time is negative or too large"
     if not 0 <= result.hardware.memory_bytes <= MOST or not 0 <= result.hardware.cores <= MOST:
         return "the hardware is impossible"
+    if not all(0 < count <= MOST for count in result.left.values()):
+        return "the number of processes that it left is impossible"
     return why_implausible(result.record) if result.record is not None else ""
 
 

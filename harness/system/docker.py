@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from harness.config.docker import Containers
@@ -33,6 +34,9 @@ NOBODY = 65534
 
 #: Longest wait for one answer of the engine; a step of a build may say nothing for minutes.
 _ANSWER_S = 1800
+
+#: How long a command in a container may take to print its answer: an image's Python runs what a release has put there.
+_QUESTION_S = 300.0
 
 
 def connect() -> DockerClient:
@@ -116,7 +120,7 @@ def user_in(client: DockerClient) -> int:
 def answer_of(client: DockerClient, image: str, command: list[str], owner: str, host: Mapping[str, Any]) -> bytes:
     """What a command prints in a new container, which is removed. ``host`` are its options, see `confined`.
 
-    Raises EnvironmentUnavailable, also where the command fails.
+    Raises EnvironmentUnavailable, also where the command fails or does not end.
     """
     api = client.api
     with engine_errors():
@@ -128,14 +132,17 @@ def answer_of(client: DockerClient, image: str, command: list[str], owner: str, 
             labels={ROLE: "question", OWNER: owner},
             host_config=api.create_host_config(**host),
         )
+        limit = threading.Timer(_QUESTION_S, _kill, (client, made["Id"]))  # its output ends with it
         try:
             # Attached before it starts: an engine's log of it may lag behind its end.
             printed = api.attach(made["Id"], stdout=True, stderr=True, stream=True, demux=True)
             api.start(made["Id"])
+            limit.start()
             streams = list(printed)
             printed.close()
-            code = api.wait(made["Id"])["StatusCode"]
+            code = api.wait(made["Id"], timeout=_ANSWER_S)["StatusCode"]
         finally:
+            limit.cancel()
             api.remove_container(made["Id"], force=True, v=True)
     out, err = (b"".join(part[at] or b"" for part in streams) for at in (0, 1))
     if code != 0:
@@ -144,3 +151,9 @@ def answer_of(client: DockerClient, image: str, command: list[str], owner: str, 
             f"{command[0]} does not run in the image: {last[:200]}", where=image, hint="choose another --image-base"
         )
     return out
+
+
+def _kill(client: DockerClient, container: str) -> None:
+    """No error where it has ended."""
+    with suppress(EnvironmentUnavailable), engine_errors():
+        client.api.kill(container)

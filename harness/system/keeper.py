@@ -39,12 +39,10 @@ def main(host: int, control: int, command: list[str]) -> None:
     processes.kill_group(pid)  # all there is to do where there is no /proc
 
     arguments = b"".join(os.fsencode(word) + b"\0" for word in command)
-
-    def is_fork_of_a_killed_command(process: processes.Process) -> bool:
-        """Its own ranks, say: they die with it, by themselves, but not at once."""
-        return status != 0 and process.session == pid and processes.command_of(process.pid) == arguments
-
-    left = processes.end_descendants(grace_s=processes.GRACE_S, silently=is_fork_of_a_killed_command)
+    left = processes.end_descendants(
+        grace_s=processes.GRACE_S,
+        silently=lambda process: status != 0 and processes.is_fork(process, pid, arguments),
+    )
     _say(control, {"left": left})
 
 

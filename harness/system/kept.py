@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ class Kept:
         self._control, theirs = socket.socketpair()
         self._read = b""
         self.interrupted = False
-        self._told: dict[str, Any] = {}
+        self._received: dict[str, Any] = {}
         with theirs:
             words = [str(_ROOT), str(os.getpid()), str(theirs.fileno()), *command]
             self.process = _spawner.start(
@@ -90,18 +90,18 @@ class Kept:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self._tells("pid", "errno", _ENDING_S)
-        if "pid" not in self._told:
+        self._hears("pid", "errno", _ENDING_S)
+        if "pid" not in self._received:
             self.end()
             for end in (self.process.stdin, self.process.stdout, self.process.stderr):
                 if end is not None:
                     end.close()
-            number = self._told.get("errno", 0)
+            number = self._received.get("errno", 0)
             raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the command ends by itself in that time."""
-        return self._tells("status", "left", seconds)
+        return self._hears("status", "left", seconds)
 
     def interrupt(self) -> None:
         """End all without waiting, from any thread."""
@@ -117,29 +117,29 @@ class Kept:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self._tells("left", "errno", 0.0)
+        self._hears("left", "errno", 0.0)
         self._control.close()
-        if "left" in self._told:
-            return dict(self._told["left"])
-        if "errno" in self._told:
+        if "left" in self._received:
+            return dict(self._received["left"])
+        if "errno" in self._received:
             return {}
         return end_marked(self._folder)  # its keeper was killed
 
     @property
     def code(self) -> int:
         """How the command ended, once it has: its exit code, negative for a signal."""
-        status = self._told.get("status", self.process.returncode)
+        status = self._received.get("status", self.process.returncode)
         return int(status) if status is not None else -9
 
     @property
     def by_itself(self) -> bool:
         """Whether it ended before it was ended here."""
-        return "status" in self._told or "left" not in self._told
+        return "status" in self._received or "left" not in self._received
 
-    def _tells(self, what: str, or_what: str, timeout_s: float) -> bool:
+    def _hears(self, what: str, or_what: str, timeout_s: float) -> bool:
         """Whether the keeper says one of these, or is gone, in that time."""
         deadline = time.monotonic() + timeout_s
-        while what not in self._told and or_what not in self._told:
+        while what not in self._received and or_what not in self._received:
             self._control.settimeout(max(0.001, deadline - time.monotonic()))
             try:
                 more = self._control.recv(65536)
@@ -151,23 +151,53 @@ class Kept:
                 return True
             *lines, self._read = (self._read + more).split(b"\n")
             for line in lines:
-                self._told.update(json.loads(line))
+                self._received.update(json.loads(line))
         return True
 
 
+class Together:
+    """Commands that run at the same time, and are ended together."""
+
+    def __init__(self) -> None:
+        self._commands: list[Kept] = []
+        self._are_ended = False
+
+    def add(self, command: Kept) -> None:
+        """From any thread; one that is added after `interrupt` is ended at once."""
+        self._commands.append(command)
+        if self._are_ended:
+            command.interrupt()
+
+    def interrupt(self) -> None:
+        """End all without waiting, from any thread."""
+        self._are_ended = True
+        for command in list(self._commands):
+            command.interrupt()
+
+
 def run(
-    command: Sequence[str], *, folder: str, environment: Mapping[str, str], timeout_s: float
+    command: Sequence[str],
+    *,
+    folder: str,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    started: Callable[[Kept], None] = lambda command: None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """As `subprocess.run`, without input and with its output. All that the command started has ended.
+    """As `subprocess.run`, without input and with its output. All that the command started has ended. ``started`` gets the
+    running command, as what another thread may interrupt.
 
     Raises OSError, `subprocess.TimeoutExpired`.
     """
     pipe = subprocess.PIPE
     kept = Kept(command, folder=folder, environment=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
     try:
+        started(kept)
         out, err = kept.process.communicate(timeout=timeout_s)
     finally:
         kept.end()
+        for end in (kept.process.stdout, kept.process.stderr):
+            if end is not None:
+                end.close()
     return subprocess.CompletedProcess(command, kept.code, out, err)
 
 

@@ -23,6 +23,7 @@ from packaging.version import InvalidVersion, Version
 from harness.errors import UsageError
 
 _COMPARISONS = ("~=", "!=", "<=", ">=", "<", ">")
+_REFRESH = "if it is newer than this harness, run nox -s update_pins"
 _EXAMPLES = "write e.g. 0.16.4 or 0.16.* or '>=0.16,<0.17' or latest"
 
 
@@ -30,14 +31,15 @@ class UnknownVersion(UsageError):
     """No known release fits. The spec may be newer than the data, so an index is worth a look-up."""
 
 
-def expand(package: str, spec: str, known: Sequence[str]) -> tuple[str, ...]:
+def expand(package: str, spec: str, known: Sequence[str], *, unknown_hint: str = "") -> tuple[str, ...]:
     """The releases among ``known`` that ``spec`` means (see the module for the grammar).
 
-    Raises UsageError where the spec cannot be read, UnknownVersion where an item fits no known release.
+    Raises UsageError where the spec cannot be read, UnknownVersion where an item fits no known release; ``unknown_hint``
+    says what to do then.
     """
     found: dict[str, None] = {}
     for item in _items(package, spec):
-        found.update(dict.fromkeys(_match(package, item, known)))
+        found.update(dict.fromkeys(_match(package, item, known, unknown_hint or _REFRESH)))
     return tuple(found)
 
 
@@ -50,12 +52,20 @@ def exact(package: str, spec: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def only_exact(package: str, spec: str) -> bool:
+    """Whether ``spec`` names nothing but exact versions. Raises UsageError."""
+    return len(exact(package, spec)) == len(_items(package, spec))
+
+
 def _items(package: str, spec: str) -> list[str]:
     """The spec cut at those commas that mean "or"."""
     items: list[str] = []
     for token in (part.strip() for part in spec.split(",")):
         if not token:
             raise UsageError(f"{spec!r} has an empty item", where=package, hint=_EXAMPLES)
+        if "/" in token or token.startswith(".") or token.endswith((".whl", ".tar.gz")):
+            hint = "releases are compared: put its wheel into a folder of pip's find-links, and give its version"
+            raise UsageError(f"{token!r} is a path or URL", where=package, hint=hint)
         can_be_narrowed = bool(items) and (items[-1].endswith(".*") or items[-1].startswith(_COMPARISONS))
         if token.startswith(_COMPARISONS) and can_be_narrowed:
             items[-1] = f"{items[-1]},{token}"
@@ -64,31 +74,30 @@ def _items(package: str, spec: str) -> list[str]:
     return items
 
 
-def _match(package: str, item: str, known: Sequence[str]) -> tuple[str, ...]:
+def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[str, ...]:
     """The releases that one item means, oldest first. Raises UsageError, UnknownVersion."""
     ordered = sorted(known, key=Version)
     if item == "latest":
         final = [text for text in ordered if not Version(text).is_prerelease]
         if not final:
-            raise UnknownVersion("no release is known", where=package, hint=_refresh())
+            raise UnknownVersion("no release is known", where=package, hint=hint)
         return (final[-1],)
     if not item.startswith(("==", *_COMPARISONS)) and (item.endswith(".*") or ".*," in item):
         item = f"=={item}"
     if item.startswith(_COMPARISONS) or "*" in item:
-        return _range(package, item, ordered)
+        return _range(package, item, ordered, hint)
     try:
         version = Version(item.removeprefix("===").removeprefix("==").strip())
     except InvalidVersion:
         raise UsageError(f"{item!r} is not a version", where=package, hint=_EXAMPLES) from None
     same = [text for text in ordered if Version(text) == version]
     if not same:
-        raise UnknownVersion(
-            f"release {version} is not known", where=package, hint=f"{_near(version, ordered)}{_refresh()}"
-        )
+        near = _near(version, ordered)
+        raise UnknownVersion(f"release {version} is not known", where=package, hint=f"{near}{hint}")
     return (same[0],)
 
 
-def _range(package: str, item: str, ordered: Sequence[str]) -> tuple[str, ...]:
+def _range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[str, ...]:
     try:
         specifiers = SpecifierSet(item)
     except InvalidSpecifier:
@@ -97,7 +106,7 @@ def _range(package: str, item: str, ordered: Sequence[str]) -> tuple[str, ...]:
     fitting = tuple(text for text in ordered if specifiers.contains(text, prereleases=prereleases))
     if not fitting:
         span = f"known are {ordered[0]} to {ordered[-1]}; " if ordered else ""
-        raise UnknownVersion(f"no known release fits {item!r}", where=package, hint=f"{span}{_refresh()}")
+        raise UnknownVersion(f"no known release fits {item!r}", where=package, hint=f"{span}{hint}")
     return fitting
 
 
@@ -106,7 +115,3 @@ def _near(version: Version, ordered: Sequence[str]) -> str:
     below = [text for text in ordered if Version(text) < version][-2:]
     above = [text for text in ordered if Version(text) > version][:2]
     return f"nearest are {', '.join([*below, *above])}; " if below or above else ""
-
-
-def _refresh() -> str:
-    return "if it is newer than this harness, run nox -s update_pins"

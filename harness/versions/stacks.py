@@ -9,6 +9,8 @@ baseline is a version of it.
   stands at the newest of its configured list, as if torch were upgraded in an up-to-date stack. The baseline is the
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
+- A package that the configured stack lacks (``--with trl=0.24.0``) is added to every stack, the baseline too, so that the
+  stacks still differ in their axes alone. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
   inside that same stack.
 - An explicit baseline (``--baseline``) is a version of the axis that has it: ``--deepspeed 0.16.8 --peft 0.20.0,0.21.1
@@ -19,14 +21,15 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
+from packaging.utils import InvalidName, canonicalize_name
 
-from harness.errors import UsageError
-from harness.model import AXES, Stack, stack_label
+from harness.errors import HarnessError, Offline, UsageError
+from harness.model import AXES, Environment, Stack, stack_label
 from harness.versions import releases
-from harness.versions.specs import UnknownVersion, exact, expand
+from harness.versions.specs import UnknownVersion, exact, expand, only_exact
 
 Spec = str | tuple[str, ...]
 
@@ -40,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[Stack, ...]  #: baseline first
     baseline: Stack
     axes: tuple[str, ...]  #: the packages whose versions differ
+    existing: tuple[Environment, ...] = ()  #: of those stacks that are interpreters which existed already
 
 
 def plan(
@@ -60,29 +64,30 @@ def plan(
 
     Raises UsageError for an unknown stack, package or version.
     """
-    overrides = dict(overrides or {})
     primary = next((package for package, spec in table.items() if not isinstance(spec, str)), AXES[-1])
     configured: dict[str, Spec] = {**table, **_named(name, named or {})}
-    for package in overrides:
-        if package not in configured and package not in AXES:
-            hint = f"it must be one of {', '.join(configured)}"
-            raise UsageError(f"{package!r} is not part of the stack", where="stack", hint=hint)
+    overrides = {spelled(package, configured): spec for package, spec in (overrides or {}).items()}
 
     def versions(package: str, spec: Spec) -> tuple[str, ...]:
         specs = (spec,) if isinstance(spec, str) else spec
         return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
 
-    if overrides:
-        varied = {package: versions(package, spec) for package, spec in overrides.items()}
-    else:
+    given = {package: versions(package, spec) for package, spec in overrides.items()}
+    added = {package: found for package, found in given.items() if package not in configured and len(found) == 1}
+    varied = {package: found for package, found in given.items() if package not in added}
+    if not varied:
         expanded = {package: versions(package, spec) for package, spec in configured.items()}
         varied = {package: found for package, found in expanded.items() if len(found) > 1 or package == primary}
+    led_by, version = _led_by(chosen, varied, added, primary, published) if chosen else (primary, "")
+    if led_by in added:
+        varied = {package: found for package, found in given.items() if package not in added or package == led_by}
     fixed = {
         package: releases.in_order(versions(package, spec))[-1]
         for package, spec in configured.items()
         if package not in varied
     }
-    led_by, version = _led_by(chosen, varied, primary) if chosen else (primary, "")
+    added = {package: found for package, found in added.items() if package not in varied}
+    fixed |= {package: version for package, (version,) in added.items()}
     for package, found in varied.items():
         first = found[0]
         if package == led_by and chosen:
@@ -96,28 +101,58 @@ def plan(
         Stack(
             python=python,
             versions={**fixed, **dict(zip(varied, point, strict=True))},
-            label=_label(name, varied, point),
+            label=_label(name, varied, point, added),
         )
         for point in itertools.product(*varied.values())
     )
     return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
 
 
-def _led_by(chosen: str, varied: Mapping[str, tuple[str, ...]], primary: str) -> tuple[str, str]:
-    """The axis that an explicit baseline is a version of, and that version. Raises UsageError where it may be several."""
+def spelled(package: str, stack: Collection[str]) -> str:
+    """``package`` as ``stack`` spells it (``Flash_Attn`` is ``flash-attn``), else normalised. Raises UsageError."""
+    try:
+        name = canonicalize_name(package, validate=True)
+    except InvalidName:
+        raise UsageError(f"{package!r} is not the name of a package", where="stack", hint="write e.g. trl") from None
+    if name == "python":
+        hint = 'set python = "3.12" in [tool.dsregress]'
+        raise UsageError("python is no package, and all stacks have one", where="stack", hint=hint)
+    return next((one for one in stack if canonicalize_name(one) == name), str(name))
+
+
+def _led_by(
+    chosen: str,
+    varied: Mapping[str, tuple[str, ...]],
+    added: Mapping[str, tuple[str, ...]],
+    primary: str,
+    published: ReleaseIndex | None,
+) -> tuple[str, str]:
+    """The axis that an explicit baseline is a version of, and that version. Raises UsageError where it may be several.
+
+    ``added`` are packages of one version: a baseline of another version makes such a package an axis.
+    """
     package, equals, version = (part.strip() for part in chosen.partition("=="))
     if equals and package:
-        if package not in varied:
+        package = spelled(package, (*varied, *added))
+        if package not in varied and package not in added:
             hint = f"name a version of {' or '.join(varied)}"
             raise UsageError(f"{package} has one version in all stacks", where="--baseline", hint=hint)
         return package, version
     having = [package for package, found in varied.items() if chosen in found]
     having = having or [package for package in varied if chosen in releases.known(package)]
+    having = having or [package for package in added if _is_release(package, chosen, published)]
     if len(having) > 1:
         hint = f"write {' or '.join(f'{package}=={chosen}' for package in having)}"
         raise UsageError(f"{chosen} may be a version of {' or '.join(having)}", where="--baseline", hint=hint)
     default = primary if primary in varied else next(iter(varied))
     return (having[0] if having else default), chosen
+
+
+def _is_release(package: str, version: str, published: ReleaseIndex | None) -> bool:
+    try:
+        return len(resolve(package, version, published)) == 1
+    except HarnessError:  # what is said of the axis says more
+        return False
 
 
 def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[str, ...]:
@@ -128,12 +163,18 @@ def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[st
     except UnknownVersion:
         if published is None:
             raise
-    listed = releases.in_order((*known, *published(package)))
+    named = exact(package, spec)
+    try:
+        listed = releases.in_order((*known, *published(package)))
+    except Offline:  # an installer's cache cannot list releases, and may have those that are named
+        if not only_exact(package, spec) or not all(published(f"{package}=={version}") for version in named):
+            raise
+        return expand(package, spec, releases.in_order((*known, *named)))
     # Yanked releases are not listed, so no range holds one; a spec that names one gets it.
-    named = [version for version in exact(package, spec) if version not in listed]
-    return expand(
-        package, spec, releases.in_order((*listed, *(v for one in named for v in published(f"{package}=={one}"))))
-    )
+    unlisted = [version for version in named if version not in listed]
+    found = releases.in_order((*listed, *(v for one in unlisted for v in published(f"{package}=={one}"))))
+    hint = "" if known else f"`pip index versions {package}` lists those of your indexes"
+    return expand(package, spec, found, unknown_hint=hint)
 
 
 def _one(package: str, version: str, published: ReleaseIndex | None) -> str:
@@ -153,7 +194,13 @@ def _named(name: str | None, named: Mapping[str, Mapping[str, str]]) -> Mapping[
     return named[name]
 
 
-def _label(name: str | None, varied: Mapping[str, tuple[str, ...]], point: tuple[str, ...]) -> str:
+def _label(
+    name: str | None,
+    varied: Mapping[str, tuple[str, ...]],
+    point: tuple[str, ...],
+    added: Mapping[str, tuple[str, ...]],
+) -> str:
+    """``0.16.4``, ``torch 2.6.0, deepspeed 0.16.4``, ``NAME: 0.16.4``, ``0.16.4 + trl 0.24.0``."""
     moving = [
         (package, version) for (package, found), version in zip(varied.items(), point, strict=True) if len(found) > 1
     ]
@@ -161,4 +208,5 @@ def _label(name: str | None, varied: Mapping[str, tuple[str, ...]], point: tuple
         text = moving[0][1]
     else:
         text = ", ".join(f"{package} {version}" for package, version in moving or zip(varied, point, strict=True))
-    return stack_label(name or "", text)
+    more = (f"{package} {version}" for package, (version,) in added.items())
+    return stack_label(name or "", " + ".join((text, *more)))

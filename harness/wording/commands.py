@@ -7,7 +7,8 @@ The tests parse each of them with the commands themselves.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from harness.model import AXES, Finding, Stack
 from harness.wording.names import varied_axes, version
@@ -32,19 +33,28 @@ def regress(
     versions: Sequence[str] = (),
     baseline: str = "",
     stack: str = "",
+    others: Mapping[str, str] = MappingProxyType({}),
     scenario: str = "",
     variants: Sequence[str] = (),
     device: str = "",
     fresh: bool = False,
 ) -> str:
-    """Measures ``versions`` of one package, and the baseline. Whatever is empty is left to the configuration."""
+    """Measures ``versions`` of one package, and the baseline, with the specs of ``others``. Whatever is empty is left to
+    the configuration."""
     words = ["regress", *_option("--stack", stack)]
     if versions:
         words += _releases(package, versions)
+    for other, spec in others.items():
+        words += _releases(other, [spec])
     words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
     for variant in variants:
         words += ["--variant", variant]
     return _command(*words, *_option("--device", device), *(["--fresh"] if fresh else []))
+
+
+def accuracy(point: str = "") -> str:
+    """Simulates the points that others have measured on GPUs; all of them, or those whose name matches."""
+    return _command("accuracy", *_option("--point", point))
 
 
 def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
@@ -52,6 +62,8 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
     a baseline with those of another is left out."""
     if baseline is not None and baseline.named != stack.named:
         baseline = None
+    if stack.existed or (baseline is not None and baseline.existed):
+        return _command("regress", *_existing(stack, baseline), *_workload(finding), "--fresh")
     stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
     axes = [axis for axis in varied_axes(stacks) if axis != "python"]
     if not axes:
@@ -59,6 +71,7 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
     words = ["regress", *_option("--stack", stack.named)]
     for axis in axes:
         words += _releases(axis, [version(measured, axis) for measured in stacks])
+    words += _added(stack, axes)
     if baseline is not None and len(axes) == 1:
         words += ["--baseline", version(baseline, axes[0])]
     return _command(*words, *_workload(finding), "--fresh")
@@ -69,11 +82,17 @@ def explain(cell: str, against: str, *, svg: str = "") -> str:
     return _command("explain", cell, "--against", against, *_option("--svg", svg))
 
 
+def compare(baseline: str, other: str) -> str:
+    """Compares what is stored of two versions."""
+    return _command("compare", baseline, other)
+
+
 def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
     """Finds which version of ``package`` brought a finding, or ended it (``fixed``). The stacks differ in it alone."""
     words = ["bisect", *(() if package == "deepspeed" else ("--package", package))]
     words += [*_option("--stack", bad.named), *_workload(finding)]
     words += ["--good", version(good, package), "--bad", version(bad, package), "--metric", question]
+    words += _added(bad, (package,))
     return _command(*words, *(["--fixed"] if fixed else []))
 
 
@@ -81,7 +100,9 @@ def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
     """Measures what each remedy buys in the release of a finding. Raises KeyError where the stack has no DeepSpeed."""
     words = ["remedies", finding.scenario, "--variant", finding.variant, "--device", finding.device]
     words += [*_option("--gpu", card), *_option("--stack", stack.named)]
-    return _command(*words, "--deepspeed", stack.versions["deepspeed"])
+    if stack.existed:
+        return _command(*words, *_existing(stack, None))
+    return _command(*words, "--deepspeed", stack.versions["deepspeed"], *_added(stack, ("deepspeed",)))
 
 
 def recommend(finding: Finding, *, card: str = "") -> str:
@@ -95,8 +116,25 @@ def _option(name: str, value: str) -> tuple[str, ...]:
 
 def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
     """``--deepspeed 0.16.0,0.16.4``; a package without an option of its own: ``--with accelerate=1.0.0``."""
-    spec = ",".join(dict.fromkeys(versions))
+    spec = ",".join(dict.fromkeys(one for one in versions if one))
     return (f"--{package}", spec) if package in AXES else ("--with", f"{package}={spec}")
+
+
+def _added(stack: Stack, axes: Sequence[str]) -> list[str]:
+    """``--with trl=0.24.0`` for what a stack has besides the usual packages and the axes."""
+    others = sorted(stack.versions.keys() - {*AXES, *axes})
+    return [word for package in others for word in _releases(package, [stack.versions[package]])]
+
+
+def _existing(stack: Stack, baseline: Stack | None) -> list[str]:
+    """The options of two stacks of which one is an interpreter that existed. Where it lies is not stored."""
+    words: list[str] = []
+    for one in (baseline, stack) if baseline is not None and baseline.id != stack.id else (stack,):
+        if one.existed:
+            words += ["--python", f"PATH-OF-{one.label or 'PYTHON'}"]
+        else:
+            words += [word for package, version in one.versions.items() for word in _releases(package, [version])]
+    return words
 
 
 def _workload(finding: Finding) -> tuple[str, ...]:

@@ -23,10 +23,12 @@ def version(stack: Stack, axis: str) -> str:
 
 def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
     """A short name for each stack id, unique among them: what differs, or the label of the stack."""
-    axes = varied_axes(stacks) or tuple(a for a in ("deepspeed",) if stacks and a in stacks[0].versions)
+    pythons = {stack.python.partition("+")[0] for stack in stacks}  # what is installed in one is no reader's version
+    axes = tuple(axis for axis in varied_axes(stacks) if axis != "python" or len(pythons) > 1)
+    axes = axes or tuple(a for a in ("deepspeed",) if stacks and a in stacks[0].versions)
     names = {}
     for stack in stacks:
-        given = stack.label if stack.label not in {"", stack.python, *stack.versions.values()} else ""
+        given = "" if _says_no_more(stack, axes) else stack.label
         if len(axes) == 1:
             names[stack.id] = given or version(stack, axes[0]) or f"no {axes[0]}"
         else:
@@ -35,6 +37,13 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
             )
     taken = list(names.values())
     return {key: name if taken.count(name) == 1 else key for key, name in names.items()}
+
+
+def _says_no_more(stack: Stack, axes: Sequence[str]) -> bool:
+    """Whether a stack's label says no more than its versions: it is one, also with the name of the only axis before it."""
+    if stack.label in {"", stack.python, *stack.versions.values()}:
+        return True
+    return len(axes) == 1 and not stack.named and stack.label == f"{axes[0]} {version(stack, axes[0])}"
 
 
 def outcome_text(outcome: Outcome) -> str:

@@ -71,5 +71,5 @@ def installer(index: Path, cache: Path, **more: str) -> Installer:
 def locked(python: str, *requirements: str) -> LockedStack:
     """A lock of the package ``mine`` with these pins."""
     version = next((line.partition("==")[2] for line in requirements if line.startswith("mine==")), "0")
-    sha256 = str(abs(hash(requirements))).rjust(64, "0")
+    sha256 = hashlib.sha256("\n".join(requirements).encode()).hexdigest()
     return LockedStack(stack=Stack(python=python, versions={"mine": version}), requirements=requirements, sha256=sha256)

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +47,16 @@ class Nodes:
 
     def _answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with contextlib.suppress(ValueError):
-                answer = json.loads(line)
-                if isinstance(answer, dict):
-                    return answer
+        limit = threading.Timer(LIMIT_S, self.process.kill)
+        limit.start()
+        try:
+            for line in self.process.stdout:
+                with contextlib.suppress(ValueError):
+                    answer = json.loads(line)
+                    if isinstance(answer, dict):
+                        return answer
+        finally:
+            limit.cancel()
         raise AssertionError(f"the cluster has ended: {(self.folder / 'log').read_text()[-2000:]}")
 
 
@@ -99,7 +105,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait(60)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        process.wait(60)
     process.stdout.close()
 
 

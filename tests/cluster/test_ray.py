@@ -6,7 +6,6 @@ import itertools
 import os
 import signal
 import socket
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pytest
 
 from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running
 from tests.offline.project import GOOD, VERSION, Project, stored, without_times
+from tests.offline.waiting import heard
 
 SEVERAL = tuple(VERSION[behaviour] for behaviour in ("good", "hungry", "wrong", "crashing", "busy", "new-default"))
 TWO_WORKLOADS = ["fit/base/cpu", "fit/gradient_accumulation_steps=3/cpu"]
@@ -27,17 +27,6 @@ def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def heard(process: subprocess.Popen[str], words: str) -> str:
-    """What a command says up to the line with these words."""
-    assert process.stderr is not None
-    said = ""
-    while words not in said:
-        line = process.stderr.readline()
-        assert line, f"it ended before it said {words!r}: {said}"
-        said += line
-    return said
 
 
 def servers(project: Project) -> list[str]:
@@ -66,16 +55,15 @@ def test_environments_are_built_once_on_each_node_that_needs_them_and_kept(
 
 def test_a_timed_session_holds_all_of_its_node(project: Project, ray_cluster: Nodes) -> None:
     configure(project, ray_cluster, GOOD, VERSION["hungry"], rounds=40, select=TWO_WORKLOADS[:1])
-    process = project.start("regress", "--no-explain")
-    try:
-        heard(process, "cells to run")  # environments are built where there is room
-        seen: list[dict[str, float]] = []
-        while process.poll() is None:
-            seen.append(ray_cluster.used())
-            time.sleep(0.1)
-    finally:
-        process.kill()
-        process.communicate()
+    seen: list[dict[str, float]] = []
+
+    def ended() -> bool:
+        seen.append(ray_cluster.used())
+        return process.poll() is not None
+
+    with project.started("regress", "--no-explain") as process:
+        heard(process, "cells to run", LIMIT_S)  # environments are built where there is room
+        until(ended)
     states = [(state, len([*run])) for state, run in itertools.groupby(tuple(sorted(used.values())) for used in seen)]
     # Ray tries nodes for moments before it settles on one.
     assert max(states, key=lambda one: one[1])[0] == (0.0, 2.0), "one workload holds one node"
@@ -87,10 +75,10 @@ def test_a_node_is_lost_and_every_result_arrives_once(shared: Project, tmp_path:
         project = Project(folder=tmp_path, variables=shared.variables, work=cluster.folder, limit_s=LIMIT_S)
         configure(project, cluster, *SEVERAL, rounds=30, select=TWO_WORKLOADS)
         report = tmp_path / "report.json"
-        process = project.start("regress", "--no-explain", "--json", str(report))
-        said = heard(process, "failed in backward")  # a cell has ended: sessions are on
-        cluster.kill(0)
-        said += process.communicate(timeout=LIMIT_S)[1]
+        with project.started("regress", "--no-explain", "--json", str(report)) as process:
+            said = heard(process, "failed in backward", LIMIT_S)  # a cell has ended: sessions are on
+            cluster.kill(0)
+            said += process.communicate(timeout=LIMIT_S)[1]
         assert process.returncode == 1, said
         assert "its machine was lost, it runs again elsewhere" in said
         cells = [result["cell"] for result in stored(project)]
@@ -106,11 +94,11 @@ def test_a_run_that_is_ended_leaves_nothing_behind_and_keeps_what_was_measured(
     project: Project, ray_cluster: Nodes, signalled: signal.Signals
 ) -> None:
     configure(project, ray_cluster, VERSION["crashing"], VERSION["hanging"], timeout_s=600)
-    process = project.start("regress", "--no-explain")
-    until(lambda: stored(project))
-    until(lambda: servers(project))
-    os.kill(process.pid, signalled)
-    process.communicate(timeout=LIMIT_S)
+    with project.started("regress", "--no-explain") as process:
+        until(lambda: stored(project))
+        until(lambda: servers(project))
+        os.kill(process.pid, signalled)
+        process.communicate(timeout=LIMIT_S)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[signalled]
     until(lambda: not servers(project))
     until(lambda: set(ray_cluster.used().values()) == {0.0})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,12 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _DEBIAN = {"3.11": "bookworm", "3.13": "trixie"}
 
 _TAG = f"dsregress-test-base:{PYTHON}"
+#: Of the folders of daemons that are our own.
+PREFIX = "dsregress-engine-"
+
 _START_S = 60.0
+_STOP_S = 30.0
+_BOOTSTRAP_S = 900.0
 
 
 class NoEngine(Exception):
@@ -43,7 +49,7 @@ def running() -> Iterator[str]:
     if _answers(os.environ.get("DOCKER_HOST")):
         yield os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
         return
-    folder = Path(tempfile.mkdtemp(prefix="dsregress-engine-"))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         yield start(folder)
     finally:
@@ -75,18 +81,31 @@ def start(folder: Path) -> str:
     return address
 
 
+def kill(folder: Path) -> None:
+    """Kill the daemon of that folder, and nothing that it has started; `start` brings it back with all that it kept."""
+    number = int((folder / "pid").read_text())
+    handle = os.pidfd_open(number)
+    os.kill(number, signal.SIGKILL)
+    select.select([handle], [], [], _STOP_S)
+    os.close(handle)
+    (folder / "pid").unlink()
+
+
 def stop(folder: Path) -> None:
     """Stop the daemon of that folder, where it runs, and remove the folder."""
     with contextlib.suppress(OSError, ValueError):
         number = int((folder / "pid").read_text())
         os.kill(number, signal.SIGTERM)
-        for _ in range(300):
+        for _ in range(round(_STOP_S * 10)):
             os.kill(number, 0)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(number, os.WNOHANG)
             time.sleep(0.1)
-    for mounted in folder.glob("exec/netns/*"):  # the daemon leaves the host's network namespace mounted
-        subprocess.run(["umount", str(mounted)], stderr=subprocess.DEVNULL, check=False)
+    # It leaves the host's network namespace mounted and, where it was killed, its data.
+    mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for place in reversed(mounted):
+        if Path(place).is_relative_to(folder):
+            subprocess.run(["umount", place], stderr=subprocess.DEVNULL, check=False, timeout=_STOP_S)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -112,12 +131,18 @@ def _bootstrap(client: Any, why: str) -> None:
         raise NoEngine(f"{why}, and a base image with Python {PYTHON} cannot be made: that needs root and debootstrap")
     with tempfile.TemporaryDirectory(prefix="dsregress-root-") as place:
         root, archive = Path(place) / "root", Path(place) / "root.tar"
-        command = [program, "--variant=minbase", "--include=python3", _DEBIAN[PYTHON], str(root)]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        # It mounts /proc and starts many processes, none of which may outlive its limit.
+        command = ["unshare", "--mount", "timeout", "--kill-after=10", f"{_BOOTSTRAP_S:.0f}"]
+        command += [program, "--variant=minbase", "--include=python3", _DEBIAN[PYTHON], str(root)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, timeout=_BOOTSTRAP_S + 20
+        )
+        if done.returncode == 124:
+            raise NoEngine(f"{why}, and debootstrap made no base image in {_BOOTSTRAP_S:.0f} s")
         if done.returncode != 0:
             raise NoEngine(f"{why}, and debootstrap failed: {(done.stdout.strip().splitlines() or ['?'])[-1]}")
         exclude = ["--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*", "--exclude=./usr/share/doc/*"]
-        subprocess.run(["tar", "-C", str(root), *exclude, "-cf", str(archive), "."], check=True)
+        subprocess.run(["tar", "-C", str(root), *exclude, "-cf", str(archive), "."], check=True, timeout=_BOOTSTRAP_S)
         repository, tag = _TAG.split(":")
         client.api.import_image(src=str(archive), repository=repository, tag=tag)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.docker import Containers
+from harness.errors import EnvironmentUnavailable
 from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.docker import DockerExecutor
@@ -18,6 +19,7 @@ from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Stack,
 from harness.system import docker
 from tests.containers.projects import LIMIT_S, Engine, configure
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, stack, stored
+from tests.offline.waiting import heard
 
 MIB = 1 << 20
 
@@ -115,6 +117,16 @@ def test_neither_the_installer_nor_the_index_is_in_an_image(docker_engine: Engin
     assert said == b"False\n"
 
 
+def test_a_command_that_does_not_end_is_ended_with_its_container(
+    docker_engine: Engine, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker, "_QUESTION_S", 3.0)
+    endless = ["python", "-c", "import time; time.sleep(3600)"]
+    with pytest.raises(EnvironmentUnavailable, match="does not run in the image: exit code 137"):
+        docker.answer_of(docker_engine.client, image, endless, str(tmp_path), docker.confined(Containers(), gpus=False))
+    assert docker_engine.containers(tmp_path) == []
+
+
 def test_a_container_is_confined(docker_engine: Engine, image: str) -> None:
     script = """
 import json, os, socket
@@ -197,14 +209,11 @@ def test_no_container_outlives_a_run_that_is_cut_short(
     project: Project, docker_engine: Engine, number: signal.Signals
 ) -> None:
     configure(project, docker_engine, GOOD, VERSION["hanging"], timeout_s=LIMIT_S)
-    process = project.start("regress")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("[1/2"):
-            break
-    assert len(docker_engine.containers(project.work)) == 2
-    process.send_signal(number)
-    process.communicate(timeout=LIMIT_S)
+    with project.started("regress") as process:
+        heard(process, "[1/2", LIMIT_S)
+        assert len(docker_engine.containers(project.work)) == 2
+        process.send_signal(number)
+        process.communicate(timeout=LIMIT_S)
     if number == signal.SIGKILL:  # nobody is left to remove them: they end by themselves, and the next run sweeps
         deadline = time.monotonic() + LIMIT_S
         while (

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import ending
 from tests.functional.releases import BEFORE, ENVIRONMENTS, LIMIT_S, RELEASES, Regress
 from tests.paths import ROOT
 
@@ -36,15 +37,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def harness(results: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a command of the harness; skips where there is no index to take the releases from."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+    def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        done = ending.run(
             [sys.executable, "-m", "harness", *arguments],
-            cwd=ROOT,
+            cwd=cwd,
             env={**os.environ, "DSREGRESS_RESULTS": str(results), "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
+            limit_s=LIMIT_S,
         )
         if done.returncode == 3 and "no package index can be reached" in done.stderr:
             pytest.skip(f"no package index can be reached: {done.stderr.strip()}")
@@ -60,9 +58,9 @@ def regress(
     """Runs ``regress`` with these options and returns its JSON."""
     folder = tmp_path_factory.mktemp("reports")
 
-    def run(*arguments: str) -> dict[str, Any]:
+    def run(*arguments: str, cwd: Path = ROOT) -> dict[str, Any]:
         file = folder / f"{len(list(folder.iterdir()))}.json"
-        done = harness("regress", *arguments, "--json", str(file))
+        done = harness("regress", *arguments, "--json", str(file), cwd=cwd)
         assert file.exists(), done.stderr
         report: dict[str, Any] = {**json.loads(file.read_bytes()), "exit_code_seen": done.returncode}
         return report

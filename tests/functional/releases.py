@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 from harness.config import settings, variables
 from scenarios.models import SHAPES
+from tests import ending
 from tests.paths import ROOT
 
 ENVIRONMENTS = settings.load(start=ROOT).environments
@@ -30,14 +30,11 @@ def cells(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 def assert_passes(python: str, *selected: str) -> str:
     """Tests of ours pass in an environment, with nothing there but what measured processes have; what pytest says."""
-    ran = subprocess.run(
+    ran = ending.run(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
         cwd=ROOT,
         env=variables.child_environment({"OMP_NUM_THREADS": "1"}),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
+        limit_s=LIMIT_S,
     )
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout

@@ -69,11 +69,11 @@ def test_it_is_the_one_memory_regression_of_the_report(checkpointing: dict[str, 
     assert (checkpointing["exit_code"], checkpointing["exit_code_seen"]) == (1, 1)
 
 
-def test_a_sentence_says_which_releases_have_it(checkpointing: dict[str, Any]) -> None:
-    told = [span for span in checkpointing["spans"] if span["metric"] == "device_retained_bytes"]
-    assert len(told) == 1
-    assert [stack.rpartition("deepspeed")[2] for stack in told[0]["having"]] == [FAULTY]
-    assert [stack.rpartition("deepspeed")[2] for stack in told[0]["free"]] == [BEFORE, AFTER]
+def test_it_is_one_problem_that_says_which_releases_have_it(checkpointing: dict[str, Any]) -> None:
+    (leak,) = [problem for problem in checkpointing["problems"] if problem["kind"] == "leak"]
+    assert [stack.rpartition("deepspeed")[2] for stack in leak["having"]] == [FAULTY]
+    assert [stack.rpartition("deepspeed")[2] for stack in leak["free"]] == [BEFORE, AFTER]
+    assert leak["release_to_use"].endswith(f"deepspeed{AFTER}")
 
 
 def test_the_newest_release_without_the_fault_is_recommended_and_what_to_set_in_the_faulty_one(

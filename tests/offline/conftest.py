@@ -22,6 +22,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Project:
     index = place / "index"
     build.build_all(index)
     tiny_packages.source_with_its_own_backend(index, "tinyframe", NOT_INSTALLING, _BROKEN)
+    for version, behaviour in build.TRAINERS.items():
+        tiny_packages.wheel(index, "tinytrainer", version, f"BEHAVIOUR = {behaviour!r}\n", ("tinyframe",))
     wheelhouse.fill(index, ["pytest", "pytest-benchmark"])
     configuration = place / "pip.conf"
     configuration.write_text(f"[global]\nno-index = true\nfind-links = {index}\n")

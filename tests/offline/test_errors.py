@@ -41,10 +41,32 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (
             ["--with", "tinyframe=1.0.1"],
             "tinyframe: release 1.0.1 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
-            "if it is newer than this harness, run nox -s update_pins",
+            "`pip index versions tinyframe` lists those of your indexes",
         ),
         (["--with", "tinyframe"], "--with: not a package with its releases: 'tinyframe'; write PACKAGE=SPEC"),
-        (["--with", "vllm=1.0"], "stack: 'vllm' is not part of the stack; it must be one of tinyframe"),
+        (
+            ["--with", "tinytrainr=1.0"],
+            "package index: no index knows 'tinytrainr'; check the name and pip config list",
+        ),
+        (
+            ["--with", "tinytrainer=0.9"],
+            "tinytrainer: release 0.9 is not known; nearest are 1.0.0, 1.1.0; "
+            "`pip index versions tinytrainer` lists those of your indexes",
+        ),
+        (
+            ["--with", "tinytrainer=../tinytrainer"],
+            "tinytrainer: '../tinytrainer' is a path or URL; releases are compared: put its wheel into a folder of pip's "
+            "find-links, and give its version",
+        ),
+        (["--with", "../x=1.0"], "stack: '../x' is not the name of a package; write e.g. trl"),
+        (
+            ["--with", "python=3.12"],
+            'stack: python is no package, and all stacks have one; set python = "3.12" in [tool.dsregress]',
+        ),
+        (
+            ["--with", "tinytrainer=1.0.0", "--with", "TinyTrainer==1.1.0"],
+            "--with: tinytrainer is given twice; write all its versions in one option: tinytrainer=1.0.0,==1.1.0",
+        ),
         (["--executor", "slurm"], "--executor: no such executor: slurm; use local or docker or ray"),
         (
             ["--timeout", "0"],
@@ -83,28 +105,24 @@ def test_a_malformed_pyproject_is_named_with_file_and_key(project: Project, text
     assert said.err.count("\n") == 1
 
 
-def test_a_scenario_that_does_not_load_is_named(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit\n", "SystemExit"),  # no pass
+        ("import os; os._exit(0)\n", "ended with exit code 0"),
+        ("import os; os.kill(os.getpid(), 11)\n", "killed by SIGSEGV"),
+    ],
+)
+def test_a_scenario_that_does_not_load_is_named(project: Project, tmp_path: Path, code: str, error: str) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "fit.py").write_text("import no_such_module\n")
+    (folder / "fit.py").write_text(code)
     project.configure(GOOD, scenarios=str(folder))
     said_once(
         project.run("regress"),
         2,
-        f"{folder}/fit.py: does not load: ModuleNotFoundError: No module named 'no_such_module'; "
-        "docs/add-a-scenario.md shows one that works",
-    )
-
-
-def test_a_scenario_that_exits_is_no_pass(project: Project, tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "fit.py").write_text("raise SystemExit\n")
-    project.configure(GOOD, scenarios=str(folder))
-    said_once(
-        project.run("regress"),
-        2,
-        f"{folder}/fit.py: does not load: SystemExit; docs/add-a-scenario.md shows one that works",
+        f"{folder}/fit.py: does not load: {error}; docs/add-a-scenario.md shows one that works",
     )
 
 
@@ -211,7 +229,7 @@ def test_a_disk_with_room_for_the_results_only_leaves_the_explanations_out_of_th
     project.regress("--no-explain")
     said = mounted(project, f"size={bytes_taken_by_results(project)}", "regress")
     assert said.code == 1
-    assert said.out.startswith("Worse: 1 finding on 1 stack (1.1.0)\n")
+    assert said.out.startswith("tinyframe 1.0.0 to 1.1.0: ")
     (note,) = [line for line in said.err.splitlines() if "left out" in line]
     assert note.startswith(f"who holds the memory is left out: {project.results}/details/explained-")
     assert note.endswith(".json.gz: cannot be written: No space left on device; choose another folder with --results")

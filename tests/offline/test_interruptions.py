@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.offline.project import GOOD, LIMIT_S, VERSION, Project, stored
-from tests.offline.waiting import gone, until
+from tests.offline.waiting import gone, heard, until
 
 HANGING = VERSION["hanging"]
 
@@ -21,18 +21,12 @@ HANGING = VERSION["hanging"]
 def running(project: Project) -> Iterator[subprocess.Popen[str]]:
     """A run that has measured the good release and hangs in the other."""
     project.configure(GOOD, HANGING, timeout_s=LIMIT_S)
-    process = project.start("regress")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("[1/2"):
-            break
-    else:
-        raise AssertionError("the run has ended")
-    until(lambda: len(project.processes()) >= 5)  # the harness apart: the cell's process and two ranks, under a server
-    yield process
-    if process.poll() is None:
-        process.kill()
-    process.communicate()
+    with project.started("regress") as process:
+        heard(process, "[1/2")
+        until(
+            lambda: len(project.processes()) >= 5
+        )  # the harness apart: the cell's process and two ranks, under a server
+        yield process
 
 
 def goes_on(project: Project) -> None:

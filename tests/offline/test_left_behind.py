@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.offline.project import GOOD, LIMIT_S, Project, cell, stack
+from tests.offline.project import GOOD, LIMIT_S, Project, cell, stack, stored
 from tests.offline.waiting import gone, until
 from tests.packages import build
 
@@ -50,13 +50,10 @@ def started(project: Project) -> list[int]:
 def compiling(project: Project) -> Iterator[subprocess.Popen[str]]:
     """A run that hangs in a release which has started two processes of its own."""
     project.configure(GOOD, COMPILING, timeout_s=LIMIT_S)
-    process = project.start("regress")
-    until(lambda: len(started(project)) == len(STARTED) or process.poll() is not None)
-    assert process.poll() is None
-    yield process
-    if process.poll() is None:
-        process.kill()
-    process.communicate()
+    with project.started("regress") as process:
+        until(lambda: len(started(project)) == len(STARTED) or process.poll() is not None)
+        assert process.poll() is None
+        yield process
 
 
 def test_daemons_of_a_release_that_passes_are_ended_with_its_cell_and_named(project: Project) -> None:
@@ -69,7 +66,16 @@ def test_daemons_of_a_release_that_passes_are_ended_with_its_cell_and_named(proj
     for variant in ("base", "gradient_accumulation_steps=3"):
         line = f"{cell(LEAVING, variant)} left 2 processes running, which were ended: sleep, tail\n"
         assert line in report.said.err
+    assert {
+        (r["cell"]["stack"]["versions"]["tinyframe"], r["cell"]["variant"]): r["left"] for r in stored(project)
+    } == {
+        (version, variant): {"sleep": 1, "tail": 1} if version == LEAVING else {}
+        for version in (GOOD, LEAVING)
+        for variant in ("base", "gradient_accumulation_steps=3")
+    }
     assert report.said.err.count("which were ended") == 2
+    left = "left 2 processes running, which were ended: sleep, tail"
+    assert f"{LEAVING}: fit/base/cpu {left}, fit/gradient_accumulation_steps=3/cpu {left}" in report.json["notes"]
     assert project.processes() == []
 
 
@@ -117,7 +123,7 @@ def test_all_of_a_run_killed_at_once_leaves_only_what_the_next_run_ends(
     for pid in keeper_and_server:
         os.kill(pid, signal.SIGSTOP)  # so that neither can act before it is killed
     compiling.kill()
-    compiling.communicate()
+    compiling.communicate(timeout=LIMIT_S)
     for pid in keeper_and_server:
         os.kill(pid, signal.SIGKILL)
     until(lambda: len(project.running()) == len(STARTED))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import msgspec
 import pytest
 
 from tests.offline.project import GOOD, LIMIT_S, VERSION, CommandResult, Project, Report, cell, stack, stored
-from tests.packages import build
+from tests.packages import build, history
 
 #: Behaviour -> the release that has it.
 FAULTY = {
     "good": "4.0.0",
     "full-disk": "4.1.0",
+    "hungry": "4.1.9",
     "removing": "4.2.0",
     "leaking": "4.3.0",
     "killed": "4.4.0",
@@ -146,6 +148,48 @@ def test_a_wheel_that_was_cut_off_costs_its_stack_alone(project: Project, user: 
         assert project.regress().code == 0
     finally:
         wheel.write_bytes(broken)
+
+
+@pytest.mark.parametrize(
+    ("bad", "metric", "ended", "fault"),
+    [
+        (
+            FAULTY["hungry"],
+            "backward.device_retained_bytes",
+            FAULTY["full-disk"],
+            "the disk is full (in import: OSError",
+        ),
+        (FAULTY["killed"], "outcome", FAULTY["killed"], "it was killed from outside (in backward: killed by SIGKILL)"),
+    ],
+    ids=["between", "at-an-end"],
+)
+def test_a_search_stops_where_the_machine_ended_a_run_and_goes_on_from_there(
+    project: Project, bad: str, metric: str, ended: str, fault: str
+) -> None:
+    project.configure(GOOD)
+    for _ in range(2):
+        said = project.run("bisect", "--scenario", "fit", "--good", FAULTY["good"], "--bad", bad, "--metric", metric)
+        assert (said.code, said.out) == (3, ""), said.err
+        assert last_line(said).startswith(f"dsregress: error: {ended}: not measured: {fault}")
+        assert last_line(said).endswith(", then run the same command again: it goes on from there")
+    outcomes = Counter((r["cell"]["stack"]["versions"]["tinyframe"], r["outcome"]["type"]) for r in stored(project))
+    assert outcomes[ended, "machine_fault"] == 2  # measured again by the second search
+    assert outcomes[FAULTY["good"], "passed"] == 1
+
+
+def test_a_commit_whose_run_the_machine_ended_ends_gits_bisection_and_is_not_skipped(
+    project: Project, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    history.make(clone)
+    (clone / "tinyframe" / "_release.py").write_text('BEHAVIOUR = "killed"\n')
+    history.git(clone, "checkout", "--quiet", "v1.0.0", "--", "CHANGES")
+    history.git(clone, "commit", "--quiet", "--all", "--message", "Killed by the machine")
+    project.configure(GOOD)
+    arguments = ("--repository", str(clone), "--good", GOOD, "--bad", VERSION["hungry"], "--scenario", "fit")
+    said = project.run("bisect-step", *arguments, "--metric", "backward.device_retained_bytes")
+    assert said.code == 128
+    assert "not measured: it was killed from outside" in last_line(said)
 
 
 def on_a_small_disk(project: Project, place: Path, size: str, *arguments: str) -> CommandResult:

@@ -22,6 +22,9 @@ RELEASES = {
     "2.0.0": "good",
 }
 
+#: Releases of a trainer on top of it, which no stack is configured with.
+TRAINERS = {"1.0.0": "good", "1.1.0": "good", "1.2.0": "hungry", "1.3.0": "hungry"}
+
 _SOURCE = Path(__file__).parent / "tinyframe"
 
 

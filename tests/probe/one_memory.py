@@ -28,7 +28,7 @@ def figures(trace: Sequence[Event], moves: Sequence[Move], phases: int) -> list[
             ends[at] = live
             at += 1
             peaks[at] = live
-        if memory == NOWHERE or storage == CACHE_EMPTIED:
+        if memory == NOWHERE or storage <= CACHE_EMPTIED:
             continue
         one = original.get(storage, storage)
         before = booked.get(storage, 0)

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe import scenario
+from harness.probe.border.wire import CellRequest, RankRecord
 from harness.probe.framework import Meter
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.meters.phases import walk
+from harness.probe.process.cell import Gate, execute
 
 from . import one_memory
 
@@ -61,6 +63,24 @@ def attempt(parameters: dict[str, Any], device: str) -> dict[str, Any]:
         sys.stderr.write(answer["traceback"])  # pytest shows it where a test fails
         return {"failed": answer["failed"]}
     return answer["done"]
+
+
+def on_real_ranks(name: str, variant: str, folder: Path) -> RankRecord:
+    """Rank 0 of a declared cell that passed on the CPU, without timed rounds."""
+    declared = scenario.load(ROOT / "scenarios" / f"{name}.py")
+    request = CellRequest(
+        scenario=name,
+        variant=variant,
+        device="cpu",
+        parameters=declared.resolve(variant, "cpu"),
+        framework=declared.framework,
+        warmup_rounds=0,
+        rounds=0,
+        timeout_s=180.0,
+    )
+    record = execute(request, folder, None, Gate())
+    assert record.outcome == "passed", f"{record.stage}: {record.signature}\n{record.log_tail}"
+    return record.ranks[0]
 
 
 def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:

@@ -26,6 +26,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One kind of GPU."""
 
     name: str
+    cuda_name: str  #: as torch calls it
+    compute_capability: str  #: ``8.0``
+    multiprocessors: int
     memory_mib: int  #: the total by nvidia-smi
     tflops: dict[str, float]  #: dtype -> peak of dense matrix products, 1e12 per second
     memory_gbs: float  #: bandwidth of its memory, 1e9 bytes per second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from harness.launch.contract import Ended
@@ -26,7 +27,7 @@ def merge_parts(parts: Sequence[Ended]) -> Ended:
         duration_s=max(part.duration_s for part in parts),
         hardware=first.hardware,
         environment=first.environment,
-        left={name: count for part in parts for name, count in part.left.items()},
+        left=sum((Counter(part.left) for part in parts), Counter()),
     )
 
 

@@ -25,9 +25,10 @@ _ADDRESS = (1 << ADDRESS_BITS) - 1
 class Block:
     """A piece of a segment. Neighbours are linked in order of address, and none is missing between them."""
 
-    __slots__ = ("after", "base", "before", "free", "mapped", "size", "start")
+    __slots__ = ("after", "base", "before", "free", "mapped", "size", "start", "stream")
 
-    def __init__(self, start: int, size: int, base: int | None) -> None:
+    def __init__(self, start: int, size: int, base: int | None, stream: int) -> None:
+        self.stream = stream  #: that its segment was allocated on, and the only one that it serves
         self.start = start
         self.size = size
         self.base = base  #: where its expandable segment begins; None in a segment of fixed size
@@ -38,16 +39,17 @@ class Block:
 
     def copy(self) -> Block:
         """Without its neighbours."""
-        other = Block(self.start, self.size, self.base)
+        other = Block(self.start, self.size, self.base, self.stream)
         other.free, other.mapped = self.free, self.mapped
         return other
 
 
 class Pool:
-    """The free blocks of one pool, found by best fit in logarithmic time, and its unmapped address ranges."""
+    """The free blocks of one pool and stream, found by best fit in logarithmic time, and its unmapped address ranges."""
 
-    def __init__(self, *, small: bool) -> None:
+    def __init__(self, *, small: bool, stream: int) -> None:
         self.small = small
+        self.stream = stream
         self.page = SMALL_SEGMENT if small else LARGE_SEGMENT
         self.keys: list[int] = []
         self.free: dict[int, Block] = {}  #: by address

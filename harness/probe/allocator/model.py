@@ -12,9 +12,10 @@ that were read, and what the model leaves out. In short:
   for requests under 10 MiB, else the request rounded up to 2 MiB;
 - where the card is full, segments that are wholly free go back to it (`release_available_cached_blocks`,
   `release_cached_blocks`) before the request fails;
-- with expandable segments each pool has one segment that grows by pages, of 2 MiB in the small pool and 20 in the large.
+- with expandable segments each pool has one segment that grows by pages, of 2 MiB in the small pool and 20 in the large;
+- a segment belongs to the stream that was current when it was taken, and its blocks serve no other.
 
-One stream is modelled.
+Work on a stream is taken to be finished at once: `record_stream` delays nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from harness.probe.allocator.blocks import (
     growable,
     segment_units,
 )
-from harness.probe.meters.ledger import CACHE_EMPTIED
+from harness.probe.meters.ledger import CACHE_EMPTIED, STREAM_SELECTED
 
 #: Address space of an expandable segment on a card without limit (32 TiB), units.
 _ENDLESS = 1 << 36
@@ -69,7 +70,8 @@ class CachingAllocator:
         self._expandable = settings.expandable_segments
         self._max_split = None if settings.max_split_size_bytes is None else settings.max_split_size_bytes // UNIT
         self._capacity = None if settings.card_bytes is None else settings.card_bytes // UNIT
-        self._small, self._large = Pool(small=True), Pool(small=False)
+        self._pools: dict[int, tuple[Pool, Pool]] = {}  #: stream -> its small pool and its large one
+        self._stream = 0
         self._live: dict[int, tuple[Block, int]] = {}
         self._next_address = 0
         self._reserved = self._allocated = 0
@@ -79,7 +81,11 @@ class CachingAllocator:
         """A copy of this allocator, as it would be on another card. Valid where both cards have had room for all that was
         ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
         other = CachingAllocator(dataclasses.replace(self.settings, card_bytes=card_bytes))
-        pools = ((self._small, other._small), (self._large, other._large))
+        pools = [
+            (ours, theirs)
+            for stream, pair in self._pools.items()
+            for ours, theirs in zip(pair, other._pools_of(stream), strict=True)
+        ]
         idle = [block for ours, _ in pools for block in (*ours.free.values(), *ours.unmapped_blocks.values())]
         copies = {block: block.copy() for block in (*self.blocks(), *idle)}
         for block, copy in copies.items():
@@ -90,7 +96,7 @@ class CachingAllocator:
             theirs.keys, theirs.unmapped = list(ours.keys), list(ours.unmapped)
             theirs.free = {start: copies[block] for start, block in ours.free.items()}
             theirs.unmapped_blocks = {start: copies[block] for start, block in ours.unmapped_blocks.items()}
-        other.retries, other._next_address = self.retries, self._next_address
+        other.retries, other._next_address, other._stream = self.retries, self._next_address, self._stream
         other._reserved, other._allocated = self._reserved, self._allocated
         other._reserved_peak, other._allocated_peak = self._reserved_peak, self._allocated_peak
         other._reserved_then = self._reserved_then
@@ -131,6 +137,9 @@ class CachingAllocator:
         if key == CACHE_EMPTIED:
             self.empty_cache()
             return
+        if key <= STREAM_SELECTED:
+            self._stream = STREAM_SELECTED - key
+            return
         held = self._live.pop(key, None)
         size = nbytes if held is None else held[1] + nbytes
         if size > 0:
@@ -152,12 +161,13 @@ class CachingAllocator:
 
     def empty_cache(self) -> None:
         """Gives wholly free segments, or pages of expandable ones, back to the card."""
-        for pool in (self._large, self._small):
-            for block in list(pool.free.values()):
-                if block.base is not None:
-                    self._unmap(pool, block)
-                elif block.before is None and block.after is None:
-                    self._give_back(pool, block)
+        for small, large in self._pools.values():
+            for pool in (large, small):
+                for block in list(pool.free.values()):
+                    if block.base is not None:
+                        self._unmap(pool, block)
+                    elif block.before is None and block.after is None:
+                        self._give_back(pool, block)
 
     def blocks(self) -> list[Block]:
         """Every block that is handed out, in no particular order."""
@@ -167,11 +177,12 @@ class CachingAllocator:
 
     def _allocate(self, key: int, nbytes: int) -> None:
         size = -(-nbytes // UNIT) or 1
-        pool = self._small if size <= SMALL else self._large
+        small, large = self._pools_of(self._stream)
+        pool = small if size <= SMALL else large
         block = self._best_fit(pool, size) or self._obtain(pool, size, nbytes)
         rest = block.size - size
         if rest and self._worth_splitting(pool, size, rest):
-            remainder = Block(block.start + size, rest, block.base)
+            remainder = Block(block.start + size, rest, block.base, block.stream)
             remainder.before, remainder.after = block, block.after
             if block.after is not None:
                 block.after.before = remainder
@@ -216,7 +227,14 @@ class CachingAllocator:
 
     def _pool_of(self, block: Block) -> Pool:
         # A small request's block is never larger than the small pool's limit: its remainder is always split off.
-        return self._small if block.size <= SMALL else self._large
+        small, large = self._pools[block.stream]
+        return small if block.size <= SMALL else large
+
+    def _pools_of(self, stream: int) -> tuple[Pool, Pool]:
+        found = self._pools.get(stream)
+        if found is None:
+            found = self._pools[stream] = Pool(small=True, stream=stream), Pool(small=False, stream=stream)
+        return found
 
     def _merge(self, pool: Pool, block: Block) -> None:
         """Takes the free neighbours of a block that is in no list into it."""
@@ -256,7 +274,7 @@ class CachingAllocator:
         length = segment_units(size)
         if not self._take(length):
             return None
-        block = Block(self._next_address, length, None)
+        block = Block(self._next_address, length, None, pool.stream)
         self._next_address += length
         return block
 
@@ -322,7 +340,8 @@ class CachingAllocator:
                 return block
         # Room for an eighth more than the card has, so that pages can move to the end.
         space = _ENDLESS if self._capacity is None else self._capacity + self._capacity // 8
-        block = Block(self._next_address, max(1, -(-space // pool.page)) * pool.page, self._next_address)
+        length = max(1, -(-space // pool.page)) * pool.page
+        block = Block(self._next_address, length, self._next_address, pool.stream)
         block.mapped = False
         self._next_address += block.size
         pool.insert(block)
@@ -336,7 +355,7 @@ class CachingAllocator:
             return False
         pool.remove(block)
         if length < block.size:
-            rest = Block(block.start + length, block.size - length, block.base)
+            rest = Block(block.start + length, block.size - length, block.base, block.stream)
             rest.mapped = False
             rest.before, rest.after = block, block.after
             if block.after is not None:
@@ -358,7 +377,7 @@ class CachingAllocator:
         pool.remove(block)
         for start, size in ((block.start, begin - block.start), (end, block.start + block.size - end)):
             if size:
-                piece = Block(start, size, block.base)
+                piece = Block(start, size, block.base, block.stream)
                 if start < begin:
                     piece.before, piece.after = block.before, block
                     block.before = piece

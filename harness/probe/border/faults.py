@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import traceback
 from collections.abc import Callable
 
-from harness.probe.border import encoding
+from harness.probe.border import encoding, machine
 from harness.probe.border.untrusted import read_tail
 
-#: Longest signature and detail that are kept.
+#: Longest stage, signature and detail that are kept.
+STAGE_LENGTH = 40
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
 
@@ -51,10 +53,14 @@ _OF_ANOTHER_RANK = ("connection", "peer", "gloo", "nccl", "timed out", "killed b
 
 def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
-    and the innermost frame outside of torch and the standard library."""
+    and, but where the message itself says where, the innermost frame outside of torch and the standard library. Of an
+    import that failed because another one did, the other: transformers says "Could not import module 'GenerationMixin'"
+    where a package is missing."""
+    error = _first_import_error(error)
     message = encoding.text(error).strip().splitlines()
     text = f"{type(error).__name__}: {message[0] if message else ''}".rstrip(": ")
-    place = _innermost_frame(error)[-(SIGNATURE_LENGTH // 2) :]
+    place = "" if getattr(error, "says_where", False) else _innermost_frame(error)
+    place = place[-(SIGNATURE_LENGTH // 2) :]
     room = SIGNATURE_LENGTH - len(place) - 3
     return f"{stable(text)[:room]} ({place})" if place else stable(text)
 
@@ -92,10 +98,10 @@ def signal_signature(number: int) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    if type(error).__name__ == "OutOfMemoryError":
         return True
     text = encoding.text(error, _MOST_MESSAGE)
-    return "out of memory" in text.lower() or "can't allocate memory" in text or "not enough memory" in text
+    return "out of memory" in text.lower() or machine.host_refuses_memory(error, text)
 
 
 def blames_another_rank(signature: str) -> bool:
@@ -111,6 +117,15 @@ def _end(text: str) -> str:
     return without_folders(text)[-DETAIL_LENGTH:]
 
 
+def _first_import_error(error: BaseException) -> BaseException:
+    seen = [error]
+    while (
+        isinstance(seen[-1], ImportError) and isinstance(cause := seen[-1].__cause__, ImportError) and cause not in seen
+    ):
+        seen.append(cause)
+    return seen[-1]
+
+
 def _innermost_frame(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = frame.filename.replace("\\", "/")
@@ -118,7 +133,15 @@ def _innermost_frame(error: BaseException) -> str:
             path = path.rsplit("/site-packages/", 1)[1]
             if not path.startswith("torch/"):
                 return f"{path}:{frame.name}"
-    return ""
+    return _line_of_a_program(error)
+
+
+def _line_of_a_program(error: BaseException) -> str:
+    """``train.py:12``, of a program that was run (`runpy`) and itself raised ``error``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    begins = [index for index, frame in enumerate(frames) if "runpy" in frame.filename]
+    own = [frame for frame in frames[begins[-1] + 1 :] if "/lib/python" not in frame.filename] if begins else []
+    return f"{own[-1].filename.replace(os.sep, '/').rpartition('/')[2]}:{own[-1].lineno}" if own else ""
 
 
 def tail(path: str) -> str | None:

@@ -129,7 +129,7 @@ def _of_one(error: BaseException) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # torch's, of a device
         return ""
     message = encoding.text(error, _LONGEST_MESSAGE)  # the framework's own class may not print it
-    if isinstance(error, MemoryError) or "can't allocate memory" in message or "not enough memory" in message:
+    if host_refuses_memory(error, message):
         return MEMORY if memory_is_short() else ""
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
         return _BY_ERRNO[error.errno]
@@ -186,6 +186,23 @@ def memory_is_short() -> bool:
         return sizes["MemAvailable"] < _SPARE_MEMORY * sizes["MemTotal"]
     except (OSError, KeyError, ValueError, IndexError):
         return False
+
+
+def kernel_out_of_memory_kills() -> int:
+    """How many processes the kernel has killed for memory since boot; 0 where it does not report that."""
+    try:
+        with open("/proc/vmstat") as lines:
+            for line in lines:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def host_refuses_memory(error: BaseException, message: str) -> bool:
+    """Whether Python or torch's allocator of the host could not get memory."""
+    return isinstance(error, MemoryError) or "can't allocate memory" in message or "not enough memory" in message
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:

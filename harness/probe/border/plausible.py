@@ -22,6 +22,8 @@ _COUNTS = attrgetter(
     *("host_calls", "op_launches", "flops", "seconds"),
 )
 
+_READ = attrgetter("allocated_bytes", "allocated_peak_bytes", "reserved_bytes", "reserved_peak_bytes")
+
 
 def why_implausible(record: RunRecord) -> str:
     """Which figure cannot be true, in a few words; empty where all can."""
@@ -49,6 +51,9 @@ def _of_rank(rank: RankRecord) -> str:
         for counted in reading.collectives.values():
             if len(counted) != 2 or not _all_possible(counted):
                 return f"the collectives of phase {name[:40]!r} are no counts and sizes"
+    for taken in rank.readings:
+        if not _all_possible((taken.step, *_READ(taken))):
+            return f"a figure that the program read at {taken.at[:40]!r} is negative or too large"
     for terms in rank.ideal.values():
         if not all(-MOST <= term <= MOST for term in terms.values()):
             return "a term of the ideal is too large"

@@ -152,6 +152,13 @@ def command_of(pid: int) -> bytes:
     return _read(f"/proc/{pid}/cmdline")
 
 
+def is_fork(process: Process, session: int, command: bytes) -> bool:
+    """Whether a process was forked from one with this session and this command (see `command_of`), and is that program
+    still. When that one is killed, its forks die with it, by themselves, but not at once. One that is dying has no
+    arguments any more: the kernel takes its memory first."""
+    return process.session == session and command_of(process.pid) in (command, b"")
+
+
 def _marked(process: Process, prefix: bytes, is_ours: Callable[[str], bool]) -> bool:
     if process.pid == os.getpid():
         return False

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+#: The folder of checkpoints that stand for those of known models (see `harness.probe.programs.weights`).
+SKELETONS = "DSREGRESS_SKELETONS"
+
 #: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
 #: fixed hashing, no network.
 ENVIRONMENT: Mapping[str, str] = {

@@ -30,6 +30,7 @@ class CellRequest:
     rendezvous: str = ""
     first_rank: int = 0  #: of those on this machine
     local_ranks: int = 0  #: how many run on this machine, where they span machines
+    program_folder: str = ""  #: where a program's launch line would be typed; empty where the cell is none
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,6 +75,19 @@ class PhaseReading:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReading:
+    """What a program read of its card, at one point: the figures of ``torch.cuda``, rounded to blocks as the caching
+    allocator has them. Peaks are those since the program, or DeepSpeed, last reset them."""
+
+    at: str  #: what ``see_memory_usage`` was given to print, else ``train.py:57 in report``
+    step: int  #: optimizer steps before it
+    allocated_bytes: int
+    allocated_peak_bytes: int
+    reserved_bytes: int
+    reserved_peak_bytes: int
+
+
 #: JSON has no infinity: an error this large says that what was measured is no number.
 NO_NUMBER = 1e300
 
@@ -108,6 +122,7 @@ class RankRecord:
     #: ``backward.device_retained_bytes`` -> term -> bytes: what it had to hold at most (see ``harness.probe.oracles.ideal``)
     ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     ideal_note: str = ""  #: why there is no ideal
+    readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
 
 
 @dataclasses.dataclass(slots=True)

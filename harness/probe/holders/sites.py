@@ -121,7 +121,7 @@ class SiteRecorder:
 
     def tag(self, tensor: Any, category: str, name: str) -> None:
         """Notes what a live tensor is for; see `harness.probe.holders.categories.ORDER` for one that is several things."""
-        entry = self._ledger.entries.get(tensor.untyped_storage()._cdata)
+        entry = self._ledger.find(tensor.untyped_storage())
         birth = self._births.get(entry.serial) if entry is not None else None
         if birth is None:
             return

@@ -26,6 +26,10 @@ Move = tuple[int, int]
 #: In the place of a storage's id, with no bytes: the program emptied its allocator's cache.
 CACHE_EMPTIED = -1
 
+#: In the place of a storage's id, with no bytes: this less ``n`` says that what follows is allocated on stream ``n``. The
+#: default stream is 0.
+STREAM_SELECTED = -2
+
 
 class StorageReference(weakref.ref):  # type: ignore[type-arg]
     """A weak reference to a storage, with its size and memory."""
@@ -89,6 +93,12 @@ class StorageLedger:
             self.observer.born(entry, storage)
         self._grow(entry, nbytes)
 
+    def find(self, storage: Any) -> StorageReference | None:
+        """The entry of a storage; None where it is not booked. (One that was freed may have had the same address.)"""
+        if self._freed:
+            self.settle()
+        return self.entries.get(storage._cdata)
+
     def adopt(self, storages: Iterable[tuple[Any, int]]) -> None:
         """Books storages that were made before the ledger existed."""
         for storage, memory in storages:
@@ -120,6 +130,11 @@ class StorageLedger:
         self.settle()
         if self.trace is not None:
             self.trace.append((CACHE_EMPTIED, 0, memory, self.phase))
+
+    def stream_selected(self, stream: int, memory: int = DEVICE) -> None:
+        """Notes in the trace which stream is current from now on."""
+        if self.trace is not None:
+            self.trace.append((STREAM_SELECTED - stream, 0, memory, self.phase))
 
     def settle(self) -> None:
         """Books the queued frees."""

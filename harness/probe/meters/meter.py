@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 import torch.distributed  # registers c10d's operators
+from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.probe.border.wire import PhaseReading
@@ -105,12 +106,27 @@ class TorchMeter(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if types and made_of_others(types):
+            return NotImplemented  # its own class calls operators on those
         what = operators.traits(func)
         if what.kind:
             return self._collective(func, what, args, kwargs or {})
+        if what.is_composite:
+            return self.decomposed(func, args, kwargs or {})
         out = func(*args, **kwargs) if kwargs else func(*args)
         self.count(what, args, kwargs, out)
+        if what.functional is not None:
+            self.count_functional(what.functional, args, out)
+            _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
         return out
+
+    def decomposed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs an operator that is made of others, which come here in turn."""
+        _python_dispatch._push_mode(self)
+        try:
+            return func.decompose(*args, **kwargs)
+        finally:
+            _python_dispatch._pop_mode()
 
     def count(self, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> None:
         """Counts one operator that has run."""
@@ -129,9 +145,18 @@ class TorchMeter(TorchDispatchMode):
                 self.register(item)
 
     def count_collective(self, what: operators.Traits, args: tuple[Any, ...]) -> None:
-        figures = self.collectives.setdefault(what.kind, [0, 0])
+        self._count_payload(what.kind, operators.payload_bytes(what, args), args)
+
+    def count_functional(self, functional: tuple[str, bool], args: tuple[Any, ...], out: Any) -> None:
+        """Counts a functional collective that has run."""
+        kind, is_result = functional
+        payload = operators.tensors_in(out if is_result else args[0])
+        self._count_payload(kind, sum(t.numel() * t.element_size() for t in payload), args)
+
+    def _count_payload(self, kind: str, nbytes: int, args: tuple[Any, ...]) -> None:
+        figures = self.collectives.setdefault(kind, [0, 0])
         figures[0] += 1
-        figures[1] += operators.payload_bytes(what, args)
+        figures[1] += nbytes
         if self.ledger.observer is not None:
             self.ledger.observer.communicated(operators.tensors_in(args))
 
@@ -179,6 +204,17 @@ class TorchMeter(TorchDispatchMode):
 
         torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]
         self._storage_resize = original
+
+
+def made_of_others(types: Any) -> bool:
+    """Whether a tensor among arguments of these types has no bytes of its own, but other tensors (DTensor)."""
+    return any(hasattr(kind, "__tensor_flatten__") for kind in types)
+
+
+def _wait_for(wait: Any, out: Any) -> None:
+    """Ends a functional collective, which a program waits for when it needs the result."""
+    for tensor in operators.tensors_in(out):
+        wait(tensor)
 
 
 def finished_work(outputs: list[torch.Tensor]) -> Any:

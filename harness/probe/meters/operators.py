@@ -42,6 +42,26 @@ COLLECTIVES: dict[str, tuple[str, tuple[int, ...]]] = {
 #: Of these, the ones that complete when the peer takes part: the meter does not wait for them.
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 
+#: Functional collectives, which DTensors use -> (kind, whether the payload is the result, else the first argument).
+FUNCTIONAL: dict[str, tuple[str, bool]] = {
+    "all_gather_into_tensor": ("all_gather", True),
+    "all_gather_into_tensor_coalesced": ("all_gather", True),
+    "all_gather_into_tensor_out": ("all_gather", True),
+    "reduce_scatter_tensor": ("reduce_scatter", False),
+    "reduce_scatter_tensor_coalesced": ("reduce_scatter", False),
+    "reduce_scatter_tensor_out": ("reduce_scatter", False),
+    "all_reduce": ("all_reduce", False),
+    "all_reduce_": ("all_reduce", False),
+    "all_reduce_coalesced": ("all_reduce", False),
+    "all_reduce_coalesced_": ("all_reduce", False),
+    "all_to_all_single": ("all_to_all", False),
+    "broadcast": ("broadcast", False),
+    "broadcast_": ("broadcast", False),
+}
+
+#: Their namespaces, of newer and of older releases.
+_FUNCTIONAL_NAMESPACES = ("_c10d_functional", "c10d_functional")
+
 #: Operators that neither read nor write an element, so that no device launches a kernel for them.
 _NO_KERNEL = {
     "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "_unsafe_view",
@@ -57,19 +77,26 @@ _ADOPTS = {"lift_fresh", "set_", "resize_", "resize_as_", "data"}
 class Traits:
     """What one operator does, looked up once."""
 
-    __slots__ = ("flops", "kind", "launches", "name", "payload", "point_to_point", "returns_storage")
+    __slots__ = (
+        "flops", "functional", "is_composite", "kind", "launches", "name", "payload", "point_to_point", "returns_storage",
+    )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
+        #: Made of other operators. One is seen whole where autograd takes no part: in inference mode, and in the code that
+        #: DTensors run.
+        self.is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         namespace, _, self.name = schema.name.partition("::")
         collective = COLLECTIVES.get(self.name) if namespace == "c10d" else None
         #: The kind of collective, empty for anything else.
         self.kind = collective[0] if collective else ("barrier" if namespace == "c10d" else "")
         self.payload = collective[1] if collective else ()
+        #: Of a functional collective: see `FUNCTIONAL`; None for anything else.
+        self.functional = FUNCTIONAL.get(self.name) if namespace in _FUNCTIONAL_NAMESPACES else None
         self.point_to_point = self.name in POINT_TO_POINT
         writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
         aliases = [r.alias_info is not None for r in schema.returns]
-        is_view = bool(aliases) and all(aliases) and not writes
+        is_view = bool(aliases) and all(aliases) and (not writes or torch.Tag.inplace_view in func.tags)
         #: Kernels a device launches for it: one, or none for views, what only makes room, and what has no tensor at all
         #: (torch queries its libraries through operators).
         tensors = any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
@@ -107,13 +134,22 @@ def tensors_in(value: Any) -> Iterable[torch.Tensor]:
 
 
 def _flop_formula(func: Any) -> Callable[..., int] | None:
-    """torch's own formula for an operator, and the same formula for the attention kernels that torch counts on other
-    devices only."""
-    packet = func._overloadpacket
-    formula: Callable[..., int] | None = flop_counter.flop_registry.get(packet)
+    """torch's own formula for an operator; for attention the same with grouped queries, which torch's refuses before
+    2.10, and with the CPU's kernel, which torch does not count."""
     name = func._schema.name.partition("::")[2]
-    if formula is None and name == "_scaled_dot_product_flash_attention_for_cpu":
-        return flop_counter.flop_registry.get(torch.ops.aten._scaled_dot_product_flash_attention)
-    if formula is None and name == "_scaled_dot_product_flash_attention_for_cpu_backward":
-        return flop_counter.flop_registry.get(torch.ops.aten._scaled_dot_product_flash_attention_backward)
+    if name.startswith("_scaled_dot_product_"):
+        return _attention_backward_flops if name.endswith("_backward") else _attention_flops
+    formula: Callable[..., int] | None = flop_counter.flop_registry.get(func._overloadpacket)
     return formula
+
+
+def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
+    """Scores and their product with the values: two matrix products per query head (``sdpa_flop_count`` of torch)."""
+    return 2 * query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
+def _attention_backward_flops(
+    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+) -> int:
+    """The scores again, and the gradients of scores, values, queries and keys (``sdpa_backward_flop_count``)."""
+    return 2 * query.shape[:-1].numel() * key.shape[-2] * (3 * query.shape[-1] + 2 * value.shape[-1])

@@ -115,8 +115,16 @@ class TimedPhases:
 
     def round(self, training: Training) -> dict[str, float]:
         """Walks one step and returns its seconds by phase."""
-        self._stopwatch.start()
+        self.begin()
         walk(training, self)
+        return self.end()
+
+    def begin(self) -> None:
+        """A round begins."""
+        self._stopwatch.start()
+
+    def end(self) -> dict[str, float]:
+        """The round is over: its seconds by phase."""
         self._stopwatch.stop()
         seconds: dict[str, float] = {}
         for name, begin, end in self._marks:

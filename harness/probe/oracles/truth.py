@@ -63,7 +63,8 @@ def judge(
         return
     train = train or functools.partial(training.train, work, shape, steps)
     true = train(torch.float32, None)
-    yardsticks = [train(work.torch_dtype, perturbations) for perturbations in (None, *range(1, YARDSTICKS))]
+    unperturbed = true if work.torch_dtype == torch.float32 else train(work.torch_dtype, None)
+    yardsticks = [unperturbed, *(train(work.torch_dtype, perturbations) for perturbations in range(1, YARDSTICKS))]
     _compare(work, steps, trained, numerics, true, yardsticks)
     while 1 < _worst(numerics) < BEYOND_DOUBT and len(yardsticks) < YARDSTICKS_OF_A_SUSPICION:
         yardsticks.append(train(work.torch_dtype, len(yardsticks)))

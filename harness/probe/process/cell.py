@@ -6,10 +6,11 @@ collects for a user: there it covers every scenario and variant that runs on CPU
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -52,15 +53,20 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     """Runs a cell to its end and writes ``record.json`` to ``folder``, however the cell ends. Returns the record."""
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
     processes = request.local_ranks or framework.world_size(request.parameters, request.device)
-    here = range(request.first_rank, request.first_rank + processes)
+    here: Sequence[int] = range(request.first_rank, request.first_rank + processes)
+    if request.device == "sim" and (simulated := getattr(framework, "simulated_ranks", None)):
+        here = simulated(request.parameters)
+        request = dataclasses.replace(request, first_rank=here[0])
     record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
     rounds: list[TimedRound] = []
     try:
         shape = _shape(request)
+        if prepare := getattr(framework, "prepare", None):
+            prepare(request, folder)
         with Ranks(
             lambda rank, channel: run(request, rank, folder, channel, shape),
             here,
-            int(request.parameters["world_size"]) if request.rendezvous else processes,
+            int(request.parameters["world_size"]) if request.rendezvous else len(here),
             folder,
             meeting.variables(request.rendezvous, folder),
             request.timeout_s,
@@ -122,7 +128,7 @@ def extra_info(record: RunRecord) -> dict[str, int]:
     }
 
 
-def _collect(folder: Path, here: range) -> tuple[list[RankRecord], Detail | None]:
+def _collect(folder: Path, here: Sequence[int]) -> tuple[list[RankRecord], Detail | None]:
     """What the ranks left; those that left nothing, or nothing that can be read, are not among them."""
     records: list[RankRecord] = []
     detail: Detail | None = None

@@ -16,7 +16,7 @@ def variables(rendezvous: str, folder: Path) -> dict[str, str]:
     """Environment variables of each rank. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on the machine of rank 0, empty where
     all ranks are on this machine; ``folder`` is the run's."""
     if not rendezvous:
-        return {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous"}
+        return {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous", "MASTER_PORT": str(_free_port())}
     address, _, port = rendezvous.removeprefix("tcp://").rpartition(":")
     return {
         "DSREGRESS_RENDEZVOUS": rendezvous,
@@ -24,6 +24,13 @@ def variables(rendezvous: str, folder: Path) -> dict[str, str]:
         "MASTER_PORT": port,
         **dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), interface_to(address)),
     }
+
+
+def _free_port() -> int:
+    """For programs that meet at an address: several jobs run on this machine at the same time."""
+    with socket.socket() as probing:
+        probing.bind(("127.0.0.1", 0))
+        return int(probing.getsockname()[1])
 
 
 def spans_machines(environment: Mapping[str, str] = os.environ) -> bool:

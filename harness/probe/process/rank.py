@@ -54,6 +54,14 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     def announce(stage: str) -> None:
         channel.send({"at": "stage", "stage": stage})
 
+    def measured(record: RankRecord, detail: Detail) -> None:
+        write_record(folder, record, detail if rank == request.first_rank else None)
+        # Frameworks import lazily; what this rank had to import, the server imports once for all later cells.
+        channel.send({"at": "measured", "imported": _new_modules(imported) if rank == request.first_rank else []})
+
+    if hasattr(framework, "run"):
+        framework.run(request, rank, announce, measured, channel)
+        return
     if request.explain:
         _explain(framework, request, rank, folder, shape, announce)
         channel.send({"at": "measured", "imported": []})
@@ -63,9 +71,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         measurement = RankMeasurement(framework, request, rank, shape, meter, announce)
         measurement.measure()
         measurement.detail.warnings = dict(warnings)
-        write_record(folder, measurement.record, measurement.detail if rank == 0 else None)
-        # Frameworks import lazily; what this rank had to import, the server imports once for all later cells.
-        channel.send({"at": "measured", "imported": _new_modules(imported) if rank == request.first_rank else []})
+        measured(measurement.record, measurement.detail)
         _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
-from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, PhaseReading, RankRecord
+from harness.probe.border.wire import NO_NUMBER, Detail, MemoryReading, Numerics, PhaseReading, RankRecord
 
 
 def rank_file(folder: Path, rank: int) -> Path:
@@ -33,6 +33,7 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
         record = content["record"]
         record["phases"] = {name: PhaseReading(**reading) for name, reading in record["phases"].items()}
         record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
+        record["readings"] = [MemoryReading(**reading) for reading in record["readings"]]
         return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(str(error)) from None

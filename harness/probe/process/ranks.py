@@ -9,13 +9,12 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.wire import Clocks
-from harness.probe.process import reaping
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 #: What a rank runs, given its number and its end of the channel.
@@ -64,7 +63,7 @@ class Ranks:
     def __init__(
         self,
         body: Body,
-        here: range,
+        here: Sequence[int],
         world_size: int,
         folder: Path,
         variables: Mapping[str, str],
@@ -77,7 +76,7 @@ class Ranks:
         self._timeout_s = timeout_s
         self._beat = beat
         self._tries = _TRIES if len(here) == world_size else 1
-        self._kernel_kills = reaping.kernel_out_of_memory_kills()
+        self._kernel_kills = machine.kernel_out_of_memory_kills()
         self._ranks: list[_RankProcess] = [self._fork(number, here, world_size) for number in here]
 
     def __enter__(self) -> Ranks:
@@ -118,7 +117,7 @@ class Ranks:
                 os.waitpid(rank.pid, 0)
                 rank.channel.close()
 
-    def _fork(self, number: int, here: range, world_size: int) -> _RankProcess:
+    def _fork(self, number: int, here: Sequence[int], world_size: int) -> _RankProcess:
         ours, theirs = pair()
         log = self._folder / f"rank-{number}.log"
         sys.stdout.flush()
@@ -138,7 +137,7 @@ class Ranks:
             os.dup2(handle, 1)
             os.dup2(handle, 2)
             os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size),
-                              LOCAL_RANK=str(number - here.start), LOCAL_SIZE=str(len(here)),
+                              LOCAL_RANK=str(here.index(number)), LOCAL_SIZE=str(len(here)),
                               LOCAL_WORLD_SIZE=str(len(here)))  # fmt: skip
             code = _run(self._body, number, theirs)
         finally:
@@ -221,7 +220,7 @@ class Ranks:
             signature = f"rank ended with exit code {os.WEXITSTATUS(status)}"
             return CellEnded("failed", rank.stage, signature, log, machine.of_death(signature, log, self._folder))
         number = os.WTERMSIG(status)
-        if number == signal.SIGKILL and reaping.kernel_out_of_memory_kills() > self._kernel_kills:
+        if number == signal.SIGKILL and machine.kernel_out_of_memory_kills() > self._kernel_kills:
             return CellEnded("failed", rank.stage, "killed by the kernel: out of memory", log, machine.MEMORY)
         signature = faults.signal_signature(number)
         return CellEnded("failed", rank.stage, signature, log, machine.of_death(signature, log, self._folder))

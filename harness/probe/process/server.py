@@ -179,12 +179,10 @@ def _end_cell(pid: int, before: set[tuple[int, int]], *, stopped: bool) -> tuple
     _, status = os.waitpid(pid, 0)
     command, session = processes.command_of(os.getpid()), os.getsid(0)
 
-    def is_fork_of_a_killed_cell(process: processes.Process) -> bool:
-        """Its ranks: they die with it, by themselves, but not at once."""
-        return os.WIFSIGNALED(status) and process.session == session and processes.command_of(process.pid) == command
-
     left = processes.end_descendants(
-        spared=before, grace_s=0.0 if stopped else processes.GRACE_S, silently=is_fork_of_a_killed_cell
+        spared=before,
+        grace_s=0.0 if stopped else processes.GRACE_S,
+        silently=lambda process: os.WIFSIGNALED(status) and processes.is_fork(process, session, command),  # its ranks
     )
     processes.kill_group(pid)  # all there is to do where there is no /proc
     return left, status
@@ -294,4 +292,5 @@ class _CellPlugin:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Under its own name, as ``__main__`` is what a measured program is called.
+    sys.exit(importlib.import_module("harness.probe.process.server").main())

@@ -1,15 +1,23 @@
-"""The answers to a program that reads the value of a tensor that has none.
+"""The answers to a program that reads the value of a tensor that is unknown.
 
-Frameworks read values for bookkeeping: is there an overflow, what is the norm of the gradients, do the ranks agree. A
-healthy job has one answer to each (no; something finite; yes), and it changes neither memory nor communication, so these
-are answered. Any other reader makes a decision that the simulation cannot know: an error names the place.
+1. An unknown number that is a float is 1.0 to everybody: losses, norms and rewards are logged, and a healthy job's are
+   finite and positive. Comparing one such number is answered accordingly, and no number is NaN or infinite.
+2. What unknown floats choose (``argmax``, ``multinomial``, ``topk``) is any choice, spread evenly: sampled tokens are
+   ordinary ones, never the end of a sequence, so that generation goes on to its maximum.
+3. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
+   Frameworks keep books by them, though, and a healthy job has one answer to each: no overflow, the ranks agree.
+
+A program that keeps asking at one place, in a loop whose end depends on what it is answered, is ended with that place.
 """
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterator
-from types import FrameType
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -17,7 +25,11 @@ import torch
 from harness.probe.sim.errors import SimulationError, caller, location
 
 #: Modules that read values for bookkeeping.
-_BOOKKEEPERS = ("deepspeed", "torch.optim", "torch.nn.utils", "accelerate", "harness.probe.frameworks")
+_BOOKKEEPERS = (
+    *("deepspeed", "torch.optim", "torch.nn.utils", "accelerate", "harness.probe.frameworks"),
+    "torch.nn.init",  # whether a number was drawn outside its bounds, and has to be drawn again
+    "transformers.modeling_utils",  # whether new embeddings can be drawn from the old ones' covariance: as their mean else
+)
 
 #: Words in the names of functions that look for values that a healthy job does not have.
 _FAULT_WORDS = ("overflow", "inf", "nan")
@@ -32,27 +44,87 @@ COMPARISONS = {
     "ne": operator.ne,
 }
 
+#: What the elements of healthy tensors are not, and are.
+FAULTS = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
+
+#: Operators on truth values that all are equal, as Python's.
+LOGIC: dict[str, Callable[[list[bool]], bool]] = {
+    "any": all, "all": all, "clone": all, "logical_and": all, "bitwise_and": all, "mul": all,
+    "logical_or": any, "bitwise_or": any,
+    "logical_not": lambda each: not each[0], "bitwise_not": lambda each: not each[0],
+}  # fmt: skip
+
 #: What norms and losses of a healthy job are taken to be: finite and positive.
 HEALTHY = 1.0
 
 
-def remember(outcome: torch.Tensor, comparison: str, number: Any) -> None:
-    """Notes the outcome of a comparison with a number, in case it is read."""
-    outcome._dsregress_outcome = COMPARISONS[comparison](HEALTHY, number)  # type: ignore[attr-defined]
+@dataclass(frozen=True)
+class Outcome:
+    """What all elements of a tensor of truth values are taken to be."""
+
+    value: bool
+    #: No healthy job has another: it may decide shapes.
+    sure: bool = False
+    #: Everybody is answered so, and not the bookkeepers alone.
+    everybody: bool = True
+
+
+def remember(truth: torch.Tensor, outcome: Outcome) -> None:
+    """Notes what an unknown tensor of truth values is taken to be, in case it is read."""
+    truth._dsregress_outcome = outcome  # type: ignore[attr-defined]
+
+
+def remembered(truth: Any) -> Outcome | None:
+    return getattr(truth, "_dsregress_outcome", None)
+
+
+def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> Outcome | None:
+    """What the truth values ``out`` of an operator on unknown numbers are taken to be; None where nothing can be said.
+    ``other`` is the number that ``args[0]`` is compared with."""
+    if name in FAULTS:
+        return Outcome(FAULTS[name], sure=True)
+    if name in COMPARISONS:
+        compare = COMPARISONS[name]
+        is_float = args[0].is_floating_point()
+        if is_float and args[0] is args[1]:
+            return Outcome(compare(HEALTHY, HEALTHY), sure=True)
+        if is_float and isinstance(other, float) and not math.isfinite(other):
+            return Outcome(compare(HEALTHY, other), sure=True)
+        if out.numel() == 1 and other is not None:
+            return Outcome(compare(HEALTHY, other), everybody=is_float)
+        return None
+    facts = [remembered(value) for value in args if isinstance(value, torch.Tensor)]
+    found = [fact for fact in facts if fact is not None]
+    if len(found) < len(facts) or name not in LOGIC:
+        return None
+    return Outcome(
+        LOGIC[name]([fact.value for fact in found]),
+        sure=all(fact.sure for fact in found),
+        everybody=all(fact.everybody for fact in found),
+    )
 
 
 def scalar(tensor: torch.Tensor) -> Any:
     """The answer to ``tensor.item()``. Raises SimulationError, naming the place, where there is none."""
     frame = caller()
-    if not _keeps_books(frame):
-        raise SimulationError(
-            f"a data-dependent decision ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At "
-            f"{location(frame)}"
-        )
+    ours = _keeps_books(frame)
+    faults = ours and any(_looks_for_faults(name) for name in _functions(frame))
+    if tensor.dtype.is_complex:
+        return complex(HEALTHY)
+    if tensor.dtype.is_floating_point:
+        return 0.0 if faults else HEALTHY
     if tensor.dtype == torch.bool:
-        return getattr(tensor, "_dsregress_outcome", False)
-    healthy = 0 if any(_looks_for_faults(name) for name in _functions(frame)) else 1
-    return float(healthy) if tensor.dtype.is_floating_point else (0 if healthy == 0 else _integer(tensor, frame))
+        taken = remembered(tensor)
+        if taken is not None and (ours or taken.everybody):
+            return taken.value
+        if ours:
+            return False
+    if faults or (ours and tensor.dtype == torch.uint8):  # how flags travel through a collective
+        return 0
+    what = "a data-dependent decision" if tensor.dtype == torch.bool else "a size in a tensor"
+    raise SimulationError(
+        f"{what} ({describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
+    )
 
 
 def equal() -> bool:
@@ -60,17 +132,38 @@ def equal() -> bool:
     frame = caller()
     if not _keeps_books(frame):
         raise SimulationError(
-            f"tensors compared by value; sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
+            f"unknown tensors compared by value; sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
         )
     return True
 
 
-def _integer(tensor: torch.Tensor, frame: FrameType | None) -> int:
-    if tensor.dtype == torch.uint8:  # how flags travel through a collective
-        return 0
-    raise SimulationError(
-        f"a size in a tensor ({_describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
-    )
+class Questions:
+    """How often each place has read a value since the last phase began."""
+
+    #: A place that has asked this often, and for this long, waits for an answer that it will not get.
+    LIMIT = 100
+    LIMIT_S = 300.0
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[int, int], tuple[CodeType, list[float]]] = {}
+
+    def begin(self) -> None:
+        self._asked.clear()
+
+    def ask(self) -> None:
+        """Raises SimulationError where the program does nothing else."""
+        frame = caller()
+        if frame is None:
+            return
+        now = time.monotonic()
+        # The code object is kept, so that its id is not reused.
+        record = self._asked.setdefault((id(frame.f_code), frame.f_lasti), (frame.f_code, [0, now]))[1]
+        record[0] += 1
+        if record[0] > self.LIMIT and now - record[1] > self.LIMIT_S:
+            raise SimulationError(
+                f"a loop that does not end: it has read a value {int(record[0])} times in {now - record[1]:.0f} s and "
+                f"trained nothing; run the cell on cpu or cuda. At {location(frame)}"
+            )
 
 
 def _keeps_books(frame: FrameType | None) -> bool:
@@ -90,5 +183,5 @@ def _looks_for_faults(function: str) -> bool:
     return any(fault in words for fault in _FAULT_WORDS) or "overflow" in function.lower()
 
 
-def _describe(tensor: torch.Tensor) -> str:
+def describe(tensor: torch.Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

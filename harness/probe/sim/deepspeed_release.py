@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.replacing import Patches, attribute
 from harness.probe.sim.accelerator import meta_accelerator
 
 #: Functions that compare values across ranks and have no other effect: what a healthy job finds is that all agree.
@@ -20,30 +21,22 @@ def adapted(pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[
     """The imported DeepSpeed, on the meta accelerator."""
     from deepspeed.accelerator import real_accelerator
 
-    before = real_accelerator.ds_accelerator
-    real_accelerator.set_accelerator(meta_accelerator(pin, empty_cache))
-    try:
-        with ranks_agree():
-            yield
-    finally:
-        real_accelerator.ds_accelerator = before
+    accelerator = meta_accelerator(pin, empty_cache)
+    with attribute(real_accelerator, "ds_accelerator", None), ranks_agree():
+        real_accelerator.set_accelerator(accelerator)
+        yield
 
 
 @contextlib.contextmanager
 def ranks_agree() -> Iterator[None]:
     """Disables comparisons across ranks: in a process group that computes nothing they would compare noise."""
     answers = {**dict.fromkeys(_SANITY_CHECKS, _agreed), "get_lst_from_rank0": list}
-    undo: list[tuple[Any, str, Any]] = []
-    for module in [m for name, m in sys.modules.items() if name.startswith("deepspeed.") and m is not None]:
-        for name, answer in answers.items():
-            if name in vars(module):
-                undo.append((module, name, vars(module)[name]))
-                setattr(module, name, answer)
-    try:
+    with Patches() as patches:
+        for module in [m for name, m in sys.modules.items() if name.startswith("deepspeed.") and m is not None]:
+            for name, answer in answers.items():
+                if name in vars(module):
+                    patches.set(module, name, answer)
         yield
-    finally:
-        for owner, name, value in undo:
-            setattr(owner, name, value)
 
 
 def _agreed(*_: Any, **__: Any) -> None:

@@ -9,7 +9,7 @@ from types import FrameType
 
 #: Modules whose frames lie between the program and the simulation: the simulation itself, the meter that it extends,
 #: and the observer that wraps calls of modules.
-_OURS = ("harness.probe.sim.", "harness.probe.meters.", "harness.probe.holders.")
+_OURS = ("harness.probe.sim.", "harness.probe.meters.", "harness.probe.holders.", "harness.probe.virtual_gpu.")
 
 
 class SimulationError(RuntimeError):
@@ -17,13 +17,13 @@ class SimulationError(RuntimeError):
 
 
 def caller() -> FrameType | None:
-    """The innermost frame that is neither the simulation's nor torch's own (``torch.optim`` and ``torch.nn.utils``
-    count as the program's: they read values)."""
+    """The innermost frame that is neither the simulation's nor torch's own (``torch.optim``, ``torch.nn.utils`` and
+    ``torch.nn.init`` count as the program's: they read values)."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         theirs = module == "torch" or module.startswith("torch.")
-        if theirs and module.startswith(("torch.optim", "torch.nn.utils")):
+        if theirs and module.startswith(("torch.optim", "torch.nn.utils", "torch.nn.init")):
             theirs = False
         if not theirs and not module.startswith(_OURS):
             return frame

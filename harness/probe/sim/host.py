@@ -2,12 +2,13 @@
 
 Offloaded optimizer states of a 70B model are tens of gigabytes of CPU tensors. Here they are real CPU tensors on pages
 that the kernel never has to provide: an anonymous mapping without reservation, which costs address space alone as long
-as nobody writes to it. Such a tensor is a *ghost*: it has a device, a shape, a dtype and a storage like any other, so
+as nothing writes to it. Such a tensor is a *ghost*: it has a device, a shape, a dtype and a storage like any other, so
 every code path that reads those behaves as usual; operators on it are answered from its geometry and not run.
 
 A CPU tensor becomes a ghost by its origin: it is large and new, or something that is a ghost or on the device was
-copied or computed into it. Small CPU tensors that the program filled itself (token ids, flags, step counts) stay real
-and can be read.
+copied or computed into it. Weights, optimizer states and activations are floats; integers are data (token ids, the
+order in which a sampler draws), which programs read, so these stay real up to a larger size. Small CPU tensors that the
+program filled itself stay real and can be read.
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from typing import Any
 
 import torch
 
-#: New CPU tensors of at least this many bytes have no contents; smaller ones are cheap enough to be real.
-LARGE_BYTES = 1 << 20
+#: New CPU tensors of floats have contents below this many bytes, which are cheap enough to be real.
+_LARGEST_FLOATS_BYTES = 1 << 20
+
+#: And of integers: 131 million indices.
+_LARGEST_INTEGERS_BYTES = 1 << 30
 
 #: Below this a ghost's pages come from the ordinary allocator: a separate mapping would cost more than it saves.
 _MAPPED_BYTES = 1 << 16
+
+
+def keeps_contents(tensor: torch.Tensor) -> bool:
+    """Whether a new CPU tensor of this geometry and dtype is real."""
+    is_float = tensor.is_floating_point() or tensor.is_complex()
+    return tensor.untyped_storage().nbytes() < (_LARGEST_FLOATS_BYTES if is_float else _LARGEST_INTEGERS_BYTES)
 
 
 def like(meta: torch.Tensor) -> torch.Tensor:

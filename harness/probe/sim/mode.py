@@ -8,6 +8,8 @@ is a hundred thousand operators, half of them views:
 - a collective returns its outputs with a finished handle;
 - everything else runs torch's meta kernel, and what it returns is booked. Many of these kernels are Python, so what one
   made of the geometry of its arguments is remembered and made again (`harness.probe.sim.geometry`).
+
+After an operator has run on shapes, its known values follow (`harness.probe.sim.following`).
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.allocator.reserving import Reserving
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE
-from harness.probe.meters.meter import TorchMeter, finished_work
-from harness.probe.sim import answers, geometry, host
+from harness.probe.meters.meter import TorchMeter, finished_work, made_of_others
+from harness.probe.sim import answers, geometry, host, reading
+from harness.probe.sim.by_value import ByValue, each_tensor
 from harness.probe.sim.errors import SimulationError, caller, location, spells
+from harness.probe.sim.following import Following
+from harness.probe.sim.known import KnownValues
 
 aten = torch.ops.aten
 
@@ -35,6 +41,9 @@ Plan = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 _META = torch.device("meta")
 _NOTHING: dict[str, Any] = {}
+
+#: Ghosts of fewer bytes have ordinary pages (see `host.like`), so writing to them costs nothing.
+_READABLE_BYTES = 1 << 16
 
 
 class SimulationMode(TorchMeter):
@@ -47,18 +56,37 @@ class SimulationMode(TorchMeter):
         self._plans: dict[Any, Plan] = {}
         self._results = geometry.ResultCache()
         self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
+        #: The virtual GPU of a program (`harness.probe.virtual_gpu.devices.InDispatch`); None in a scenario.
+        self.program: Any = None
+        self.known = KnownValues(self.is_ghost)
+        self.following = Following(self.known)
+        self.questions = answers.Questions()
+        self._by_value = ByValue(self)
+        self._reading = contextlib.ExitStack()
         self._special: dict[Any, Plan] = {
-            aten._local_scalar_dense.default: self._item,
-            aten.equal.default: self._equal,
+            aten._local_scalar_dense.default: self._by_value.item,
+            aten.item.default: self._by_value.item,  # seen whole where no autograd decomposes it: in a DTensor's own code
+            aten.is_nonzero.default: lambda *call: bool(self._by_value.item(*call)),
             aten._to_copy.default: self._to_copy,
             aten.copy_.default: self._copy_,
-            **{getattr(aten, name).Scalar: self._comparison for name in answers.COMPARISONS},
+            aten.index.Tensor: self._by_value.index,
+            aten.masked_select.default: self._by_value.masked_select,
             aten.is_pinned.default: self._is_pinned,
             aten._pin_memory.default: self._pin_memory,
         }
 
+    def __enter__(self) -> SimulationMode:
+        super().__enter__()
+        self._reading.enter_context(reading.adapted(self.known, self.following))
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._reading.close()
+        super().__exit__(*exc)
+
     def begin(self) -> None:
         super().begin()
+        self.questions.begin()
         self.reserving.begin()
 
     def end(self) -> PhaseReading:
@@ -76,6 +104,11 @@ class SimulationMode(TorchMeter):
         self.op_launches = launches
         del self.ledger.moves[moves:]
 
+    def memory_of(self, tensor: Any) -> int:
+        if self.program is not None and tensor.device.type in ("meta", "cuda"):
+            return self.program.memory_of(tensor)
+        return super().memory_of(tensor)
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Nothing is compiled here, and torch's guard against that would cost a fifth of every operator."""
@@ -84,9 +117,15 @@ class SimulationMode(TorchMeter):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if types and made_of_others(types):
+            return NotImplemented  # its own class calls operators on those
+        if types and any(kind.__name__ == "FakeTensor" for kind in types):
+            return func(*args, **(kwargs or _NOTHING))  # torch itself looks for the shape of something
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = self._plan(func)
+        if self.program is not None:
+            return self.program.run(plan, func, args, kwargs or _NOTHING)
         return plan(func, args, kwargs or _NOTHING)
 
     # -- plans -------------------------------------------------------------------------------------------------------
@@ -97,23 +136,37 @@ class SimulationMode(TorchMeter):
         what = operators.traits(func)
         if what.kind:
             return self._answer_collective
+        if what.functional is not None:
+            return self._answer_functional
+        if what.is_composite:
+            return self.decomposed
         arguments = func._schema.arguments
-        if not what.returns_storage and not what.launches:
-            return _run
+        if not what.returns_storage and (not what.launches or torch.Tag.inplace_view in func.tags):
+            return self._view
+        by_value = self._by_value.plan(func)
+        if by_value is not None:
+            return by_value
         if not what.returns_storage and _writes_first_argument_only(func):
             return self._write
         if not any("Tensor" in str(argument.type) for argument in arguments):
-            return self._make if any(argument.name == "device" for argument in arguments) else _run
-        return self._compute_again if geometry.is_pure(func) else self._compute
+            return self._make if any(argument.name == "device" for argument in arguments) else self._view
+        return self.compute_known if geometry.is_pure(func) else self._compute_and_write
+
+    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator that touches no element."""
+        if args and type(args[0]) is torch.nn.Parameter and args[0].is_meta:
+            self.known.forget(args[0])  # a weight is unknown, and so is each view of it
+        return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, a frame less
 
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An in-place operator."""
         target = args[0]
         self.op_launches += 1
         if target.is_meta:
+            self.following.wrote(func, args, kwargs)
             return target
-        others = [t for t in operators.tensors_in(args[1:]) if t.is_meta or self._is_ghost(t)]
-        if others or self._is_ghost(target):
+        others = [t for t in operators.tensors_in(args[1:]) if t.is_meta or self.is_ghost(t)]
+        if others or self.is_ghost(target):
             self._become_ghost(target)
             return target
         return func(*args, **kwargs)
@@ -126,9 +179,10 @@ class SimulationMode(TorchMeter):
             out = func(*args, **kwargs)
             self.op_launches += what.launches
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+            self.following.made(func, args, kwargs, out)
             return out
         shape = func(*args, **{**kwargs, "device": _META, "pin_memory": None})
-        if shape.untyped_storage().nbytes() < host.LARGE_BYTES:
+        if host.keeps_contents(shape):
             out = func(*args, **kwargs)
             self.count(what, args, kwargs, out)
             return out
@@ -154,7 +208,17 @@ class SimulationMode(TorchMeter):
         self.count(what, args, kwargs, out)
         return out
 
-    def _compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _compute_and_write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = self._compute(func, args, kwargs)
+        self.following.did(func, args, kwargs, out)
+        return out
+
+    def compute_known(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = self.compute_again(func, args, kwargs)
+        self.following.computed(func, args, kwargs, out)
+        return out
+
+    def compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `_compute`, for an operator whose result may be cached by its arguments' geometry."""
         key = geometry.key(func, args, kwargs)
         if key is None:
@@ -183,17 +247,17 @@ class SimulationMode(TorchMeter):
         kwargs: dict[str, Any],
     ) -> Any:
         device = kwargs.get("device")
-        if not any(self._is_ghost(t) for t in tensors):
+        if not any(self.is_ghost(t) for t in tensors):
             out = func(*args, **kwargs)
             if device is not None and device.type == "meta":
                 self.ledger.add(out.untyped_storage(), self._meant(kwargs))
             self.count(what, args, kwargs, out)
             return out
         stand_ins = {id(t): host.stand_in(t) for t in tensors}
-        inputs = {name: _each_tensor(value, lambda t: stand_ins[id(t)]) for name, value in kwargs.items()}
+        inputs = {name: each_tensor(value, lambda t: stand_ins[id(t)]) for name, value in kwargs.items()}
         if device is not None:
             inputs["device"] = _META
-        out = func(*_each_tensor(args, lambda t: stand_ins[id(t)]), **inputs)
+        out = func(*each_tensor(args, lambda t: stand_ins[id(t)]), **inputs)
         self.op_launches += what.launches
         originals = {id(stand_ins[id(t)]): t for t in tensors}
 
@@ -206,7 +270,7 @@ class SimulationMode(TorchMeter):
                 return value
             return self._as_ghost(value)
 
-        return _each_tensor(out, on_host)
+        return each_tensor(out, on_host)
 
     def _answer_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         what = operators.traits(func)
@@ -216,37 +280,32 @@ class SimulationMode(TorchMeter):
             return None
         outputs = args[0] if len(returns) > 1 else None
         held = list(operators.tensors_in(outputs)) if outputs is not None else []
-        for tensor in operators.tensors_in(args[0]):
+        for tensor in self.following.communicated(func, args):
             if not tensor.is_meta:
                 self._become_ghost(tensor)
         work = finished_work(held)
         return work if outputs is None else (outputs, work)
 
-    # -- operators with a special plan --------------------------------------------------------------------------------
-
-    def _item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tensor = args[0]
-        return answers.scalar(tensor) if tensor.is_meta or self._is_ghost(tensor) else func(*args, **kwargs)
-
-    def _equal(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if any(t.is_meta or self._is_ghost(t) for t in args[:2]):
-            return answers.equal()
-        return func(*args, **kwargs)
-
-    def _comparison(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        out = self._compute_again(func, args, kwargs)
-        if out.numel() == 1 and (out.is_meta or self._is_ghost(out)):
-            answers.remember(out, func._schema.name.partition("::")[2], args[1])
+    def _answer_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = self._compute_and_write(func, args, kwargs)
+        functional = operators.traits(func).functional
+        assert functional is not None
+        self.count_functional(functional, args, out)
         return out
+
+    # -- operators with a special plan --------------------------------------------------------------------------------
 
     def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target, source = args[0], args[1]
         self.op_launches += 1
-        if not target.is_meta:
-            if source.is_meta or self._is_ghost(source) or self._is_ghost(target):
-                self._become_ghost(target)
-            else:
-                return func(*args, **kwargs)
+        if target.is_meta:
+            self.following.wrote(func, args, kwargs)
+        else:
+            contents = self.known.contents(source)
+            if contents is not None and not self.is_ghost(target):
+                func(target, contents, **kwargs)
+                return target
+            self._become_ghost(target)
         if target.shape != source.shape:
             torch.broadcast_shapes(target.shape, source.shape)
         return target
@@ -255,14 +314,23 @@ class SimulationMode(TorchMeter):
         source = args[0]
         device = kwargs.get("device") or source.device
         if source.is_meta and device.type == "meta":
-            return self._compute_again(func, args, kwargs)
+            return self.compute_known(func, args, kwargs)
         self.op_launches += 1
+        contents = self.known.contents(source)
         if device.type == "meta":
             out = func(*args, **kwargs)
             self.ledger.add(out.untyped_storage(), self._meant(kwargs))
-        elif source.is_meta or self._is_ghost(source):
+            if not isinstance(source, torch.nn.Parameter):
+                self.following.computed(func, args, kwargs, out)
+        elif source.is_meta and contents is not None:
+            out = func(contents, **{**kwargs, "pin_memory": None})
+            self.ledger.add(out.untyped_storage(), HOST)
+        elif source.is_meta or self.is_ghost(source):
             shape = source if source.is_meta else host.stand_in(source)
             out = self._as_ghost(func(shape, **{**kwargs, "device": _META, "pin_memory": None}))
+            taken = answers.remembered(source)
+            if taken is not None and out.dtype == torch.bool:
+                answers.remember(out, taken)
         else:
             out = func(*args, **kwargs)
             self.ledger.add(out.untyped_storage(), HOST)
@@ -274,11 +342,13 @@ class SimulationMode(TorchMeter):
         return False
 
     def _pin_memory(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-        return self._as_ghost(host.stand_in(args[0]))
+        return self.pinned(args[0])
 
     def _meant(self, kwargs: dict[str, Any]) -> int:
         """The memory of a tensor that is requested on the meta device: the accelerator's, unless the requesting statement
         spells the name ``meta`` out. Such a statement wants a tensor without storage on a GPU as well."""
+        if self.program is not None:
+            return self.program.placement()
         if "device" not in kwargs:
             return DEVICE
         frame = caller()
@@ -293,36 +363,40 @@ class SimulationMode(TorchMeter):
 
     # -- host memory without contents --------------------------------------------------------------------------------
 
-    def _is_ghost(self, tensor: torch.Tensor) -> bool:
-        entry = self.ledger.entries.get(tensor.untyped_storage()._cdata)
+    def pinned(self, source: torch.Tensor) -> torch.Tensor:
+        """A page-locked copy of a host tensor, with its contents where it has some and keeps them (see
+        `host.keeps_contents`). May be called outside an operator."""
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            copy = self._as_ghost(host.stand_in(source))
+            if host.keeps_contents(source) and not self.is_ghost(source):
+                copy.copy_(source)
+                self.ledger.entries[copy.untyped_storage()._cdata].ghost = False
+        return copy
+
+    def is_ghost(self, tensor: torch.Tensor) -> bool:
+        entry = self.ledger.find(tensor.untyped_storage())
         return entry is not None and entry.ghost
 
     def _as_ghost(self, shape: torch.Tensor) -> torch.Tensor:
         tensor = host.like(shape)
         self.ledger.add(tensor.untyped_storage(), HOST, ghost=True)
+        _make_healthy(tensor)
         return tensor
 
     def _become_ghost(self, tensor: torch.Tensor) -> None:
         """From now on the contents of the tensor are unknown."""
         storage = tensor.untyped_storage()
         self.ledger.add(storage, HOST, ghost=True)
-        entry = self.ledger.entries.get(storage._cdata)
+        entry = self.ledger.find(storage)
         if entry is not None:
             entry.ghost = True
+        _make_healthy(tensor)
 
 
-def _each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nest of lists and tuples with other tensors. (A function that calls itself from within another would be a
-    cycle that holds the tensors until garbage is collected, and the ledger would count them.)"""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_each_tensor(item, change) for item in value)
-    return value
-
-
-def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, one frame less
+def _make_healthy(ghost: torch.Tensor) -> None:
+    """Unknown floats on the host may be read without an operator, as by ``numpy()``."""
+    if ghost.is_floating_point() and ghost.untyped_storage().nbytes() < _READABLE_BYTES:
+        ghost.fill_(answers.HEALTHY)
 
 
 def _writes_first_argument_only(func: Any) -> bool:

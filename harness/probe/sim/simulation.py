@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -15,7 +15,8 @@ import torch.utils.checkpoint
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
-from harness.probe.sim import attention, host
+from harness.probe.replacing import Patches, attribute, variables
+from harness.probe.sim import attention
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
 
@@ -77,7 +78,7 @@ class Simulation:
         """Pinning copies into page-locked host memory, except on CPU, where it returns its input."""
         if self.kernels == "cpu" or tensor.device.type != "cpu":
             return tensor
-        return self.mode._as_ghost(host.stand_in(tensor))
+        return self.mode.pinned(tensor)
 
 
 class SimulationMeter:
@@ -107,8 +108,7 @@ class SimulationMeter:
         return self._mode.end()
 
 
-@contextlib.contextmanager
-def environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
+def environment(rank: int, world_size: int, ranks_per_node: int) -> AbstractContextManager[None]:
     """Sets the variables that a launcher would set."""
     local = rank % ranks_per_node
     values = {
@@ -116,16 +116,7 @@ def environment(rank: int, world_size: int, ranks_per_node: int) -> Iterator[Non
         "LOCAL_WORLD_SIZE": ranks_per_node, "CROSS_RANK": rank // ranks_per_node,
         "CROSS_SIZE": -(-world_size // ranks_per_node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500,
     }  # fmt: skip
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update({name: str(value) for name, value in values.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return variables({name: str(value) for name, value in values.items()})
 
 
 @contextlib.contextmanager
@@ -151,11 +142,8 @@ def _attention(kernels: str) -> Iterator[None]:
     def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return (chosen if query.is_meta else original)(query, *args, **kwargs)
 
-    functional.scaled_dot_product_attention = scaled_dot_product_attention
-    try:
+    with attribute(functional, "scaled_dot_product_attention", scaled_dot_product_attention):
         yield
-    finally:
-        functional.scaled_dot_product_attention = original
 
 
 @contextlib.contextmanager
@@ -182,16 +170,11 @@ def _autocast() -> Iterator[None]:
 
         return on_cpu
 
-    queries = {name: getattr(torch, name) for name in ("get_autocast_dtype", "is_autocast_enabled")}
-    autocast.__init__ = __init__
-    for name, function in queries.items():
-        setattr(torch, name, as_on_cpu(function))
-    try:
+    with Patches() as patches:
+        patches.set(autocast, "__init__", __init__)
+        for name in ("get_autocast_dtype", "is_autocast_enabled"):
+            patches.set(torch, name, as_on_cpu(getattr(torch, name)))
         yield
-    finally:
-        autocast.__init__ = original
-        for name, function in queries.items():
-            setattr(torch, name, function)
 
 
 @contextlib.contextmanager
@@ -210,15 +193,16 @@ def _generators() -> Iterator[None]:
     def module(device: str = "cuda") -> Any:
         return torch.device("meta") if device == "meta" else module_of(device)
 
-    random.fork_rng = forked
-    if module_of is not None:
-        checkpoint._get_device_module = module
-    try:
+    with Patches() as patches:
+        patches.set(random, "fork_rng", forked)
+        patches.replace(checkpoint, "_get_device_module", module)
         yield
-    finally:
-        random.fork_rng = fork_rng
-        if module_of is not None:
-            checkpoint._get_device_module = module_of
+
+
+def _is_meta(tensor: Any) -> bool:
+    """As torch has it, whatever device the tensor shows to a program."""
+    with torch._C.DisableTorchFunction():
+        return bool(tensor.is_meta)
 
 
 @contextlib.contextmanager
@@ -228,10 +212,10 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
     original = torch.nn.Module._apply
 
     def moves(parameter: Any, fn: Any) -> bool:
-        if parameter is None or parameter.is_meta:
+        if parameter is None or _is_meta(parameter):
             return False
         with mode.uncounted():
-            return bool(fn(parameter.data.view(-1)[:0]).is_meta)
+            return _is_meta(fn(parameter.data.view(-1)[:0]))
 
     def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
         for parameter in self._parameters.values():
@@ -241,8 +225,5 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
                 torch._C._swap_tensor_impl(parameter, moved)
         return original(self, fn, recurse)
 
-    torch.nn.Module._apply = _apply  # type: ignore[method-assign]
-    try:
+    with attribute(torch.nn.Module, "_apply", _apply):
         yield
-    finally:
-        torch.nn.Module._apply = original  # type: ignore[method-assign]

@@ -80,13 +80,17 @@ class Objective:
 
 def next_token(model: Any, data: Data) -> torch.Tensor:
     """The model's own next-token loss."""
-    loss: torch.Tensor = model(input_ids=data["ids"], labels=data["ids"]).loss
-    return loss
+    return _loss(model(input_ids=data["ids"], labels=data["ids"]))
 
 
 def answer(model: Any, data: Data) -> torch.Tensor:
     """The model's own loss over the answer's tokens."""
-    loss: torch.Tensor = model(input_ids=data["ids"], labels=data["labels"]).loss
+    return _loss(model(input_ids=data["ids"], labels=data["labels"]))
+
+
+def _loss(output: Any) -> torch.Tensor:
+    """Of a model that returns several tensors, or that one alone (``Workload.model_outputs``)."""
+    loss: torch.Tensor = output if isinstance(output, torch.Tensor) else output.loss
     return loss
 
 

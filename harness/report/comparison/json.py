@@ -1,6 +1,8 @@
 """The report for programs: everything, under a schema number.
 
 Schema history:
+  2  problems, worst first; ``summary.sentences`` has one for each; spans are gone. ``smallest_card_bytes`` and
+     ``reserved_peak_bytes`` have one finding for all phases, of the phase that needs most
   1  baseline, stacks, cells, findings; and names, summary, spans, step_times, control, not_compared, notes
 """
 
@@ -21,10 +23,11 @@ from harness.compare.summary import ResultSummary
 from harness.errors import ResultsError
 from harness.model import OutOfMemory, Skipped
 from harness.report.plain import plain
+from harness.report.problems import ProblemLine
 from harness.report.view import view
 from harness.system.files import write_requested
 
-SCHEMA = 1
+SCHEMA = 2
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,11 +35,16 @@ _encode = msgspec.json.Encoder().encode
 def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[bytes]:
     """The report in pieces, one per line: cells are many, and never all held as text."""
     report = view(comparison)
+    lines = [line for section in report.screen.sections for line in section.problems]
     head = {
         "schema": SCHEMA,
         "baseline": comparison.baseline,
         "exit_code": exit_code,
-        "summary": {"verdict": report.verdict, "measured": report.measured, "sentences": list(report.spans)},
+        "summary": {
+            "verdict": report.screen.headline,
+            "measured": report.measured,
+            "sentences": [f"{line.releases}: {line.sentences}" for line in lines],
+        },
         "stacks": [
             {"id": s.id, "name": comparison.names[s.id], "label": s.label, "python": s.python, "versions": s.versions}
             for s in comparison.stacks
@@ -51,19 +59,7 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
     yield from _listed({**_finding(found), "headline": found.key in headlines} for found in worst_first)
     tail = {
         "small_differences": comparison.small_differences,
-        "spans": [
-            {
-                "metric": span.metric,
-                "phase": span.phase,
-                "kind": span.kind,
-                "workloads": span.workloads,
-                "having": span.having,
-                "free": span.free,
-                "unknown": span.unknown,
-                "sentence": span.sentence,
-            }
-            for span in comparison.spans
-        ],
+        "problems": [_problem(line) for line in lines],
         "step_times": _times(comparison.step_times),
         "control": _times(comparison.control),
         "not_compared": msgspec.to_builtins(comparison.not_compared),
@@ -144,6 +140,25 @@ def _finding(found: Any) -> dict[str, Any]:
         "baseline_value": _finite(found.baseline_value),
         "message": plain(found.message),
         "evidence": [plain(line) for line in found.evidence],
+    }
+
+
+def _problem(line: ProblemLine) -> dict[str, Any]:
+    return {
+        "kind": line.kind.name.lower(),
+        "releases": line.releases,
+        "text": line.sentences,
+        "since": line.since,
+        "until": line.until,
+        "having": line.having,
+        "free": line.free,
+        "unknown": line.unknown,
+        "workloads": line.workloads,
+        "release_to_use": line.release_to_use,
+        "setting": line.setting,
+        "evidence": [plain(text) for text in line.evidence],
+        "related": [plain(text) for text in line.related],
+        "findings": len(line.keys),
     }
 
 

@@ -5,31 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.compare import Comparison
+from harness.report.first_screen import FirstScreen
 from harness.report.plain import markdown, plain
+from harness.report.problems import ProblemLine
 from harness.report.rows import Row
 from harness.report.tables import Table
 from harness.report.view import view
+from harness.wording.quantities import plural
+
+#: Problems on top, and lines of evidence of each.
+MOST_PROBLEMS = 30
+_MOST_EVIDENCE = 3
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """The report as GitHub-flavoured Markdown, ending in a newline."""
+    """The report as GitHub-flavoured Markdown, ending in a newline: the answer, and its details folded."""
     report = view(comparison)
-    lines = [f"### {markdown(report.verdict)}", "", f"{markdown(report.measured)}.", ""]
-    lines += [f"- **{markdown(line)}**" for line in report.spans]
+    lines = [*first_screen(report.screen), "<details><summary>Details</summary>", "", f"{markdown(report.measured)}."]
     for table in report.compatibility:
         lines += [*_table(table), "", *(f"- {markdown(line)}" for line in report.patterns)]
     for section in report.sections:
         lines += _findings(section.title, section.rows, section.more)
     lines += _section("Could not be compared", [f"- {markdown(line)}" for line in report.not_compared])
     lines += _section("Control: the baseline against itself", [f"- {markdown(line)}" for line in report.control])
-    tables = [line for table in report.tables for line in _table(table)]
-    if tables:
-        lines += ["", "<details><summary>All stacks</summary>", *tables, "", "</details>"]
+    lines += [line for table in report.tables for line in _table(table)]
     notes = [*([report.below] if report.below else []), *report.notes]
     lines += _section("Notes", [f"- {markdown(line)}" for line in notes])
+    lines += ["", "</details>"]
     if report.worst:
         lines += ["", "To reproduce the worst finding:", "", *_code(report.worst)]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
+
+
+def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
+    """The answer, of at most so many problems, ending in an empty line."""
+    lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
+    if screen.matrix.rows:
+        rows = tuple((row.label, *row.words) for row in screen.matrix.rows)
+        lines += _table(Table(title="", columns=("", *screen.matrix.columns), rows=rows))[3:]
+        if screen.matrix.more:
+            lines += ["", f"and {plural(screen.matrix.more, 'more workload')}"]
+        lines += [""]
+    left = most
+    for section in screen.sections:
+        shown = section.problems[:left]
+        left -= len(shown)
+        if shown:
+            lines += [f"**{section.title}**", "", *(text for line in shown for text in _problem(line)), ""]
+    count = sum(len(section.problems) for section in screen.sections)
+    return [*lines, *([f"and {plural(count - most, 'more problem')}", ""] if count > most else [])]
+
+
+def _problem(line: ProblemLine) -> list[str]:
+    evidence = [f"since {line.since}", f"until {line.until}", *line.evidence[:_MOST_EVIDENCE]]
+    return [
+        f"{line.number}. **{markdown(line.releases)}**: {markdown(line.sentences)}",
+        *(f"   - {markdown(text)}" for text in evidence),
+    ]
 
 
 def _findings(title: str, rows: Sequence[Row], more: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""A report for a pull request or a job's summary: what repeats exactly first, what is noisy folded, links to the site."""
+"""A report for a pull request or a job's summary: the answer on top, all findings folded, links to the site."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from harness.compare import Comparison
 from harness.compare.metrics import BY_NAME
 from harness.report import urls
+from harness.report.comparison.markdown import first_screen
 from harness.report.kinds import SIGNS
 from harness.report.plain import markdown
 from harness.report.rows import WORSE, Row, all_rows
@@ -14,7 +15,7 @@ from harness.report.view import view
 from harness.wording.quantities import plural
 
 #: GitHub cuts a comment at 65,536 characters.
-_MOST_ROWS, _MOST_FOLDED = 12, 25
+_MOST_PROBLEMS, _MOST_FOLDED = 12, 25
 
 #: Written into a comment, to find it again; and what a site's address is put in for.
 MARKER = "<!-- dsregress -->"
@@ -29,11 +30,10 @@ def as_markdown(comparison: Comparison, site: str = "") -> str:
     exact = [row for row in worse if BY_NAME[row.headline.metric].exact]
     noisy = [row for row in worse if not BY_NAME[row.headline.metric].exact]
     other = [row for row in rows if row.section != WORSE]
-    lines = [MARKER, f"### {markdown(report.verdict)}", "", f"{markdown(report.measured)}.", ""]
+    lines = [MARKER, *first_screen(report.screen, _MOST_PROBLEMS)]
     if site:
         lines += [f"[The whole report]({site}/{urls.matrix_page(0)})", ""]
-    lines += _table(exact[:_MOST_ROWS], site)
-    folded = [("more findings", exact[_MOST_ROWS:]), ("noisy findings: step time", noisy), ("other differences", other)]
+    folded = [("exact findings", exact), ("noisy findings: step time", noisy), ("other differences", other)]
     for title, hidden in folded:
         if hidden:
             lines += [f"<details><summary>{len(hidden)} {title}</summary>", "", *_table(hidden[:_MOST_FOLDED], site)]

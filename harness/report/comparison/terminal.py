@@ -1,8 +1,9 @@
-"""The report for a person at a terminal, 80 columns and wider."""
+"""The report for a person at a terminal, 80 columns and wider: the answer on one screen, then its details."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -11,10 +12,16 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from harness.compare import Comparison
+from harness.report.first_screen import GRAVE, SERIOUS, FirstScreen
 from harness.report.plain import plain
+from harness.report.problems import ProblemLine
 from harness.report.rows import Row
 from harness.report.tables import Table
 from harness.report.view import View, view
+from harness.wording.quantities import plural
+
+#: Lines of the first screen: those of the smallest terminal.
+MOST_LINES = 25
 
 _STYLES = {
     "failed": "bold red",
@@ -23,20 +30,129 @@ _STYLES = {
     "improvement": "green",
     "changed": "yellow",
 }
+_WORD_STYLES = {**dict.fromkeys(GRAVE, "bold red"), **dict.fromkeys(SERIOUS, "yellow")}
+
+#: Columns of a row's label: at least where all releases fit then, and at most where not. Columns of a problem's releases.
+_LEAST_LABEL, _MOST_LABEL, _MOST_RELEASES = 24, 40, 18
+
+#: Lines of a problem.
+_MOST_BLOCK = 3
+
+_SEE_MORE = "tables, evidence, commands: --details, or --html DIR"
 
 
-def show(comparison: Comparison, console: Console) -> None:
-    """Prints the report."""
-    console.print(render(view(comparison)))
+def show(comparison: Comparison, console: Console, *, details: bool = False) -> None:
+    """Prints the answer, and its details."""
+    report = view(comparison)
+    for line in first_lines(report.screen, console.width):
+        console.print(line, no_wrap=True, overflow="crop")
+    if details:
+        console.print(render(report))
+
+
+def first_lines(screen: FirstScreen, width: int) -> list[Text]:
+    """The first screen, of at most `MOST_LINES` lines."""
+    lines = [*_wrapped(screen.headline, width, style="bold"), *_wrapped(screen.basis, width), *_matrix(screen, width)]
+    upgrade = _wrapped(f"Your upgrade: {screen.upgrade}", width) if screen.upgrade else []
+    releases = [line.releases for section in screen.sections for line in section.problems]
+    column = min(_MOST_RELEASES, max(map(len, releases), default=0))
+    room = MOST_LINES - len(lines) - len(upgrade) - len(_wrapped(_see_more(len(releases)), width)) - 1  # empty above
+    blocks = {line.number: list(_problem(line, column, width)) for one in screen.sections for line in one.problems}
+    shown = _shown(screen, blocks, room)
+    lines.append(Text())
+    for section in screen.sections:
+        own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
+        lines += [Text(section.title, style="bold"), *own] if own else []
+    return [*lines, *upgrade, *_wrapped(_see_more(len(releases) - len(shown)), width)]
+
+
+def _see_more(left: int) -> str:
+    return f"{plural(left, 'more problem')}, {_SEE_MORE}" if left else f"{_SEE_MORE[0].upper()}{_SEE_MORE[1:]}"
+
+
+def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int) -> set[int]:
+    """The numbers of the problems that there is room for: the first of each section before any second."""
+    numbers = [[line.number for line in section.problems] for section in screen.sections]
+    shown: set[int] = set()
+    firsts, others = [(own, own[:1]) for own in numbers], [(own, own[1:]) for own in numbers]
+    for own, number in ((own, one) for own, part in (*firsts, *others) for one in part):
+        size = len(blocks[number]) + shown.isdisjoint(own)  # with the section's title
+        if size <= room or not shown:
+            shown.add(number)
+            room -= size
+    return shown
+
+
+def _problem(line: ProblemLine, column: int, width: int) -> Iterator[Text]:
+    """``2 0.16.0 to 0.16.7  backward holds ...``."""
+    number = f"{line.number:>2} "
+    names = _cut_lines(line.releases, "", column) or [""]
+    words = _cut_lines(line.text, line.consequence, max(20, width - len(number) - column - 2)) or [""]
+    for at in range(max(len(names), len(words))):
+        left = f"{number if at == 0 else ' ' * len(number)}{names[at] if at < len(names) else '':<{column}}"
+        yield Text(f"{left}  {words[at] if at < len(words) else ''}".rstrip())
+
+
+def _cut_lines(text: str, end: str, width: int) -> list[str]:
+    """At most `_MOST_BLOCK` lines: the text, cut where it is too long, and its end."""
+    lines, words = _lines(f"{text} {end}", width), text.split()
+    while len(lines) > _MOST_BLOCK and words:
+        words.pop()
+        while words and words[-1][-1].isdigit():  # a figure without its unit
+            words.pop()
+        lines = _lines(f"{' '.join(words).rstrip('.,:;')}... {end}", width)
+    return lines[:_MOST_BLOCK]
+
+
+def _matrix(screen: FirstScreen, width: int) -> list[Text]:
+    """The rows, with as many of the newest columns as fit; nothing where none fits."""
+    matrix = screen.matrix
+    headings, labels = [plain(heading) for heading in matrix.columns], [plain(row.label) for row in matrix.rows]
+    widths = [max(len(heading), *(len(row.words[at]) for row in matrix.rows)) for at, heading in enumerate(headings)]
+    longest = max(map(len, labels), default=0)
+    beside = width - sum(size + 1 for size in widths)  # of all columns
+    column = min(longest, beside if beside >= _LEAST_LABEL else _MOST_LABEL)
+    fitting = [at for at in range(len(widths)) if column + sum(size + 1 for size in widths[: at + 1]) <= width]
+    if not fitting:
+        return []
+    lines = [Text(), _cells("", column, [(headings[at], widths[at], "") for at in fitting])]
+    for label, row in zip(labels, matrix.rows, strict=True):
+        words = [(row.words[at], widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
+        lines.append(_cells(_cut(label, column), column, words))
+    older = sum(matrix.sizes[len(fitting) :])
+    counts = [
+        *([plural(matrix.more, "more workload")] if matrix.more else []),
+        *([plural(older, "older release")] if older else []),
+    ]
+    return [*lines, *([Text(f"and {', '.join(counts)}")] if counts else [])]
+
+
+def _cells(label: str, column: int, cells: Sequence[tuple[str, int, str]]) -> Text:
+    """A row: its label, and words with their widths and styles."""
+    line = Text(f"{label:<{column}}")
+    for text, size, style in cells:
+        line.append(" ").append(text, style).append(" " * (size - len(text)))
+    line.rstrip()
+    return line
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _lines(text: str, width: int) -> list[str]:
+    return textwrap.wrap(plain(text), width, break_on_hyphens=False)
+
+
+def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
+    return [Text(line, style=style) for line in _lines(text, width)]
 
 
 def render(report: View) -> Group:
-    """The report as one renderable. Nothing measured is ever read as markup."""
-    parts: list[RenderableType] = [
-        _line(report.verdict, "bold"),
-        _line(report.measured),
-        *_bullets(report.spans, "bold"),
-    ]
+    """The details as one renderable. Nothing measured is ever read as markup."""
+    parts: list[RenderableType] = [Text(), _line(report.measured)]
+    for kind in report.screen.sections:
+        parts += _section(kind.title, [_problem_in_full(line) for line in kind.problems])
     for table in report.compatibility:
         parts += _section(table.title, [_grid(table), *_bullets(report.patterns)])
     for section in report.sections:
@@ -49,6 +165,16 @@ def render(report: View) -> Group:
     if report.worst:
         parts += _section("To reproduce the worst finding", [Padding(_line(report.worst), (0, 0, 0, 2))])
     return Group(*parts)
+
+
+def _problem_in_full(line: ProblemLine) -> RenderableType:
+    """Everything of a problem, also where the first screen had no room for it."""
+    text = Text(plain(f"{line.number}. {line.releases}: {line.sentences}"), style="bold", overflow="fold")
+    for about in (f"since {line.since}", f"until {line.until}", *line.evidence):
+        text.append(f"\n  {plain(about)}", "not bold dim")
+    if line.related:
+        text.append(f"\n  with it: {plain('; '.join(line.related[:4]))}", "not bold dim")
+    return text
 
 
 def _section(title: str, body: Sequence[RenderableType]) -> list[RenderableType]:

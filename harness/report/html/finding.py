@@ -19,6 +19,7 @@ from harness.report.html.holders import ExplanationOf, Holders, holders_of
 from harness.report.html.next_steps import next_steps
 from harness.report.html.page import Page
 from harness.report.html.workload_facts import WorkloadFacts
+from harness.report.problems import ProblemLine
 from harness.report.rows import IMPROVED, WORSE, Row
 from harness.wording.quantities import quantity
 
@@ -68,6 +69,7 @@ class FindingPage(Page, frozen=True, kw_only=True):
     kind: str
     message: str
     stacks: str
+    worst: str  #: the stack that the message, and what follows from it, are of
     section: str
     relevant: bool
     history: History
@@ -96,13 +98,15 @@ def finding_page(
     beside: Sequence[Row],
     times: Mapping[str, StepTime],
     explained: ExplanationOf,
+    problem: ProblemLine | None,
 ) -> FindingPage:
-    """``beside`` are the rows of the same workload, ``times`` its step times by stack."""
+    """The finding belongs to ``problem``; ``beside`` are the rows of the same workload, ``times`` the step times
+    by stack."""
     found = row.headline
     with_it = {group.headline.stack for group in row.groups}
     having = [stack for stack in comparison.names if stack in with_it]
     measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, facts, times)]
-    over_releases = history(found, having, measured, comparison.names)
+    over_releases = history(found, having, measured, comparison.names, problem)
     holders = holders_of(comparison, row.groups, explained)
     words, rest = configuration(facts.parameters, facts.device)
     workloads = list(dict.fromkeys(group.headline.workload for group in row.groups))
@@ -111,6 +115,7 @@ def finding_page(
         kind=found.kind,
         message=found.message,
         stacks=row.stack,
+        worst=comparison.names[found.stack],
         section=_KIND.get(found.kind) or _SECTION.get(row.section, row.section.lower()),
         relevant=found.relevant,
         history=over_releases,

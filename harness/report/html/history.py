@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.compare.metrics import BY_NAME
+from harness.compare import ProblemKind
 from harness.model import Finding
+from harness.report.problems import ProblemLine
 from harness.wording.quantities import listing
 
 
@@ -24,12 +25,19 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""  #: and after the last; empty where there is none
 
 
-def history(found: Finding, having: Sequence[str], measured: Sequence[str], names: Mapping[str, str]) -> History:
-    """``having`` and ``measured`` are stack ids in version order; all of ``having`` were measured."""
+def history(
+    found: Finding,
+    having: Sequence[str],
+    measured: Sequence[str],
+    names: Mapping[str, str],
+    problem: ProblemLine | None = None,
+) -> History:
+    """``having`` and ``measured`` are stack ids in version order; all of ``having`` were measured. The finding belongs
+    to ``problem``."""
     with_it = [stack for stack in measured if stack in set(having)]
     free = [stack for stack in measured if stack not in set(having)]
     if not with_it:
-        return History(since="not known", until="not known", free=(), advice=_advice(found, "", "", names))
+        return History(since="not known", until="not known", free=(), advice=_advice(found, problem, names))
     first, last = measured.index(with_it[0]), measured.index(with_it[-1])
     before = measured[first - 1] if first else ""
     after = measured[last + 1] if last + 1 < len(measured) else ""
@@ -46,7 +54,7 @@ def history(found: Finding, having: Sequence[str], measured: Sequence[str], name
         since=since,
         until=until,
         free=tuple(names[stack] for stack in free),
-        advice=_advice(found, before, after, names),
+        advice=_advice(found, problem, names),
         first=with_it[0],
         last=with_it[-1],
         before=before,
@@ -54,20 +62,32 @@ def history(found: Finding, having: Sequence[str], measured: Sequence[str], name
     )
 
 
-def _advice(found: Finding, before: str, after: str, names: Mapping[str, str]) -> str:
-    places = [f"{names[after]} or newer" if after else "", f"{names[before]} or older" if before else ""]
-    pin = " or ".join(place for place in places if place)
-    family = BY_NAME[found.metric].fails
+def _advice(found: Finding, problem: ProblemLine | None, names: Mapping[str, str]) -> str:
+    """The same release that the problem names: one that trains the same workloads right, to the end, on their card."""
     if found.kind == "improvement":
         return "Nothing: it got better."
     if found.kind == "changed":
         return "If you rely on the old behaviour, set it explicitly in your configuration."
-    if not pin:
-        return "Every release measured has it. Measure others with the command below and --deepspeed '>=OLD,<NEW'."
-    why = {
-        "numerics": "Do not train with these releases: what they compute is wrong.",
-        "crash": "These releases do not complete this workload.",
-        "memory": "It can end a job out of memory, and more nodes or a smaller batch may not help.",
-        "time": "It costs time, and breaks nothing.",
-    }.get(family, "")
-    return f"{why} Pin {pin}.".strip()
+    if problem is None:
+        return (
+            "Nothing: it fails for the baseline too."
+            if found.kind == "failed"
+            else "Nothing: it is too small to matter."
+        )
+    if problem.setting:
+        return problem.sentences
+    if problem.kind in _WHY and problem.release_to_use:
+        return f"{_WHY[problem.kind]} Use {names[problem.release_to_use]}."
+    if problem.kind in _WHY:
+        return f"{_WHY[problem.kind]} No measured release is known to be sound here: measure others."
+    return "It costs memory, work or time, and breaks nothing."
+
+
+_WHY = {
+    ProblemKind.WRONG: "Do not train with these releases: what they compute is wrong.",
+    ProblemKind.DIFFERENT: "These releases train differently: find out which is right before you change the release.",
+    ProblemKind.CRASH: "These releases do not complete this workload.",
+    ProblemKind.OUT_OF_MEMORY: "It ends a job out of memory; more nodes or a smaller batch may not help.",
+    ProblemKind.LEAK: "It can end a job out of memory, and more nodes or a smaller batch may not help.",
+    ProblemKind.UNTESTABLE: "These releases cannot be tested here, which says nothing of their training.",
+}

@@ -41,6 +41,7 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     workloads: int  #: on all pages
     report: Conclusions | None
     worst: tuple[FindingLine, ...]
+    evidence: dict[int, str]  #: number of a problem -> the page of its worst finding
 
 
 class FindingsPage(Page, frozen=True, kw_only=True):
@@ -94,8 +95,17 @@ def matrix_pages(
             workloads=len(summaries),
             report=report if number == 0 else None,
             worst=tuple(FindingLine.of(row) for row in rows[:_MOST_WORST]) if number == 0 else (),
+            evidence=_evidence(report, rows) if number == 0 else {},
         )
         yield urls.matrix_page(number), page
+
+
+def _evidence(report: Conclusions, rows: Sequence[Row]) -> dict[int, str]:
+    pages = {
+        found.key: urls.finding_page(row.headline) for row in rows for group in row.groups for found in group.findings
+    }
+    lines = [line for section in report.screen.sections for line in section.problems]
+    return {line.number: pages[line.worst.key] for line in lines if line.worst.key in pages}
 
 
 def findings_page(report: Conclusions, rows: Sequence[Row]) -> FindingsPage:

@@ -9,6 +9,7 @@ import msgspec
 from harness.compare import Comparison
 from harness.model import Stack
 from harness.report import urls
+from harness.report.first_screen import FirstScreen
 from harness.report.rows import Row
 from harness.report.tables import Table
 from harness.report.view import View
@@ -67,8 +68,7 @@ def _column(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> Rele
 class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
     """What the pages about all workloads take from the view, which has much more."""
 
-    verdict: str
-    spans: tuple[str, ...]
+    screen: FirstScreen
     below: str
     not_compared: tuple[str, ...]
     control: tuple[str, ...]

@@ -88,6 +88,8 @@ class _SiteBuilder:
         self._thresholds = thresholds
         report = view(comparison)
         self._conclusions = Conclusions.of(report)
+        lines = (line for section in report.screen.sections for line in section.problems)
+        self._problems = {key: line for line in lines for key in line.keys}
         self._frame = PageFrame.of(comparison, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
         self._general: dict[str, Callable[[SiteFiles], None]] = {}
@@ -133,7 +135,8 @@ class _SiteBuilder:
         files.page(urls.workload_page(workload), workload_page(comparison, facts, cells, rows, times))
         files.page(urls.trend_page(workload), trend_page(comparison, facts))
         for row in self._rows_headed.get(workload, []):
-            page = finding_page(comparison, row, facts, rows, times, self._explained)
+            problem = self._problems.get(row.headline.key)
+            page = finding_page(comparison, row, facts, rows, times, self._explained, problem)
             files.page(urls.finding_page(row.headline), page)
         return WorkloadSummary(
             workload=workload,

@@ -18,7 +18,7 @@ from harness.probe.allocator.model import (
     OutOfMemoryError,
 )
 from harness.probe.allocator.replay import replay
-from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, HOST, Event
+from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, HOST, STREAM_SELECTED, Event
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -336,3 +336,41 @@ def test_a_step_of_a_large_model_is_replayed_in_well_under_two_seconds() -> None
     start = time.process_time()
     replay(trace, AllocatorSettings())
     assert time.process_time() - start < 2.0
+
+
+def test_a_freed_block_serves_its_own_stream_alone() -> None:
+    allocator = CachingAllocator()
+    allocator.allocate(1, 30 * MIB)
+    allocator.free(1)
+    allocator.book(STREAM_SELECTED - 1, 0)
+    allocator.book(2, 30 * MIB)
+    assert (allocator.allocated_bytes, allocator.reserved_bytes) == (30 * MIB, 60 * MIB)
+    allocator.book(STREAM_SELECTED, 0)
+    allocator.book(3, 30 * MIB)
+    assert (allocator.allocated_bytes, allocator.reserved_bytes) == (60 * MIB, 60 * MIB)
+    copy = allocator.on_card(100 * MIB)
+    for one in (allocator, copy):
+        one.free(2)  # on whichever stream it is released
+        one.book(STREAM_SELECTED - 1, 0)
+        one.book(4, 30 * MIB)
+        assert one.reserved_bytes == 60 * MIB
+
+
+def test_expandable_segments_belong_to_a_stream_too() -> None:
+    allocator = CachingAllocator(AllocatorSettings(expandable_segments=True))
+    allocator.allocate(1, 40 * MIB)
+    allocator.free(1)
+    allocator.book(STREAM_SELECTED - 1, 0)
+    allocator.book(2, 40 * MIB)
+    assert allocator.reserved_bytes == 80 * MIB
+    allocator.empty_cache()
+    assert allocator.reserved_bytes == 40 * MIB
+
+
+def test_a_full_card_takes_back_what_other_streams_have_cached() -> None:
+    allocator = CachingAllocator(AllocatorSettings(card_bytes=100 * MIB))
+    allocator.allocate(1, 60 * MIB)
+    allocator.free(1)
+    allocator.book(STREAM_SELECTED - 1, 0)
+    allocator.book(2, 60 * MIB)
+    assert (allocator.retries, allocator.reserved_bytes) == (1, 60 * MIB)

@@ -17,12 +17,9 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe import scenario
 from harness.probe.border.surroundings import ENVIRONMENT
-from harness.probe.border.wire import NO_NUMBER, CellRequest, RankRecord
-from harness.probe.process.cell import Gate, execute
-
-FILE = Path(__file__).parents[3] / "scenarios" / "llama_zero3_backward.py"
+from harness.probe.border.wire import NO_NUMBER, RankRecord
+from tests.probe import one_of_many
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,20 +39,7 @@ def training(adapter: Any) -> Any:
 
 def trained(variant: str, folder: Path) -> RankRecord:
     """Rank 0 of a cell that passed."""
-    declared = scenario.load(FILE)
-    request = CellRequest(
-        scenario=FILE.stem,
-        variant=variant,
-        device="cpu",
-        parameters=declared.resolve(variant, "cpu"),
-        framework=declared.framework,
-        warmup_rounds=0,
-        rounds=0,
-        timeout_s=180,
-    )
-    record = execute(request, folder, None, Gate())
-    assert record.outcome == "passed", f"{record.stage}: {record.signature}\n{record.log_tail}"
-    return record.ranks[0]
+    return one_of_many.on_real_ranks("llama_zero3_backward", variant, folder)
 
 
 def worst(record: RankRecord) -> float:

@@ -13,11 +13,8 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe import scenario
 from harness.probe.border.surroundings import ENVIRONMENT
-from harness.probe.border.wire import CellRequest
 from harness.probe.frameworks import integrations
-from harness.probe.process.cell import Gate, execute
 from harness.probe.workloads.workload import Workload
 from tests.probe import one_of_many
 
@@ -40,22 +37,8 @@ def _imported_once() -> None:
 def test_real_ranks_train_like_plain_pytorch(name: str, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in ENVIRONMENT.items():
         monkeypatch.setenv(variable, value)
-    file = one_of_many.ROOT / "scenarios" / f"{name}.py"
-    declared = scenario.load(file)
-    request = CellRequest(
-        scenario=name,
-        variant=variant,
-        device="cpu",
-        parameters=declared.resolve(variant, "cpu"),
-        framework=declared.framework,
-        warmup_rounds=0,
-        rounds=0,
-        timeout_s=180.0,
-    )
     with tempfile.TemporaryDirectory() as folder:
-        record = execute(request, Path(folder), None, Gate())
-    assert record.outcome == "passed", f"{record.signature}\n{record.log_tail}"
-    numerics: Any = record.ranks[0].numerics
+        numerics: Any = one_of_many.on_real_ranks(name, variant, Path(folder)).numerics
     assert numerics.loss_error <= 1, numerics
     assert numerics.gradient_norm_error <= 1, numerics
     assert numerics.parameter_error <= 1, numerics

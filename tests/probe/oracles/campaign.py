@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import importlib
 import json
 import os
 import sys
@@ -44,7 +45,7 @@ def train(pattern: str, folder: Path) -> None:
         os.environ.setdefault(variable, value)
     cells = [cell for cell in _cells() if fnmatch.fnmatch(cell[0], pattern)]
     for name in {framework for _, framework, _ in cells}:
-        __import__(name, fromlist=["preload"]).preload("cpu")
+        importlib.import_module(name).preload("cpu")
     folder.mkdir(parents=True, exist_ok=True)
     for cell, framework, parameters in cells:
         file = folder / f"{cell.replace('/', '_')}.pt"
@@ -63,7 +64,7 @@ def _cells() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def _trained(framework: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """What rank 0 had after `TRUTH_STEPS`, or how the cell failed."""
-    module = __import__(framework, fromlist=["start"])
+    module = importlib.import_module(framework)
     world_size = module.world_size(parameters, "cpu")
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -122,13 +123,13 @@ def _judged(group: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         make = functools.partial(job_truth.train, jobs.job_of(parameters, shape["vocab_size"]), shape, TRUTH_STEPS)
     once = functools.cache(make)
     for kept in group:
-        told = {"where": kept["where"], "cell": kept["cell"]}
+        place = {"where": kept["where"], "cell": kept["cell"]}
         if "failed" in kept:
-            yield {**told, "failed": kept["failed"]}
+            yield {**place, "failed": kept["failed"]}
             continue
         numerics = kept["numerics"]
         truth.judge(work, shape, TRUTH_STEPS, kept["trained"], numerics, once)
-        yield {**told, "errors": _errors(numerics), "note": numerics.note, "digest": numerics.parameter_digest}
+        yield {**place, "errors": _errors(numerics), "note": numerics.note, "digest": numerics.parameter_digest}
     if work.lora_dropout:
         return
     for fault in FAULTS:

@@ -18,7 +18,7 @@ def decide_by_data(tensor: torch.Tensor) -> bool:
 
 def test_a_decision_by_data_names_who_makes_it_and_the_way_out() -> None:
     with Simulation(0, 4), pytest.raises(SimulationError) as refused:
-        decide_by_data(torch.ones(3, device=Simulation.device))
+        decide_by_data(torch.rand(3, device=Simulation.device))
     line = decide_by_data.__code__.co_firstlineno + 1
     assert (
         signature_of(refused.value)
@@ -29,11 +29,11 @@ def test_a_decision_by_data_names_who_makes_it_and_the_way_out() -> None:
     )
 
 
-def test_an_operator_without_a_shape_rule_is_named() -> None:
+def test_a_shape_that_depends_on_unknown_values_names_who_wants_it() -> None:
     with Simulation(0, 4), pytest.raises(SimulationError) as refused:
-        torch.ones(3, device=Simulation.device).nonzero()
+        torch.rand(3, device=Simulation.device).nonzero()
     assert str(refused.value).startswith(
-        "aten.nonzero.default has no meta kernel, so no shape: run the cell on cpu or cuda. At "
+        "aten.nonzero.default has no shape without values (float32[3]): run the cell on cpu or cuda. At "
         "tests/probe/sim/test_refusals.py:"
     )
 

@@ -146,6 +146,22 @@ def test_what_a_generation_engine_keeps_of_the_card_is_not_there() -> None:
     assert "out of memory in backward: needs 40.0 GiB" in recommend_report.as_text(found, [])
 
 
+def test_a_higher_peak_that_fits_the_card_is_no_veto() -> None:
+    def reserving(version: str, gib: int) -> Result:
+        found = result(version, 40)
+        assert found.record is not None
+        found.record.ranks[0].phases["backward"].device_peak_bytes = gib * GIB
+        return found
+
+    runs = [reserving("0.15.0", 42), reserving("0.15.4", 50)]
+    found = advice(runs).pick
+    assert found is not None
+    assert found.version == "0.15.4"
+    without = advice(runs, card=None).pick
+    assert without is not None
+    assert without.version == "0.15.0"
+
+
 def test_without_a_card_nothing_is_said_of_fitting() -> None:
     found = advice(HISTORY, card=None)
     assert found.pick is not None

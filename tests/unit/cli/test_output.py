@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli import output
-from harness.cli.output import console, exit_code_of, note, say
+from harness.cli.lines import note, say
+from harness.cli.output import console, exit_code_of
 from harness.config.variables import display_environment
 from harness.errors import ResultsError
 from harness.model import MachineFault, OutOfMemory, Passed
@@ -24,6 +25,7 @@ HOSTILE = "[bold red]x[/] \x1b[2J\u202e::error::boom"
 PRINTS = {
     "output.py": "it is its job",
     "__init__.py": "a line for every error, through `plain`",
+    "lines.py": "it is its job",
     "progress.py": "a log on stderr, through `plain`",
     "env.py": "a path for $(...), which nothing may change",
     "matrix.py": "JSON for a CI system",
@@ -54,12 +56,13 @@ def test_foreign_text_is_inert_on_stdout_and_stderr(capsys: pytest.CaptureFixtur
 def test_tables_are_drawn_whatever_the_width_says(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setenv("LINES", columns)
     table = Table("phase")
     table.add_row(Text("backward"))
-    shown = console()
-    shown.print(table)
+    with monkeypatch.context() as patch:  # pytest itself reads them when it reports
+        patch.setenv("COLUMNS", columns)
+        patch.setenv("LINES", columns)
+        shown = console()
+        shown.print(table)
     assert "backward" in capsys.readouterr().out
     assert shown.width == width
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -213,10 +214,10 @@ def _build_in_a_process(folder: str) -> str:
     return built(Path(folder), tiny_packages.locked(PYTHON, "mine==1.0")).python
 
 
-def test_two_runs_at_once_build_it_once(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")  # tiny_packages.locked names locks by hash
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        one, two = pool.map(_build_in_a_process, [str(tmp_path)] * 2, chunksize=1)
+def test_two_runs_at_once_build_it_once(tmp_path: Path, index: Path) -> None:
+    # Neither a fork of a process with threads, as a worker of xdist is, nor `Pool`, which waits for ever for a lost one.
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        one, two = pool.map(_build_in_a_process, [str(tmp_path)] * 2)
     assert one == two
     assert len([place for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()]) == 1
 
@@ -267,14 +268,14 @@ def test_a_full_disk_leaves_no_half_environment_and_the_next_run_recovers(
 
 @pytest.mark.parametrize("after_s", [0.05, 0.2, 0.4, 0.8])
 def test_a_build_that_is_killed_leaves_nothing_that_is_taken_for_whole(
-    tmp_path: Path, index: Path, after_s: float, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, index: Path, after_s: float
 ) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")  # tiny_packages.locked names locks by hash
     process = multiprocessing.get_context("fork").Process(target=_build_in_a_process, args=(str(tmp_path),))
     process.start()
     time.sleep(after_s)
     process.kill()
-    process.join()
+    process.join(10)
+    assert process.exitcode is not None
     whole = list((tmp_path / "work" / "envs").glob("*/dsregress.json"))
     locked = tiny_packages.locked(PYTHON, "mine==1.0")
     for file in whole:  # it was faster than the signal

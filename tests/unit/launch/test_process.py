@@ -115,7 +115,7 @@ def test_killing_takes_the_whole_group(tmp_path: Path) -> None:
 
 def test_two_threads_may_end_it_at_once(tmp_path: Path) -> None:
     server = start(tmp_path, "import time; time.sleep(60)")
-    together = threading.Barrier(4)
+    together = threading.Barrier(4, timeout=60)
 
     def end() -> str:
         together.wait()

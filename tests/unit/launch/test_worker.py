@@ -98,6 +98,17 @@ def test_an_import_that_fails_is_the_outcome_of_every_cell(tmp_path: Path) -> No
     one.close()
 
 
+def test_a_worker_that_is_closed_imports_anew(tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    one = worker(tmp_path, f"if not os.path.exists({str(flag)!r}): sys.exit(1)\n{GOOD}")
+    assert failure(one.start(cell("A"), PLAN)).stage == "import"
+    flag.touch()
+    assert failure(one.start(cell("A"), PLAN)).stage == "import"
+    one.close()
+    assert one.start(cell("A"), PLAN) == Waiting()
+    one.close()
+
+
 def test_an_import_that_crashes_tells_the_signal_and_the_log(tmp_path: Path) -> None:
     one = worker(tmp_path, "sys.stderr.write('bus error'); sys.stderr.flush(); os.kill(os.getpid(), 7)")
     assert failure(one.start(cell("A"), PLAN)) == Failed("import", "the import killed by SIGBUS", "bus error")

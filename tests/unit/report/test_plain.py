@@ -64,6 +64,6 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(piece: str) -> None
 
 
 def _seconds(text: str) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     inert(text)
-    return time.perf_counter() - began
+    return time.process_time() - began

@@ -222,7 +222,7 @@ def test_a_bundle_is_read_through_a_link_that_the_user_names(folder: Path, tmp_p
 
 def test_of_two_that_store_one_content_at_once_both_are_kept(tmp_path: Path) -> None:
     """Each with the companion of its own run."""
-    together = threading.Barrier(8)
+    together = threading.Barrier(8, timeout=60)
     files: list[str] = []
 
     def write(number: int) -> None:

@@ -41,7 +41,7 @@ def test_of_many_writers_at_once_one_succeeds(tmp_path: Path, monkeypatch: pytes
 
         monkeypatch.setattr("os.link", refuse)
     file = tmp_path / "result.json"
-    together = threading.Barrier(16)
+    together = threading.Barrier(16, timeout=60)
     written: list[bytes] = []
 
     def write(number: int) -> None:

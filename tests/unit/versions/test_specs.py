@@ -62,6 +62,14 @@ def test_what_cannot_be_read_is_refused_with_an_example(spec: str) -> None:
     assert not isinstance(caught.value, UnknownVersion)
 
 
+@pytest.mark.parametrize(
+    "spec", ["./trl", "..", "/srv/trl", "git+https://host/trl", "trl-0.24.0.tar.gz", "0.24.0,~/trl"]
+)
+def test_a_path_is_no_release(spec: str) -> None:
+    with pytest.raises(UsageError, match=r"^trl: '.*' is a path or URL; releases are compared: put its wheel into"):
+        expand("trl", spec, KNOWN)
+
+
 versions = st.builds("{}.{}.{}".format, st.integers(0, 3), st.integers(0, 12), st.integers(0, 12))
 catalogues = st.lists(versions, min_size=1, max_size=12, unique=True)
 

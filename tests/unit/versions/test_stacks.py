@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.errors import UsageError
+from harness.errors import Offline, UsageError
 from harness.versions.stacks import Plan, plan
 
 TABLE = {
@@ -127,9 +127,74 @@ def test_an_unknown_stack_is_answered_with_the_nearest() -> None:
         planned(name="reprot")
 
 
-def test_a_package_outside_the_stack_is_refused() -> None:
-    with pytest.raises(UsageError, match="'numpy' is not part of the stack"):
-        planned({"numpy": "2.0.0"})
+TRL = ("0.22.0", "0.23.0", "0.24.0")
+
+
+def trl(package: str) -> tuple[str, ...]:
+    assert package in ("trl", "flash_attn")
+    return TRL
+
+
+def test_an_added_package_is_in_every_stack_and_the_axis_is_what_it_was() -> None:
+    for spelled in ("trl", "TRL"):
+        result = planned({spelled: "0.24.0"}, published=trl)
+        assert column(result, "deepspeed") == ["0.15.0", "0.16.4", "0.16.8"]
+        assert column(result, "trl") == ["0.24.0"] * 3
+        assert result.axes == ("deepspeed",)
+        assert result.stacks[1].id == "py3.11-torch2.13.0-transformers4.57.6-deepspeed0.16.4-trl0.24.0"
+        assert result.stacks[1].label == "0.16.4 + trl 0.24.0"
+    assert column(planned({"trl": "latest", "deepspeed": "0.16.4"}, published=trl), "trl") == ["0.24.0"] * 2
+    assert column(planned({"trl": "0.23.0", "transformers": "4.49.0"}, published=trl), "trl") == ["0.23.0"] * 2
+
+
+def test_several_versions_of_an_added_package_are_an_axis() -> None:
+    result = planned({"trl": ">=0.23"}, published=trl)
+    assert column(result, "trl") == ["0.23.0", "0.24.0"]
+    assert set(column(result, "deepspeed")) == {"0.16.8"}
+    assert result.axes == ("trl",)
+    assert [stack.label for stack in result.stacks] == ["0.23.0", "0.24.0"]
+
+
+@pytest.mark.parametrize("chosen", ["trl==0.23.0", "TRL == 0.23.0", "0.23.0"])
+def test_a_baseline_of_another_version_makes_an_added_package_the_axis(chosen: str) -> None:
+    result = planned({"trl": "0.24.0"}, chosen=chosen, published=trl)
+    assert column(result, "trl") == ["0.23.0", "0.24.0"]
+    assert set(column(result, "deepspeed")) == {"0.16.8"}
+
+
+def test_a_baseline_of_the_framework_leaves_an_added_package_where_it_is() -> None:
+    result = planned({"trl": "0.24.0", "deepspeed": "0.16.8"}, chosen="0.16.4", published=trl)
+    assert column(result, "deepspeed") == ["0.16.4", "0.16.8"]
+    assert set(column(result, "trl")) == {"0.24.0"}
+
+
+def test_a_named_stack_may_have_more_packages_and_gets_those_that_are_added() -> None:
+    named = {"rlhf": {"torch": "2.5.1", "flash_attn": "0.22.0"}}
+    result = planned({"trl": "0.24.0"}, named=named, name="rlhf", published=trl)
+    assert {stack.versions["flash_attn"] for stack in result.stacks} == {"0.22.0"}
+    assert set(column(result, "trl")) == {"0.24.0"}
+    assert result.axes == ("deepspeed",)
+    result = planned({"Flash-Attn": "0.24.0"}, named=named, name="rlhf", published=trl)  # configured, spelled otherwise
+    assert column(result, "flash_attn") == ["0.22.0", "0.24.0"]
+
+
+@pytest.mark.parametrize("package", ["../trl", "trl[vllm]", "-trl", "tr l"])
+def test_what_names_no_package_is_refused(package: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a package; write e.g. trl"):
+        planned({package: "0.24.0"})
+
+
+def test_offline_the_named_releases_that_the_installer_has_are_enough() -> None:
+    def cached(wanted: str) -> tuple[str, ...]:
+        package, named, version = wanted.partition("==")
+        if not named:
+            raise Offline(f"offline: cannot look up releases of {package}")
+        return (version,) if version == "0.24.0" else ()
+
+    assert set(column(planned({"trl": "0.24.0"}, published=cached), "trl")) == {"0.24.0"}
+    for spec in ("0.23.0", "0.24.0,0.23.0", "latest", "0.24.*", "0.24.0,latest"):
+        with pytest.raises(Offline, match="cannot look up releases of trl"):
+            planned({"trl": spec}, published=cached)
 
 
 def test_a_baseline_that_means_several_releases_is_refused() -> None:

@@ -60,6 +60,8 @@ SHOWN = {
     "SHOW": commands.SHOW,
     "PRUNE_IMAGES": commands.PRUNE_IMAGES,
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
+    "accuracy": commands.accuracy(),
+    "accuracy: some points": commands.accuracy("gpt2_zero*"),
     "regress: nothing given": commands.regress(),
     "regress": commands.regress(
         versions=["0.16.4", "0.16.5"],
@@ -77,6 +79,7 @@ SHOWN = {
     "measure_again: two packages": commands.measure_again(NEW, stack("0.15.0", torch="2.4.0"), finding()),
     "explain": commands.explain("0.16.4/fit/base/sim", "0.15.0"),
     "explain: drawn": commands.explain("0.16.4/fit/base/sim", "0.15.0/fit/base/sim", svg="step.svg"),
+    "compare": commands.compare("0.15.0", "0.16.4"),
     "bisect": commands.bisect("deepspeed", OLD, NEW, finding(), "step.host_calls"),
     "bisect: another package": commands.bisect("torch", *NAMED, finding(), "outcome", fixed=True),
     "remedies": commands.remedies(NAMED[1], finding(), card="A800-80G"),
@@ -122,13 +125,42 @@ def test_a_package_without_an_option_is_given_by_with() -> None:
 def test_the_command_that_shows_it_again_names_the_stack_that_the_pins_are_from() -> None:
     old, new = stack("0.15.0", named="old-pins"), stack("0.16.3", named="old-pins")
     assert commands.measure_again(new, old, finding("fit/base/cpu")) == (
-        "python -m harness regress --stack old-pins --deepspeed 0.15.0,0.16.3 --baseline 0.15.0 "
+        "python -m harness regress --stack old-pins --deepspeed 0.15.0,0.16.3 --with liger=1.0 --baseline 0.15.0 "
         "--scenario fit --variant base --device cpu --fresh"
     )
     other = stack("0.15.0", torch="2.13.0")
     assert commands.measure_again(new, other, finding("fit/base/cpu")) == (
-        "python -m harness regress --stack old-pins --deepspeed 0.16.3 --scenario fit --variant base --device cpu --fresh"
+        "python -m harness regress --stack old-pins --deepspeed 0.16.3 --with liger=1.0 "
+        "--scenario fit --variant base --device cpu --fresh"
     )
+
+
+def test_what_a_stack_has_besides_the_usual_packages_stays_in_every_command() -> None:
+    for line in (
+        commands.measure_again(NEW, OLD, finding()),
+        commands.bisect("deepspeed", OLD, NEW, finding(), "outcome"),
+        commands.remedies(NEW, finding()),
+        commands.regress(versions=["0.16.4"], others={"liger": "1.0"}),
+    ):
+        _, context = parsed(line)
+        assert context.params["others"] == ("liger=1.0",)
+    without = Stack(python="3.11", versions={"torch": "2.5.1", "deepspeed": "0.15.0"}, label="0.15.0")
+    with_liger = Stack(python="3.11", versions={**without.versions, "liger": "1.0"})
+    _, context = parsed(commands.measure_again(with_liger, without, finding()))
+    assert context.params["others"] == ("liger=1.0",)
+
+
+def test_an_interpreter_that_existed_is_named_without_its_path() -> None:
+    mine = Stack(python="3.11+1a2b3c4d", versions={"torch": "2.5.1", "deepspeed": "0.15.0"}, label="mine")
+    other = Stack(python="3.11+5e6f7a8b", versions=mine.versions, label="other")
+    _, context = parsed(commands.measure_again(other, mine, finding()))
+    assert context.params["pythons"] == ("PATH-OF-mine", "PATH-OF-other")
+    _, context = parsed(commands.measure_again(NEW, mine, finding()))
+    assert context.params["pythons"] == ("PATH-OF-mine",)
+    assert (context.params["deepspeed"], context.params["torch"]) == ("0.16.4", "2.5.1")
+    assert context.params["baseline"] is None
+    _, context = parsed(commands.remedies(mine, finding()))
+    assert (context.params["pythons"], context.params["deepspeed"]) == (("PATH-OF-mine",), None)
 
 
 def test_no_other_module_spells_a_command() -> None:

@@ -21,7 +21,7 @@ def test_the_report_reads_as_expected(golden: Golden) -> None:
 
 def test_json_has_at_least_the_promised_keys() -> None:
     report = json.loads(json_report.as_json(comparison()))
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     assert report["baseline"].endswith("deepspeed0.15.0")
     assert report["stacks"][0].keys() >= {"id", "versions"}
     cell = report["cells"][0]

@@ -6,14 +6,15 @@ from harness.report.comparison import summary
 from tests.builders.comparisons import comparison
 
 
-def test_a_summary_folds_what_is_noisy_and_can_be_found_again() -> None:
+def test_a_summary_begins_with_the_problems_folds_the_findings_and_can_be_found_again() -> None:
     text = summary.as_markdown(comparison(), "https://report.example")
     first, _, folded = text.partition("<details>")
     assert text.startswith(summary.MARKER)
+    assert "**TRAINS WRONG**" in first
     assert "after it ends" in first
-    assert "a step takes" not in first
-    assert "a step takes" in folded
-    assert "(https://report.example/finding/" in first
+    assert "| worse" not in first
+    assert "noisy findings: step time" in folded
+    assert "(https://report.example/finding/" in folded
     assert text.count("<details>") == text.count("</details>")
     assert "<script" not in text
     assert "@all" not in text

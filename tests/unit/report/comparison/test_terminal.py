@@ -6,18 +6,20 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed
 from harness.report.comparison import terminal
+from harness.report.first_screen import FirstScreen, Matrix, MatrixRow, first_screen
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import result
 from tests.golden_files import Golden
 
 
-def on_terminal(seen: Comparison, width: int) -> str:
+def on_terminal(seen: Comparison, width: int, *, details: bool = True) -> str:
     stream = io.StringIO()
-    terminal.show(seen, Console(file=stream, width=width, force_terminal=False, color_system=None))
+    terminal.show(seen, Console(file=stream, width=width, force_terminal=False, color_system=None), details=details)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
@@ -26,11 +28,61 @@ def test_the_report_reads_as_expected(width: int, golden: Golden) -> None:
     golden(f"report-{width}.txt", on_terminal(comparison(), width))
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_without_details_the_report_is_one_screen(width: int) -> None:
+    lines = on_terminal(comparison(), width, details=False).splitlines()
+    assert len(lines) <= terminal.MOST_LINES
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith("deepspeed 0.15.0 to 0.19.8: 1 fault in training, 1 crash")
+    assert "ables, evidence, commands: --details, or --html DIR" in " ".join(lines[-2:])
+
+
+def test_problems_that_have_no_room_are_counted() -> None:
+    text = on_terminal(comparison(), 24, details=False)
+    assert "more problem" in text
+    assert len(text.splitlines()) <= terminal.MOST_LINES + 1  # a first problem is shown whole
+
+
+def test_a_problem_takes_three_lines_and_keeps_its_consequence() -> None:
+    lines = terminal._cut_lines("word " * 60, "Use 0.16.8.", 40)
+    assert len(lines) == 3
+    assert " ".join(lines).endswith("word... Use 0.16.8.")
+
+
+def test_every_section_shows_its_first_problem_before_any_second() -> None:
+    screen = first_screen(comparison(), "")
+    blocks = {line.number: [Text("line")] * 3 for one in screen.sections for line in one.problems}
+    firsts = {section.problems[0].number for section in screen.sections}
+    assert len(blocks) > len(firsts)
+    assert terminal._shown(screen, blocks, 4 * len(firsts)) == firsts
+    assert terminal._shown(screen, blocks, 4 * len(firsts) + 3) > firsts
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_columns_that_do_not_fit_are_counted_and_a_matrix_without_any_is_not_shown(width: int) -> None:
+    matrix = Matrix(
+        columns=tuple(f"0.{at}.0-0.{at}.9" for at in range(12)),
+        sizes=(10,) * 12,
+        rows=(MatrixRow("a label that is long enough to fill forty columns", ("w",), ("CRASH",) * 12),),
+        more=0,
+    )
+    screen = FirstScreen(headline="h", basis="b", matrix=matrix, sections=(), upgrade="")
+    lines = terminal.first_lines(screen, width)
+    text = "\n".join(line.plain for line in lines)
+    if width == 40:
+        assert "CRASH" not in text
+    else:
+        assert "and 90 older releases" in text
+        (row,) = [line for line in lines if "CRASH" in line.plain]
+        assert [str(span.style) for span in row.spans] == ["bold red"] * 3
+
+
 def test_nothing_worse_is_said_with_what_was_measured() -> None:
     results = [result("0.15.0"), result("0.16.8")]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     text = on_terminal(seen, 100)
-    assert text.startswith("Nothing is worse than the baseline\nMeasured deepspeed 0.15.0, 0.16.8 on 1 workload")
+    assert text.startswith("Nothing is worse than the baseline\n2 releases on 1 workload")
+    assert "Measured deepspeed 0.15.0, 0.16.8 on 1 workload" in text
     assert "To reproduce the worst finding" not in text
     assert "Control: the baseline against itself" in text
 

@@ -1,0 +1,70 @@
+# pip install torch==2.13.0 deepspeed==0.19.3  # shows the fault: exit code 1
+# pip install torch==2.13.0 deepspeed==0.19.2  # does not: exit code 0
+# torchrun --nproc-per-node 1 clipping_default.py
+import copy
+import os
+import sys
+
+import torch
+
+os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
+import deepspeed
+
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+STEPS, MICRO_BATCHES = 2, 1
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 8,
+    "gradient_accumulation_steps": 1,
+    "zero_optimization": {"stage": 0},
+    "zero_allow_untested_optimizer": True,
+}
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(128, 128) for _ in range(4))
+
+    def forward(self, x, y):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        loss = (x.float() - y).pow(2).sum()
+        return loss
+
+
+def loss_of(model, step, rank, micro_batch):
+    torch.manual_seed(1000 * step + 100 * rank + micro_batch)
+    x, y = torch.randn(8, 128), torch.randn(8, 128)
+    return model(x, y)
+
+
+torch.manual_seed(0)
+model = Model()
+plain = copy.deepcopy(model)
+start = [p.detach().clone() for p in plain.parameters()]
+optimizer = torch.optim.SGD(plain.parameters(), lr=0.01)
+for step in range(STEPS):  # plain PyTorch, all ranks' batches in one process
+    optimizer.zero_grad()
+    for rank in range(RANKS):
+        for micro_batch in range(MICRO_BATCHES):
+            loss = loss_of(plain, step, rank, micro_batch)
+            (loss / RANKS / MICRO_BATCHES).backward()
+    true_norm = torch.nn.utils.clip_grad_norm_(plain.parameters(), float("inf"))
+    optimizer.step()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+for step in range(STEPS):
+    for micro_batch in range(MICRO_BATCHES):
+        loss = loss_of(engine, step, RANK, micro_batch)
+        engine.backward(loss)
+        engine.step()
+
+gap = moved = 0.0
+for mine, true, first in zip(model.parameters(), plain.parameters(), start):
+    with deepspeed.zero.GatheredParameters(mine), torch.no_grad():
+        gap, moved = gap + (mine.float() - true).norm() ** 2, moved + (true - first).norm() ** 2
+off = float((gap / moved) ** 0.5)
+if RANK == 0:
+    print(f"updated weights are {off:.3f} of plain PyTorch's movement away from plain PyTorch's")
+sys.exit(not off < 0.01)

@@ -1,0 +1,236 @@
+"""What published jobs held on real GPUs, beside what the simulation predicts. Pure.
+
+The table is data: ``harness/advice/measured/points.toml``, with the programs beside it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Literal
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.model import Outcome, Passed, Result
+from harness.probe.border.wire import MemoryReading
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FOLDER = Path(__file__).parent / "measured"
+
+Unit = Literal["GiB", "GB", "bytes"]
+
+_BYTES: dict[Unit, int] = {"GiB": 1 << 30, "GB": 10**9, "bytes": 1}
+
+#: What figures in a unit are rounded to, in that unit.
+_ROUNDED_TO: dict[Unit, float] = {"GiB": 0.01, "GB": 0.01, "bytes": 1}
+
+#: From here on, rounding to 0.01 GiB is less than what is allowed, and an error's share says something.
+_LARGE_BYTES = 1 << 30
+
+#: What a figure counts: the name in the table -> the field of a reading.
+QUANTITIES = {"allocated": "allocated_bytes", "peak": "allocated_peak_bytes", "reserved": "reserved_bytes"}
+
+#: The goal: a prediction is as far off at most, whichever is more. Bytes that are allocated follow from the sizes of tensors
+#: and the order of calls, so next to nothing is allowed; reserved bytes also from the timing of streams.
+ALLOWED_SHARE = {"allocated": 0.005, "peak": 0.005, "reserved": 0.03}
+ALLOWED_BYTES = 0.02 * _BYTES["GiB"]
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was published of one moment, in the point's unit."""
+
+    at: str  #: as `MemoryReading.at`, or the name of the function in it
+    step: int | None = None  #: as `MemoryReading.step`; None: it happens once, or the last counts
+    allocated: float | None = None
+    peak: float | None = None
+    reserved: float | None = None
+    explained: str = ""  #: why a prediction misses
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One published run."""
+
+    name: str
+    grade: Literal["A", "B"]
+    measured_on: str
+    line: str  #: the launch line
+    gpu: str  #: the card of the simulation, by its name in the catalogue
+    steps: int  #: optimizer steps before the simulated job may end
+    deepspeed: str  #: the release that it was measured with, or one that ``unknown`` gives a reason for
+    unknown: str
+    chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
+    unit: Unit
+    readings: tuple[Reading, ...]
+    source: str = ""  #: of all points of a source
+    folder: str = ""
+
+
+class _Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str  #: of its folder
+    source: str
+    points: tuple[Point, ...]
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sources: tuple[_Source, ...]
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One published number beside its prediction."""
+
+    point: str
+    at: str
+    step: int | None
+    quantity: str  #: of `QUANTITIES`
+    measured_bytes: int
+    rounding_bytes: float  #: half the last digit of what was published
+    predicted_bytes: int | None  #: None where the simulated job never came there
+    explained: str = ""
+
+    @property
+    def error_bytes(self) -> int | None:
+        """Predicted minus measured."""
+        return None if self.predicted_bytes is None else self.predicted_bytes - self.measured_bytes
+
+    @property
+    def is_as_printed(self) -> bool:
+        """Whether it is the published figure to the last digit."""
+        return self.error_bytes is not None and abs(self.error_bytes) <= self.rounding_bytes
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it meets the goal."""
+        allowed = max(ALLOWED_SHARE[self.quantity] * self.measured_bytes, ALLOWED_BYTES)
+        return self.error_bytes is not None and abs(self.error_bytes) <= allowed
+
+
+class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A point with its prediction."""
+
+    point: Point
+    cell: str  #: id
+    torch: str  #: the version that the prediction is of
+    outcome: Outcome
+    figures: tuple[Figure, ...]
+
+
+class Errors(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the predictions of one quantity are off, over the figures that have one."""
+
+    quantity: str
+    figures: int
+    as_printed: int
+    within: int
+    median_bytes: float  #: of absolute errors
+    largest_bytes: int
+    mean_share: float | None  #: of absolute errors, over what was measured; of figures from 1 GiB on
+    largest_share: float | None
+
+
+def points(wanted: Sequence[str] = ()) -> tuple[Point, ...]:
+    """The points of the table whose names match one of these globs; all of them without. Raises UsageError."""
+    file = _FOLDER / "points.toml"
+    try:
+        table = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _Table)
+    except (OSError, ValueError) as error:  # msgspec's and tomllib's are ValueErrors
+        raise UsageError(f"cannot be read: {error}", where=str(file)) from None
+    every = [
+        msgspec.structs.replace(point, source=source.source, folder=str(_FOLDER / source.name))
+        for source in table.sources
+        for point in source.points
+    ]
+    names = [point.name for point in every]
+    for glob in wanted:
+        if not fnmatch.filter(names, glob):
+            near = difflib.get_close_matches(glob, names, n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names)}"
+            raise UsageError(f"no such point: {glob}", where="--point", hint=hint)
+    return tuple(point for point in every if not wanted or any(fnmatch.fnmatch(point.name, glob) for glob in wanted))
+
+
+def answer(point: Point, result: Result) -> PointAnswer:
+    """What the simulated run of a point says."""
+    taken = result.record.ranks[0].readings if result.record is not None and result.record.ranks else []
+    return PointAnswer(
+        point=point,
+        cell=result.cell.id,
+        torch=result.cell.stack.versions["torch"],
+        outcome=result.outcome,
+        figures=tuple(_figures(point, taken)),
+    )
+
+
+def _figures(point: Point, taken: Sequence[MemoryReading]) -> Iterator[Figure]:
+    for published in point.readings:
+        found = [
+            reading
+            for reading in taken
+            if published.step in (None, reading.step)
+            and (reading.at == published.at or reading.at.endswith(f" in {published.at}"))
+        ]
+        for quantity, field in QUANTITIES.items():
+            value: float | None = getattr(published, quantity)
+            if value is not None:
+                yield Figure(
+                    point=point.name,
+                    at=published.at,
+                    step=published.step,
+                    quantity=quantity,
+                    measured_bytes=round(value * _BYTES[point.unit]),
+                    rounding_bytes=_ROUNDED_TO[point.unit] * _BYTES[point.unit] / 2,
+                    predicted_bytes=getattr(found[-1], field) if found else None,
+                    explained=published.explained,
+                )
+
+
+def errors(answers: Iterable[PointAnswer]) -> tuple[Errors, ...]:
+    """The distribution of errors, by quantity."""
+    figures = [figure for found in answers for figure in found.figures]
+    return tuple(
+        _errors(quantity, predicted)
+        for quantity in QUANTITIES
+        if (predicted := [f for f in figures if f.quantity == quantity and f.error_bytes is not None])
+    )
+
+
+def _errors(quantity: str, figures: Sequence[Figure]) -> Errors:
+    off = [abs(figure.error_bytes or 0) for figure in figures]
+    shares = [
+        abs(figure.error_bytes or 0) / figure.measured_bytes
+        for figure in figures
+        if figure.measured_bytes >= _LARGE_BYTES
+    ]
+    return Errors(
+        quantity=quantity,
+        figures=len(figures),
+        as_printed=sum(figure.is_as_printed for figure in figures),
+        within=sum(figure.is_within for figure in figures),
+        median_bytes=median(off),
+        largest_bytes=max(off),
+        mean_share=mean(shares) if shares else None,
+        largest_share=max(shares, default=None),
+    )
+
+
+def missed(answers: Iterable[PointAnswer]) -> tuple[Figure, ...]:
+    """Figures whose prediction does not meet the goal."""
+    figures = (figure for found in answers for figure in found.figures)
+    return tuple(figure for figure in figures if figure.predicted_bytes is not None and not figure.is_within)
+
+
+def incomplete(answers: Iterable[PointAnswer]) -> tuple[PointAnswer, ...]:
+    """Points whose job did not end well in the simulation, or that lack a prediction."""
+    return tuple(
+        found
+        for found in answers
+        if not isinstance(found.outcome, Passed) or any(figure.predicted_bytes is None for figure in found.figures)
+    )

@@ -1,0 +1,67 @@
+"""``accuracy``: what published jobs held on real GPUs, beside what the simulation predicts."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from harness.advice.accuracy import incomplete, missed, points
+from harness.cli import options
+from harness.cli.lines import note
+from harness.cli.output import note_problems, write_answer
+from harness.cli.progress import Progress
+from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, NothingMeasured
+from harness.model import Result
+from harness.report.answers import accuracy as accuracy_report
+from harness.run import accuracy, pipeline
+from harness.store import Store
+from harness.wording.quantities import listing
+
+
+@click.command("accuracy")
+@click.option("--point", "wanted", multiple=True, metavar="GLOB", help="Only these points. May be repeated.")
+@click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
+@options.results_option
+@options.json_option
+@options.markdown_option
+def command(
+    wanted: tuple[str, ...], fresh: bool, results: str | None, json_file: str | None, markdown_file: str | None
+) -> int:
+    """Simulate jobs whose memory others have measured on GPUs, in the same releases, and print both.
+
+    The points are those of harness/advice/measured/points.toml. Results are stored and reused. With --results naming a
+    folder or bundle, those in it count whichever version of the probe simulated them.
+
+    \b
+    Examples:
+      accuracy
+      accuracy --point 'gpt2_zero*' --point offload_states
+      accuracy --markdown docs/accuracy.md
+
+    \b
+    Exit codes: 0 every figure meets the goal or is explained, 1 one does not, 3 a figure has no prediction, as its job could
+    not be simulated to its end, 4 none has.
+    """
+    chosen = points(wanted)
+    settings = options.load_settings(results=results)
+    published: tuple[Result, ...] = ()
+    if results is not None and not fresh:
+        store = Store(settings.results)
+        loaded = store.load()
+        note_problems(loaded.problems)
+        published = loaded.results
+        if store.is_bundle:
+            settings = msgspec.structs.replace(settings, results=options.load_settings().results)
+    with Progress() as progress:
+        answers = accuracy.answers(chosen, settings, pipeline.new_installer(settings), progress, published, fresh=fresh)
+    write_answer(
+        lambda: accuracy_report.as_text(answers),
+        (json_file, lambda: accuracy_report.as_json(answers)),
+        (markdown_file, lambda: accuracy_report.as_markdown(answers)),
+    )
+    if all(figure.predicted_bytes is None for found in answers for figure in found.figures):
+        raise NothingMeasured("no point came to a figure", where="accuracy", hint="the table says why")
+    if lacking := [found.point.name for found in incomplete(answers)]:
+        note(f"not simulated to the end: {listing(lacking)}; the answer says why")
+        return EXIT_HARNESS
+    return EXIT_REGRESSION if any(not figure.explained for figure in missed(answers)) else EXIT_OK

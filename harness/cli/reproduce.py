@@ -1,0 +1,115 @@
+"""``reproduce``: a finding without the harness, in one short script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from harness.bisect import questions
+from harness.bisect.candidates import one_release
+from harness.cli import options
+from harness.cli.output import write_answer
+from harness.cli.progress import Progress
+from harness.cli.workload import declared_scenario, named_cell
+from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
+from harness.model import Cell, Result, Stack
+from harness.report.answers import reproduce as report
+from harness.reproduce.factors import SIMPLEST
+from harness.reproduce.reproduction import Request, reproduce
+from harness.run import pipeline, targets
+from harness.run.session import session
+from harness.store import Store, newest
+
+
+@click.command("reproduce")
+@click.argument("finding", metavar="FINDING")
+@click.option("--metric", metavar="NAME", help="Which finding on the cell, as `bisect` takes it. Default: the gravest.")
+@click.option("--against", metavar="VERSION", help="A release that does not have it. Default: the nearest stored one.")
+@click.option("--output", metavar="FILE", default="reproduce.py", show_default=True, help="The script.")
+@click.option(
+    "--conditions/--no-conditions", default=True, help="Say which factors it needs, which takes most of the time."
+)
+@click.option("--issue", is_flag=True, help="Print Markdown for the upstream tracker instead.")
+@options.results_option
+@options.json_option
+def command(
+    finding: str,
+    metric: str | None,
+    against: str | None,
+    output: str,
+    conditions: bool,
+    issue: bool,
+    results: str | None,
+    json_file: str | None,
+) -> int:
+    """Write a script that shows a finding with the released packages alone, and say what the finding needs.
+
+    FINDING is a cell, as `explain` takes it: VERSION/scenario/variant/device, an id, or a glob that one stored cell
+    matches. The cell's parameters are set back to simpler values as long as the finding stays, each trial measured in the
+    release and in one that does not have it; the script is composed from what is left, and run in both releases before it
+    is written.
+
+    \b
+    Examples:
+      reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1,gradient_accumulation_dtype=none/cpu
+      reproduce 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --metric backward.device_retained_bytes
+      reproduce 0.19.3/llama_zero3_backward/gradient_clipping=none/cpu --metric configuration:deepspeed.gradient_clipping
+      reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
+
+    \b
+    Exit codes: 0 the script shows it, 1 it does not, or none can be written; 2 no such cell, 3 the harness failed, 4 the
+    finding is not seen when it is measured.
+    """
+    file = Path(output).name
+    if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options
+        raise UsageError(f"no name for a script: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+    settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
+    store = Store(settings.results)
+    if store.is_bundle:  # which is only read
+        settings = msgspec.structs.replace(settings, results=options.load_settings().results)
+    installer = pipeline.new_installer(settings)
+    package = targets.varied_package(settings)
+    cell = named_cell(finding, settings, store, installer, {})
+    simplest = declared_scenario(settings, SIMPLEST)
+    if cell.framework != simplest.framework:
+        hint = "scripts train by DeepSpeed's own engine"
+        raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+    request = Request(
+        cell=cell,
+        question=questions.parse(metric) if metric else None,
+        against=_in_release(cell.stack, package, one_release(package, against, installer)) if against else None,
+        baseline=_in_release(cell.stack, package, settings.baseline),
+        package=package,
+        stored=_stored(store, cell, package),
+        detail_of=pipeline.details_of([store, Store(settings.results)]),
+        file=file,
+        conditions=conditions,
+    )
+    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        found = reproduce(request, simplest, opened)
+    text = report.as_issue if issue else report.as_text
+    script = found.script
+    write_answer(
+        lambda: text(found),
+        (json_file, lambda: report.as_json(found)),
+        (output if script is not None else None, lambda: script.text if script is not None else ""),
+    )
+    return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _in_release(stack: Stack, package: str, version: str) -> Stack:
+    """The stack with another release of the package under test."""
+    return msgspec.structs.replace(stack, versions={**stack.versions, package: version}, label=version)
+
+
+def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:
+    """Version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
+    found = {}
+    for result in newest(store.load(scenario=cell.scenario).results).values():
+        stack = result.cell.stack
+        same_series = _in_release(stack, package, "").versions == _in_release(cell.stack, package, "").versions
+        if result.cell.workload == cell.workload and same_series and stack.python == cell.stack.python:
+            found[stack.versions[package]] = result
+    return found

@@ -1,0 +1,76 @@
+"""``skeleton CONFIG``: a checkpoint of the right shapes and sizes, without weights and without a download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from harness.cli import options
+from harness.cli.lines import say
+from harness.cli.progress import Progress
+from harness.config.variables import child_environment
+from harness.errors import EnvironmentUnavailable, UsageError
+from harness.model import Environment
+from harness.probe.border import skeleton_maker
+from harness.run import pipeline, targets
+from harness.run.environments import build_environments
+from harness.wording.names import outcome_text
+from harness.wording.quantities import plural, quantity
+
+
+@click.command("skeleton")
+@click.argument("config")
+@click.option("--out", required=True, metavar="DIR", help="The folder to make.")
+@click.option("--tiny", is_flag=True, help="The same architecture with two layers and small sizes, with weights.")
+@options.stack_options
+def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> None:
+    """Make a checkpoint without weights: configuration, tokenizer, and safetensors that take no space.
+
+    CONFIG is a config.json, a folder with one, or the name of a known model. Give DIR to a program in the model's place.
+    transformers itself says which tensors there are: the release of the stack that is named, or of the last configured one.
+
+    \b
+    Examples:
+      skeleton Qwen/Qwen2.5-7B --out qwen
+      skeleton my-model/config.json --out mine --transformers 4.57.6
+      skeleton meta-llama/Llama-3.1-70B --tiny --out small
+    """
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("is there already, and not empty", where=out, hint="name another folder")
+    environment = _environment(stacks)
+    what = str(Path(config).absolute()) if Path(config).exists() else config
+    python = environment.python
+    try:
+        files = skeleton_maker.made(python, what, folder.absolute(), child_environment(), tiny=tiny, contents=tiny)
+    except skeleton_maker.SkeletonRefused as error:
+        raise UsageError(str(error), where="skeleton") from None
+    except skeleton_maker.MakerFailed as error:
+        raise EnvironmentUnavailable(str(error), where=python) from None
+    for file in files:
+        say(f"{file.name}  {_sizes(file.size_bytes, file.disk_bytes)}")
+    size, disk = (sum(getattr(file, field) for file in files) for field in ("size_bytes", "disk_bytes"))
+    say(f"{out}: {plural(len(files), 'file')}, {_sizes(size, disk)}")
+
+
+def _sizes(size_bytes: int, disk_bytes: int) -> str:
+    return f"{quantity(size_bytes, 'bytes')}, {quantity(disk_bytes, 'bytes')} on disk"
+
+
+def _environment(stacks: options.StackOptions) -> Environment:
+    settings = options.load_settings()
+    installer = pipeline.new_installer(settings)
+    planned = pipeline.plan_stacks(settings, stacks.choice(), installer)
+    if planned.existing:  # --python
+        return planned.existing[-1]
+    wanted = planned.stacks[-1:]
+    target = targets.open_target(
+        msgspec.structs.replace(settings, executor="local"), installer
+    )  # files of this machine
+    with Progress() as progress:
+        (environment,) = build_environments(wanted, settings, installer, progress, target)
+    if environment.failure is not None:
+        raise EnvironmentUnavailable(outcome_text(environment.failure), where=wanted[0].id)
+    return environment

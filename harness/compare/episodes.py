@@ -1,0 +1,174 @@
+"""What is worse on one workload, and in which releases: the values of a metric over the releases, cut into *episodes*. Pure.
+
+An episode is a level that one metric rises to in one release and leaves in a later one. Where a metric rises twice, the
+higher level is an episode of its own, inside the longer one: two changes, two causes. How a release failed, and what an
+oracle finds, has no levels: there an episode is the releases that have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from harness.compare.comparison import StepTime
+from harness.compare.metrics import BY_NAME, OUTCOME, STEP_TIME, TRAINING_DIFFERENCE
+from harness.config.thresholds import Thresholds
+from harness.model import Finding
+
+_T = TypeVar("_T")
+
+#: Below this share of a level a release is free of it. Between this and the threshold nothing is said of a release, unless
+#: it stands between releases that have the level: a level that wavers around the threshold is one level.
+_FREE_BELOW = 0.5
+
+
+#: The place at the end of a signature (`harness.probe.border.faults.signature_of`): it moves from release to release.
+_PLACE = re.compile(r" \([^()]*:[^()]*\)$")
+
+
+class Episode(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is worse on one workload, and in which releases."""
+
+    workload: str
+    cause: tuple[str, ...]  #: what findings of one cause have in common: a family of metrics, how it failed
+    having: tuple[str, ...]  #: stack ids in version order
+    free: frozenset[str]  #: stacks with a verdict that do not have it
+    findings: tuple[tuple[str, ...], ...]  #: keys of the findings of which this is the cause
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One exact metric of one workload: what stacks have more than the baseline."""
+
+    metric: str
+    baseline: float
+    more: dict[str, float]  #: stack id -> how much, where it is more
+
+
+def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequence[str]) -> Iterator[Episode]:
+    """Those of failures and of oracles on one workload. ``passed`` are the stacks that ran to the end; ``order`` has all
+    stack ids in version order."""
+    together: dict[tuple[str, ...], dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
+    for one in found:
+        if one.kind == "failed":
+            together[OUTCOME.name, one.phase, _PLACE.sub("", str(one.value))][one.stack].append(one)
+        elif one.kind == "wrong" or one.metric == TRAINING_DIFFERENCE.name:
+            together[(_family(one.metric),)][one.stack].append(one)
+    for cause, by_stack in together.items():
+        free = frozenset(passed) - by_stack.keys()
+        judged = [stack for stack in order if stack in by_stack or stack in free]
+        for part in [by_stack] if cause[0] == OUTCOME.name else _faults(by_stack, judged):
+            yield Episode(
+                workload=found[0].workload,
+                cause=cause,
+                having=tuple(stack for stack in order if stack in part),
+                free=frozenset(judged).difference(part),
+                findings=tuple(one.key for stack in order for one in part.get(stack, ())),
+            )
+
+
+def _faults(by_stack: Mapping[str, Sequence[Finding]], judged: Sequence[str]) -> Iterator[dict[str, list[Finding]]]:
+    """What an oracle finds on one workload, fault by fault: metrics that are wrong in one release are wrong by one fault,
+    metrics that are never wrong together by several. A release without any ends all faults."""
+    for run in _runs(judged, by_stack.__contains__):
+        kinds: list[set[str]] = []
+        for stack in run:
+            own = {one.metric for one in by_stack[stack]}
+            kinds = [*(kind for kind in kinds if kind.isdisjoint(own)), own.union(*(k for k in kinds if k & own))]
+        for kind in kinds:
+            members = {stack: [one for one in by_stack[stack] if one.metric in kind] for stack in run}
+            yield {stack: found for stack, found in members.items() if found}
+
+
+def of_series(
+    series: Series, keys: Mapping[str, tuple[str, ...]], workload: str, judged: Sequence[str], thresholds: Thresholds
+) -> list[Episode]:
+    """Those of one exact metric. ``keys`` are of the findings on it, by stack; ``judged`` are the stacks with a verdict, in
+    version order."""
+    sizes = [series.more.get(stack, 0.0) for stack in judged]
+
+    def matters(size: float, floor: float) -> bool:
+        return size > floor and BY_NAME[series.metric].relevant(
+            series.baseline + size, series.baseline + floor, thresholds
+        )
+
+    found = []
+    for level in _levels(sizes, 0.0, range(len(sizes)), matters):
+        higher = {at for inner in level.higher for at in inner}
+        found.append(
+            Episode(
+                workload=workload,
+                cause=(_family(series.metric),),
+                having=tuple(judged[at] for at in level.having),
+                free=frozenset(judged[at] for at in range(len(judged)) if at not in level.partly),
+                findings=tuple(keys[judged[at]] for at in level.having if at not in higher and judged[at] in keys),
+            )
+        )
+    return found
+
+
+def of_step_times(
+    times: Sequence[StepTime], keys: Mapping[tuple[str, str], tuple[str, ...]], baseline: str
+) -> list[Episode]:
+    """Those of step time. ``keys`` are of its findings, by stack and workload."""
+    verdicts: dict[str, dict[str, str]] = defaultdict(dict)
+    for time in times:
+        verdicts[time.workload][time.stack] = time.verdict
+    return [
+        Episode(
+            workload=workload,
+            cause=(STEP_TIME.family,),
+            having=slower,
+            free=frozenset({baseline, *(stack for stack, word in words.items() if word in ("same", "faster"))}),
+            findings=tuple(keys[stack, workload] for stack in slower),
+        )
+        for workload, words in verdicts.items()
+        if (slower := tuple(stack for stack, word in words.items() if word == "slower"))
+    ]
+
+
+def _family(metric: str) -> str:
+    """An oracle's findings on memory have the cause of those on the memory that it judges."""
+    known = BY_NAME[metric]
+    return BY_NAME[known.explained_by].family if known.explained_by else known.family
+
+
+class _Level(msgspec.Struct, frozen=True):
+    """A level and the higher ones inside it. Releases are given by their positions."""
+
+    having: range
+    partly: Collection[int]  #: these, and their neighbours that have a good part of it
+    higher: list[range]
+
+
+def _levels(
+    sizes: Sequence[float], floor: float, within: Sequence[int], matters: Callable[[float, float], bool]
+) -> Iterator[_Level]:
+    """Every level above ``floor``, each before those inside it."""
+    for run in _runs(within, lambda at: sizes[at] > floor):
+        if not (high := [sizes[at] for at in run if matters(sizes[at], floor)]):
+            continue
+        level = min(high)
+        partly = {at for at in run if sizes[at] - floor >= _FREE_BELOW * (level - floor)}
+        for part in _runs(run, partly.__contains__):
+            if core := [at for at in part if matters(sizes[at], floor)]:
+                having = range(core[0], core[-1] + 1)
+                inside = list(_levels(sizes, level, having, matters))
+                yield _Level(having, part, [inner.having for inner in inside])
+                yield from inside
+
+
+def _runs(within: Iterable[_T], has: Callable[[_T], bool]) -> Iterator[list[_T]]:
+    """The neighbours that have it, run by run."""
+    run: list[_T] = []
+    for at in within:
+        if has(at):
+            run.append(at)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run

@@ -1,0 +1,253 @@
+"""Findings with one cause are one *problem*: what goes wrong, on which workloads, since when and until when. Pure.
+
+Two episodes (`harness.compare.episodes`) have one cause
+
+- where the same thing is worse (the same failure, or the same family of metrics) in the same releases: neither has a
+  release that the other is known to be free of. A failure may move to another place in an adjacent release. What an oracle
+  says of training has one cause only where the workloads share parameters that no workload without it has;
+- where they came and went together: between the same two releases that were measured without them, on a workload that they
+  share.
+
+A setting whose value changed is the cause where exactly the runs with the changed value have the problem. What it explains
+is a problem of its own, whatever else is worse in the same releases.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.compare.comparison import ChangedSetting, Problem, ProblemKind
+from harness.compare.episodes import Episode
+from harness.compare.groups import kind_of, severity
+from harness.compare.metrics import OUTCOME, PARAMETER_ERROR
+from harness.model import Finding
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The workloads of a comparison."""
+
+    parameters: Mapping[str, Mapping[str, Any]]  #: workload -> what its scenario and variant resolve to
+    passed: Mapping[str, Collection[str]]  #: workload -> the stacks that it ran to the end with
+    compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
+
+
+def problems(
+    episodes: Iterable[Episode],
+    found: Mapping[tuple[str, ...], Finding],
+    settings: Sequence[ChangedSetting],
+    order: Sequence[str],
+    measured: Measured,
+) -> list[Problem]:
+    """All problems, the gravest first.
+
+    ``found`` are the findings by their keys; ``order`` has the stack ids in version order.
+    """
+    known = [_Known.of(episode, found) for episode in episodes if any(key in found for key in episode.findings)]
+    position = {stack: at for at, stack in enumerate(order)}
+    workloads = _Workloads(measured, known)
+    explained, others = _explained(known, settings)
+    clusters = [_Cluster(members, setting) for setting, members in explained] + _together(others, order, workloads)
+    changed = _by_runs(settings)
+    for cluster in clusters:
+        cluster.setting = cluster.setting or changed.get(cluster.runs)
+    return sorted(
+        (_problem(cluster, order, workloads) for cluster in clusters),
+        key=lambda problem: (problem.kind, -position[problem.until], severity(problem.worst)),
+    )
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """An episode with its findings, the worst first."""
+
+    episode: Episode
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, episode: Episode, found: Mapping[tuple[str, ...], Finding]) -> _Known:
+        return cls(episode, tuple(sorted((found[key] for key in episode.findings if key in found), key=severity)))
+
+    @property
+    def runs(self) -> set[tuple[str, str]]:
+        """Stack and workload."""
+        return {(stack, self.episode.workload) for stack in self.episode.having}
+
+    @property
+    def metrics(self) -> set[str]:
+        return {one.metric for one in self.findings}
+
+
+class _Workloads:
+    """Who has what."""
+
+    def __init__(self, measured: Measured, known: Iterable[_Known]) -> None:
+        self._measured = measured
+        self._having: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
+        for one in known:
+            self._having[one.episode.cause] |= one.runs
+
+    def unaffected(
+        self, cause: tuple[str, ...], affected: Collection[str], stacks: Iterable[str], *, needs_baseline: bool
+    ) -> list[str]:
+        """The others, of the same device modes, that were judged in one of these stacks and are free of it there."""
+        devices = {workload.rpartition("/")[2] for workload in affected}
+        judged = self._measured.compared if needs_baseline else self._measured.passed
+        having = self._having[cause]
+        ours = list(stacks)
+        return [
+            workload
+            for workload, theirs in judged.items()
+            if workload not in affected
+            and workload.rpartition("/")[2] in devices
+            and any(stack in theirs and (stack, workload) not in having for stack in ours)
+        ]
+
+    def share_a_condition(self, affected: Collection[str], others: Iterable[str]) -> bool:
+        """Whether the affected workloads have parameters in common that none of the others has."""
+        first, *rest = (self._measured.parameters[workload] for workload in affected)
+        common = {
+            name: value for name, value in first.items() if all(name in one and one[name] == value for one in rest)
+        }
+        return not any(_meets(self._measured.parameters[other], common) for other in others)
+
+
+def _meets(parameters: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+    return all(name in parameters and parameters[name] == value for name, value in condition.items())
+
+
+class _Cluster:
+    """Episodes of one cause."""
+
+    def __init__(self, first: Sequence[_Known], setting: ChangedSetting | None = None) -> None:
+        self.members: list[_Known] = []
+        self.related: list[_Known] = []
+        self.cause = first[0].episode.cause
+        self.setting = setting
+        self.having: set[str] = set()
+        self.free: set[str] = set()
+        self.workloads: set[str] = set()
+        for one in first:
+            self.add(one)
+
+    def add(self, known: _Known) -> None:
+        """One that has the same cause."""
+        self.members.append(known)
+        self.having |= set(known.episode.having)
+        self.free |= known.episode.free
+        self.workloads.add(known.episode.workload)
+
+    @property
+    def runs(self) -> frozenset[tuple[str, str]]:
+        """Stack and workload."""
+        return frozenset().union(*(one.runs for one in self.members))
+
+    def has(self, known: _Known, order: Sequence[str], workloads: _Workloads) -> bool:
+        """Whether the same is worse in the same releases."""
+        episode = known.episode
+        if episode.cause != self.cause:
+            return False
+        if self.cause[0] == OUTCOME.name:
+            own, others = ({order.index(stack) for stack in stacks} for stacks in (self.having, episode.having))
+            return any(at + step in own for at in others for step in (-1, 0, 1))
+        both = self.having.intersection(episode.having)
+        if not both or not self._agrees(episode):
+            return False
+        if self.cause[0] != PARAMETER_ERROR.family:
+            return True
+        affected = self.workloads | {episode.workload}
+        without = workloads.unaffected(self.cause, affected, both, needs_baseline=False)
+        is_same = any(not known.metrics.isdisjoint(one.metrics) for one in self.members)
+        return is_same and workloads.share_a_condition(affected, without)
+
+    def came_and_went_with(self, episode: Episode, order: Sequence[str]) -> bool:
+        """Whether both lie between the same two releases without them, on a workload that they share."""
+        if episode.workload not in self.workloads or not self._agrees(episode):
+            return False
+        ends = _neighbours(self.having, self.free, order)
+        return all(ends) and ends == _neighbours(episode.having, episode.free, order)
+
+    def _agrees(self, episode: Episode) -> bool:
+        """Whether neither has a release that the other is free of."""
+        return self.free.isdisjoint(episode.having) and self.having.isdisjoint(episode.free)
+
+
+def _neighbours(having: Collection[str], free: Collection[str], order: Sequence[str]) -> tuple[str, str]:
+    """The nearest releases without it, before and after; empty where none was measured."""
+    at = [position for position, stack in enumerate(order) if stack in having]
+    before = next((stack for stack in reversed(order[: at[0]]) if stack in free), "")
+    return before, next((stack for stack in order[at[-1] :] if stack in free), "")
+
+
+def _explained(
+    known: Sequence[_Known], settings: Sequence[ChangedSetting]
+) -> tuple[list[tuple[ChangedSetting, list[_Known]]], list[_Known]]:
+    """What trains differently by a changed setting, and the rest."""
+    left = list(known)
+    explained = []
+    for runs, setting in _by_runs(settings).items():
+        within = [one for one in left if one.episode.cause[0] == PARAMETER_ERROR.family and one.runs <= runs]
+        if runs == frozenset().union(*(one.runs for one in within)):
+            explained.append((setting, sorted(within, key=lambda one: severity(one.findings[0]))))
+            left = [one for one in left if one not in within]
+    return explained, left
+
+
+def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, str]], ChangedSetting]:
+    """The settings that can be a cause, by the runs with the changed value. Of several with the same runs none can."""
+    found: dict[frozenset[tuple[str, str]], list[ChangedSetting]] = defaultdict(list)
+    for one in settings:
+        found[frozenset(one.runs)].append(one)
+    return {runs: one for runs, (one, *more) in found.items() if one.is_told_apart and not more}
+
+
+def _together(known: Iterable[_Known], order: Sequence[str], workloads: _Workloads) -> list[_Cluster]:
+    """The gravest episode of a cause comes first; what moved with it is related."""
+    clusters: list[_Cluster] = []
+    for one in sorted(known, key=lambda known: severity(known.findings[0])):
+        home = next((cluster for cluster in clusters if cluster.has(one, order, workloads)), None)
+        if home is None:
+            clusters.append(_Cluster([one]))
+        else:
+            home.add(one)
+    whole: list[_Cluster] = []
+    for cluster in clusters:
+        home = next(
+            (c for c in whole if all(c.came_and_went_with(one.episode, order) for one in cluster.members)), None
+        )
+        if home is None:
+            whole.append(cluster)
+        else:
+            home.related += cluster.members
+    return whole
+
+
+def _problem(cluster: _Cluster, order: Sequence[str], workloads: _Workloads) -> Problem:
+    affected: dict[str, set[str]] = defaultdict(set)
+    for known in cluster.members:
+        affected[known.episode.workload].update(known.episode.having)
+    findings = sorted((one for known in cluster.members for one in known.findings), key=severity)
+    kind = kind_of(findings[0])
+    before, after = _neighbours(cluster.having, cluster.free - cluster.having, order)
+    needs_baseline = findings[0].kind not in ("wrong", "failed")
+    unaffected = workloads.unaffected(cluster.cause, affected, cluster.having, needs_baseline=needs_baseline)
+    return Problem(
+        kind=ProblemKind.DIFFERENT if cluster.setting is not None and kind is ProblemKind.WRONG else kind,
+        findings=tuple(findings),
+        related=tuple(sorted((one for known in cluster.related for one in known.findings), key=severity)),
+        affected={workload: _ordered(stacks, order) for workload, stacks in sorted(affected.items())},
+        having=_ordered(cluster.having, order),
+        free=_ordered(cluster.free - cluster.having, order),
+        unknown=_ordered(set(order) - cluster.free - cluster.having, order),
+        before=before,
+        after=after,
+        setting=cluster.setting,
+        unaffected=tuple(sorted(unaffected)),
+    )
+
+
+def _ordered(stacks: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:
+    having = set(stacks)
+    return tuple(stack for stack in order if stack in having)

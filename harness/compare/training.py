@@ -1,0 +1,66 @@
+"""Losses and gradient norms against the baseline's, where no truth is known: what a program trains is its own.
+
+The same script, weights and data give the same numbers but for rounding, which a release may order otherwise. A
+difference beyond that does not say which release is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from harness.compare.metrics import TRAINING_DIFFERENCE
+from harness.compare.pairs import Pair
+from harness.model import Finding
+
+#: How far losses, and gradient norms, of the first steps may be apart, relative to the larger. bf16 has 8 bits, so one
+#: rounding is 0.4 %; a norm is summed over gradients that are rounded each.
+LOSS_TOLERANCE, NORM_TOLERANCE = 0.02, 0.05
+
+#: Below this a loss counts as zero, and has no relative error.
+_NEAR_ZERO = 1e-3
+
+
+def judge(pair: Pair) -> list[Finding]:
+    """A finding where a loss or a gradient norm is further from the baseline's than its tolerance."""
+    mine = pair.own.trained
+    base = pair.base.trained if pair.base is not None and not pair.is_baseline else None
+    if mine is None or base is None:
+        return []
+    quantities = (
+        ("losses", mine.losses, base.losses, LOSS_TOLERANCE),
+        ("gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE),
+    )
+    apart = {name: max(_apart(own, other, tolerance), default=0.0) for name, own, other, tolerance in quantities}
+    worst = max(apart.values())
+    if worst <= 1:
+        return []
+    name = max(apart, key=lambda name: apart[name])
+    return [
+        pair.finding(
+            metric=TRAINING_DIFFERENCE.name,
+            phase=TRAINING_DIFFERENCE.finding_phase,
+            kind="regression",
+            value=worst,
+            baseline_value=0.0,
+            ratio=None,
+            unit=TRAINING_DIFFERENCE.unit,
+            significant=True,
+            relevant=True,
+            message=f"it trains otherwise than the baseline: {name} are {worst:.1f} tolerances apart, rank 0",
+            rank=0,
+            evidence=tuple(
+                f"{name} {_numbers(own)}; baseline {_numbers(other)}" for name, own, other, _ in quantities if any(own)
+            ),
+        )
+    ]
+
+
+def _apart(mine: Sequence[float | None], base: Sequence[float | None], tolerance: float) -> Iterator[float]:
+    for own, other in zip(mine, base, strict=False):
+        if own is not None and other is not None and math.isfinite(own) and math.isfinite(other):
+            yield abs(own - other) / (tolerance * max(abs(own), abs(other), _NEAR_ZERO))
+
+
+def _numbers(values: Sequence[float | None]) -> str:
+    return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:5])

@@ -1,0 +1,29 @@
+"""Reads scenario files for the host, in a process of its own: a file that ends its process, or never ends, ends this one.
+
+It reads a JSON list of paths from stdin, and answers each on stdout with one JSON object a line: ``{"scenario": ...}``, or
+``{"error": ...}``, after which it ends. What the files print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness.probe.scenario import ScenarioError, load
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for file in json.load(sys.stdin):
+        try:
+            answer: dict[str, Any] = {"scenario": vars(load(Path(file)))}
+        except ScenarioError as error:
+            answer = {"error": str(error)}
+        answers.write(json.dumps(answer, default=dict) + "\n")
+        answers.flush()
+        if "error" in answer:
+            return

@@ -1,0 +1,207 @@
+"""The command line by which people launch a training program, as its parts. Standard library only: the host reads a line
+too, to know its ranks and its files.
+
+    python train.py ARGS                     torchrun --nproc_per_node 8 train.py ARGS
+    deepspeed --num_gpus 8 train.py ARGS     accelerate launch --config_file zero3.yaml train.py ARGS
+    trl sft ARGS                             llamafactory-cli train config.yaml
+    train.py ARGS
+
+What a launcher's options mean, its own code says: `harness.probe.programs.launchers` hands them over, in the measured
+environment. Here they are only separated from the program and from the program's arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+#: Launchers' options that take no value; of all others the next word is the value, unless they are written with ``=``.
+#: From the parsers of torch.distributed.run, deepspeed.launcher.runner and accelerate.commands.launch.
+_FLAGS = {
+    "python": frozenset(("-u", "-B", "-O", "-OO", "-s", "-S", "-E", "-I", "-i", "-q", "-v")),
+    "torchrun": frozenset((
+        *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path"),
+        *("--virtual-local-rank", "--virtual_local_rank"),
+    )),
+    "deepspeed": frozenset((
+        *("--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
+        *("--elastic_training", "--bind_cores_to_rank"),
+    )),
+    "accelerate": frozenset((
+        *("-q", "--quiet", "--cpu", "--multi_gpu", "--tpu", "--use_xpu", "--ipex", "--use_deepspeed", "--use_fsdp"),
+        *("--use_megatron_lm", "--use_tpu", "--use_mps_device", "--use_parallelism_config", "--no_python", "--debug"),
+        *("--same_network", "--standalone", "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_cluster", "--tpu_use_sudo"),
+        *("--enable_cpu_affinity", "--downcast_bf16", "--dynamo_use_fullgraph", "--dynamo_use_dynamic"),
+        "--dynamo_use_regional_compilation",
+    )),
+}  # fmt: skip
+
+#: What makes the next word a module instead of a file.
+_MODULE = frozenset(("-m", "--module"))
+
+#: Options that say how many ranks there are, and the one that multiplies them.
+_RANKS = ("--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus", "--num_processes", "--num-processes")
+_NODES = ("--nnodes", "--num_nodes", "--num-nodes")
+
+_PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+
+
+class LaunchLineError(ValueError):
+    """A line that launches no program; the message says what is wrong with it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaunchLine:
+    """A launch line in its parts."""
+
+    launcher: str  #: ``python``, ``torchrun``, ``deepspeed``, ``accelerate``, ``trl`` or ``llamafactory-cli``
+    options: tuple[str, ...]  #: the launcher's own
+    variables: tuple[tuple[str, str], ...]  #: NAME=VALUE words before the launcher
+    program: str  #: a file, a module, or the launcher's command: ``sft`` of trl
+    is_module: bool
+    arguments: tuple[str, ...]  #: the program's
+
+    @property
+    def name(self) -> str:
+        """What the program is called, without its folder."""
+        if self.is_command:
+            return f"{self.launcher.partition('-')[0]}-{self.program}"
+        return (
+            self.program.rpartition(".")[2] if self.is_module else os.path.splitext(os.path.basename(self.program))[0]
+        )
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the program is a command of the launcher's own, not a file."""
+        return self.launcher in _COMMANDS
+
+    @property
+    def ranks(self) -> int | None:
+        """How many the launcher's options mean; None where they do not say, or not in numbers (``auto``)."""
+        per_node = self._number(_RANKS)
+        nodes = self._number(_NODES) or 1
+        # accelerate counts the processes of all machines, the others those of one.
+        return per_node if per_node is None or self.launcher == "accelerate" else per_node * nodes
+
+    def _number(self, names: Sequence[str]) -> int | None:
+        words = iter(self.options)
+        for word in words:
+            name, equals, value = word.partition("=")
+            if name in names:
+                value = value if equals else next(words, "")
+                return int(value) if value.isdecimal() and int(value) > 0 else None
+        return None
+
+
+#: Launchers whose first word is a command of theirs, which is a program of their own.
+_COMMANDS = ("trl", "llamafactory-cli")
+
+
+def parse(line: str) -> LaunchLine:
+    """Raises LaunchLineError."""
+    if "\n" in line.strip() and "\\\n" not in line:
+        raise LaunchLineError("several lines; write one launch line")
+    try:
+        words = shlex.split(line.replace("\\\n", " "))
+    except ValueError as error:
+        raise LaunchLineError(f"cannot be read as a shell would: {error}") from None
+    variables = []
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
+        name, _, value = words.pop(0).partition("=")
+        variables.append((name, value))
+    if not words:
+        raise LaunchLineError("no program; write e.g. 'train.py --model qwen'")
+    if unreadable := next((word for word in words if word in ("|", "&&", "||", ";", ">", "<", "&", "2>&1")), None):
+        raise LaunchLineError(f"{unreadable!r} is for a shell; write one launch line without it")
+    launcher, rest = _launcher(words)
+    if launcher in _COMMANDS:
+        return _command(launcher, rest, tuple(variables))
+    options, target, is_module, arguments = _split(launcher, rest)
+    if launcher == "python" and is_module and target in _MODULES_THAT_LAUNCH:
+        launcher = _MODULES_THAT_LAUNCH[target]
+        options, target, is_module, arguments = _split(launcher, arguments)
+    return LaunchLine(
+        launcher=launcher,
+        options=tuple(options),
+        variables=tuple(variables),
+        program=target,
+        is_module=is_module,
+        arguments=tuple(arguments),
+    )
+
+
+#: ``python -m NAME``, which is a launcher.
+_MODULES_THAT_LAUNCH = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "deepspeed.launcher.runner": "deepspeed",
+    "accelerate.commands.launch": "accelerate",
+}
+
+
+def _launcher(words: list[str]) -> tuple[str, list[str]]:
+    first = os.path.basename(words[0])
+    if _PYTHON.fullmatch(first):
+        return "python", words[1:]
+    if first == "accelerate":
+        if words[1:2] != ["launch"]:
+            raise LaunchLineError("accelerate without launch launches nothing; write 'accelerate launch train.py'")
+        return "accelerate", words[2:]
+    if first == "accelerate-launch":
+        return "accelerate", words[1:]
+    if first in ("torchrun", "deepspeed", *_COMMANDS):
+        return first, words[1:]
+    if first == "llamafactory":
+        return "llamafactory-cli", words[1:]
+    if first in ("srun", "mpirun", "mpiexec", "bash", "sh", "uv", "conda", "env", "nohup", "time", "ray"):
+        raise LaunchLineError(f"{first} is not understood; write the line that it starts, e.g. 'torchrun train.py'")
+    return "python", words
+
+
+def _command(launcher: str, words: list[str], variables: tuple[tuple[str, str], ...]) -> LaunchLine:
+    if not words or words[0].startswith("-"):
+        raise LaunchLineError(f"{launcher} without a command; write e.g. '{launcher} {_EXAMPLES[launcher]}'")
+    return LaunchLine(
+        launcher=launcher,
+        options=(),
+        variables=variables,
+        program=words[0],
+        is_module=False,
+        arguments=tuple(words[1:]),
+    )
+
+
+_EXAMPLES = {"trl": "sft --model_name_or_path Qwen/Qwen2.5-7B", "llamafactory-cli": "train config.yaml"}
+
+
+def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, list[str]]:
+    """The launcher's options, the program, whether that is a module, and its arguments."""
+    options: list[str] = []
+    is_module = False
+    left: Iterator[str] = iter(words)
+    for word in left:
+        if word in _MODULE:
+            is_module = True
+        elif word == "--":
+            continue
+        elif not word.startswith("-"):
+            return options, word, is_module, list(left)
+        elif word == "-c" and launcher == "python":
+            raise LaunchLineError("python -c: write the program into a file")
+        else:
+            options.append(word)
+            if "=" not in word and word not in _FLAGS[launcher]:
+                value = next(left, None)
+                if value is None:
+                    break
+                if value.endswith(".py"):  # an option without a value that is not among those known
+                    return options, value, is_module, list(left)
+                options.append(value)
+    raise LaunchLineError(f"{launcher} without a program; write e.g. '{_example(launcher)}'")
+
+
+def _example(launcher: str) -> str:
+    return "accelerate launch train.py" if launcher == "accelerate" else f"{launcher} train.py"

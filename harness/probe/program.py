@@ -1,0 +1,186 @@
+"""How a program is declared as a scenario. Standard library only.
+
+A scenario file of a program::
+
+    from harness.probe.program import program
+    from harness.probe.scenario import one_by_one
+
+    SCENARIO = program(
+        version=1,
+        summary="Our SFT job.",
+        line="accelerate launch --config_file zero3.yaml train.py --lr 1e-5 --batch {batch}",
+        folder="~/src/training",
+        ranks=8,
+        values={"batch": 1},
+        variants=one_by_one(batch=(2, 4)),
+    )
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
+from harness.probe.scenario import Scenario, ScenarioError
+
+#: Dotted name of the adapter.
+ADAPTER = "harness.probe.programs.adapter"
+
+#: The parameters that every program has, besides its line and ranks; see `harness.probe.programs.adapter`.
+DEFAULTS: Mapping[str, Any] = {
+    "arguments": "",
+    "gpu": "H100-80G",
+    "card": {},
+    "rank": "0",
+    "warmup_steps": 1,
+    "tiny": False,
+    "synthetic_data": False,
+    "sources_sha256": "",
+}
+
+_PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+
+#: Of ``rank``: ranks of each kind.
+ALL_KINDS = "all-kinds"
+
+#: Up to this many ranks, each is simulated.
+_FEW_RANKS = 4
+
+#: What counts as a program's own: its code and its settings.
+_SOURCES = frozenset((".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".jinja", ".txt", ".sh"))
+_LARGEST_SOURCE = 1 << 20
+_MOST_SOURCES = 5_000
+_LEFT_OUT = frozenset(("__pycache__", "node_modules", "site-packages", "wandb", "runs", "outputs", "results"))
+
+
+def program(
+    *,
+    version: int,
+    line: str,
+    ranks: int | None = None,
+    folder: str = ".",
+    summary: str = "",
+    steps: int = 1,
+    values: Mapping[str, Any] | None = None,
+    variants: tuple[Mapping[str, Any], ...] = ({},),
+    **options: Any,
+) -> Scenario:
+    """The scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` are what ``{name}`` in
+    the line stands for, which variants change; ``options`` are ``tiny``, ``synthetic_data`` and ``rank``. Raises
+    ScenarioError."""
+    parsed = parsed_line(line, values or {})
+    world_size = ranks or parsed.ranks or 1
+    unknown = sorted(set(options) - set(DEFAULTS))
+    if unknown:
+        raise ScenarioError(f"a program has no {unknown[0]} (known: {', '.join(DEFAULTS)})")
+    ranks_of(str({**DEFAULTS, **options}["rank"]), world_size)
+    where = Path(os.path.expanduser(folder)).resolve()
+    check(parsed, where)
+    parameters = {
+        **DEFAULTS,
+        **options,
+        "program": line,
+        "world_size": world_size,
+        "warmup_steps": steps,
+        "sources_sha256": sources_sha256(parsed, where),
+        **(values or {}),
+    }
+    return Scenario(
+        version=version,
+        summary=summary or line,
+        framework=ADAPTER,
+        parameters=parameters,
+        devices={"sim": {}, "cpu": {}},
+        variants=variants,
+        folder=str(where),
+    )
+
+
+def ranks_of(rank: str, world_size: int) -> tuple[int, ...]:
+    """The ranks that ``rank`` means: that one, or for ``all-kinds`` the first, the second, the one in the middle and the
+    last. Jobs differ between these: the first logs and saves, shares are uneven at the end, and stages and roles have
+    ranks of their own in order. Raises ScenarioError."""
+    if rank == ALL_KINDS:
+        if world_size <= _FEW_RANKS:
+            return tuple(range(world_size))
+        return (0, 1, world_size // 2, world_size - 1)
+    if not rank.isdecimal() or int(rank) >= world_size:
+        raise ScenarioError(f"program: there is no rank {rank} of {world_size}; write one from 0, or {ALL_KINDS}")
+    return (int(rank),)
+
+
+def parsed_line(line: str, values: Mapping[str, Any]) -> LaunchLine:
+    """Raises ScenarioError."""
+    missing = sorted(set(_PLACEHOLDER.findall(line)) - set(values) - set(DEFAULTS))
+    if missing:
+        raise ScenarioError(f"program: {{{missing[0]}}} has no value")
+    try:
+        return parse(line)
+    except LaunchLineError as error:
+        raise ScenarioError(f"program: {error}") from None
+
+
+def check(line: LaunchLine, folder: Path) -> None:
+    """Raises ScenarioError where the program is a file that is not there."""
+    if line.is_module or line.is_command:
+        return
+    file = folder / line.program
+    if not file.is_file():
+        raise ScenarioError(f"program: no such file: {line.program} in {folder}")
+
+
+def sources_sha256(line: LaunchLine, folder: Path) -> str:
+    """One hash of the program's code and settings: those files in its folder, the script, and every file that the line
+    names. A data file counts by its size and time."""
+    named = [folder / word for word in (line.program, *_values(line)) if word and not word.startswith("-")]
+    total = hashlib.sha256()
+    for file in dict.fromkeys((*_sources(folder), *(file for file in named if _is_file(file)))):
+        total.update(f"{os.path.relpath(file, folder)}\0{_content(file)}\n".encode(errors="surrogateescape"))
+    return total.hexdigest()[:16]
+
+
+def _values(line: LaunchLine) -> Iterator[str]:
+    for word in (*line.options, *line.arguments):
+        yield word.partition("=")[2] if word.startswith("-") else word
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # a word that no path can be
+        return False
+
+
+def _sources(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    left = [folder]
+    while left and len(found) < _MOST_SOURCES:
+        at = left.pop()
+        try:
+            entries = sorted(os.scandir(at), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _LEFT_OUT:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
+                    left.append(Path(entry.path))
+            elif os.path.splitext(entry.name)[1] in _SOURCES and entry.is_file():
+                found.append(Path(entry.path))
+    return sorted(found)
+
+
+def _content(file: Path) -> str:
+    try:
+        about = file.stat()
+        if about.st_size > _LARGEST_SOURCE:
+            return f"{about.st_size} {about.st_mtime_ns}"
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return "unreadable"

@@ -1,0 +1,186 @@
+"""The adapter of programs (see `harness.probe.framework`): a program runs itself, so there is no job to start here.
+
+Parameters of a cell, which `harness.probe.scenario.program` declares:
+
+- ``program``: the launch line, whose ``{name}`` are other parameters;
+- ``arguments``: more arguments, at the line's end;
+- ``world_size``, and in ``sim`` which ``rank`` of them is simulated, or ``all-kinds`` (see `ranks_of`);
+- ``gpu`` and ``card``: the GPU that it finds (see `harness.probe.virtual_gpu.card.VirtualCard`);
+- ``warmup_steps``: optimizer steps before the measured one;
+- ``tiny``: models are shrunk to a few layers;
+- ``synthetic_data``: data sets that are not there are made up;
+- ``sources_sha256``: of the program's files, so that a changed program is measured again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.probe.border.encoding import encode
+from harness.probe.border.merging import explanation_file
+from harness.probe.border.untrusted import write_whole
+from harness.probe.border.wire import CellRequest, Detail, RankRecord
+from harness.probe.framework import Meter
+from harness.probe.holders import sites
+from harness.probe.process.channel import Channel, pair
+from harness.probe.program import ADAPTER, ranks_of
+
+if TYPE_CHECKING:
+    from harness.probe.sim.following import Mail
+    from harness.probe.virtual_gpu.books import Books
+
+#: Imported before ranks are forked, where the environment has them: what nearly every program imports.
+_USUAL = ("transformers", "accelerate", "transformers.trainer", "peft", "datasets")
+
+
+def preload(device: str) -> None:
+    os.environ["DS_ACCELERATOR"] = {"cpu": "cpu", "sim": "cpu", "cuda": "cuda"}[device]
+    import torch
+
+    torch.set_num_threads(1)
+    import torch._dynamo
+
+    if importlib.util.find_spec("deepspeed") is not None:
+        import deepspeed
+
+        # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    for name in _USUAL:
+        with contextlib.suppress(ImportError, AttributeError):
+            importlib.import_module(name)
+    import harness.probe.meters.meter
+    import harness.probe.oracles.truth
+    import harness.probe.programs.running  # noqa: F401
+
+
+def world_size(parameters: Mapping[str, Any], device: str) -> int:
+    return len(simulated_ranks(parameters)) if device == "sim" else int(parameters["world_size"])
+
+
+def simulated_ranks(parameters: Mapping[str, Any]) -> tuple[int, ...]:
+    """Which of the ranks are simulated, each in a process of its own."""
+    return ranks_of(str(parameters["rank"]), int(parameters["world_size"]))
+
+
+def prepare(request: CellRequest, folder: Path) -> None:
+    """Makes the folder in which all ranks of a run work, before they are forked."""
+    from harness.probe.programs import peers, workplace
+
+    workplace.make(folder, request.program_folder)
+    if request.device == "sim":
+        peers.make(folder, simulated_ranks(request.parameters))
+
+
+@contextlib.contextmanager
+def _surroundings(parameters: Mapping[str, Any], device: str, mail: Mail | None) -> Iterator[tuple[Meter, Books]]:
+    """The meter, as of any cell; and the books of a virtual GPU, where there is no real one. In ``sim``, what other ranks
+    send comes by ``mail``."""
+    from harness.probe import virtual_gpu
+
+    rank, ranks = int(os.environ["RANK"]), int(parameters["world_size"])
+    card = virtual_gpu.VirtualCard(**{**parameters["card"], **_tuples(parameters["card"])})
+    if device == "sim":
+        from harness.probe.sim import Simulation
+
+        with (
+            Simulation(rank=rank, world_size=ranks) as simulation,
+            virtual_gpu.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
+        ):
+            simulation.mode.following.mail = mail
+            yield simulation.meter, books
+    else:
+        from harness.probe.meters.meter import TorchMeter
+
+        meter = TorchMeter(device=device)
+        with virtual_gpu.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books:
+            yield meter, books
+
+
+def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON has lists for."""
+    return {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
+
+
+def run(
+    request: CellRequest,
+    rank: int,
+    announce: Callable[[str], None],
+    measured: Callable[[RankRecord, Detail], None],
+    channel: Channel,
+    mail: Mail | None = None,
+) -> None:
+    """All that a rank does (see `harness.probe.process.rank.run`). ``measured`` is called once everything untimed is
+    measured; then a round is run for each that the host wants. ``mail`` is that of a rank that is simulated for its
+    messages alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
+    from harness.probe.meters.warning_counts import count_warnings
+    from harness.probe.programs import peers, running
+    from harness.probe.programs.measuring import Measuring
+
+    folder = Path.cwd()
+    with contextlib.ExitStack() as stack:
+        if mail is None and request.device == "sim":
+            mail = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
+        warnings = stack.enter_context(count_warnings())
+        meter, books = stack.enter_context(_surroundings(request.parameters, request.device, mail))
+        observer = stack.enter_context(sites.observe_sites(meter, _SELF, ADAPTER)) if request.explain else None
+
+        def done() -> None:
+            measuring.detail.warnings = dict(warnings)
+            if observer is not None:
+                observer.measured(measuring.record.phases)
+                write_whole(folder / explanation_file(rank), encode(asdict(observer.explanation(rank))))
+            measured(measuring.record, measuring.detail)
+
+        measuring = Measuring(
+            rank=rank,
+            meter=meter,
+            simulated=request.device == "sim",
+            warmup_steps=int(request.parameters["warmup_steps"]),
+            announce=announce,
+            measured=done,
+            channel=channel,
+            observer=observer,
+            readings=books.readings,
+        )
+        running.run(request.parameters, request.program_folder, measuring)
+
+
+def _unmeasured(request: CellRequest) -> Callable[[int, Mail], None]:
+    """What a rank does that is simulated for its messages alone."""
+
+    def run_rank(rank: int, mail: Mail) -> None:
+        os.environ["RANK"] = str(rank)
+        unexplained = dataclasses.replace(request, explain=False)
+        host, channel = pair()
+        host.send({"do": "stop"})  # no round is wanted of it
+        run(unexplained, rank, lambda stage: None, lambda record, detail: None, channel, mail)
+
+    return run_rank
+
+
+#: Whose code counts as the framework's own (see `harness.probe.holders.sites`).
+PACKAGE = "deepspeed"
+
+
+def model(called: Any) -> Any:
+    """The model whose modules have names, of what the program calls: the model, or the engine around it."""
+    return called.module if hasattr(called, "module") else called
+
+
+def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
+    """(category, parameter or "", tensor) of what an engine holds (see `harness.probe.holders.sites`)."""
+    from harness.probe.frameworks import zero_holders
+    from harness.probe.programs import facts
+
+    return zero_holders.of(called) if facts.is_engine(called) else iter(())
+
+
+_SELF = sys.modules[__name__]

@@ -1,0 +1,146 @@
+"""A program gets data sets without a download.
+
+    with synthetic_data(wanted):
+        ...  # the program
+
+Within, ``datasets.load_dataset`` and ``load_from_disk`` load what is on this machine as ever: the user's files, and what the
+cache has. What is not there is made up where it is ``wanted`` (`harness.probe.programs.synthetic`), and else one line
+(`NotHere`). Which columns a data set has: `harness.probe.programs.known_data`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.probe.programs import known_data, synthetic
+from harness.probe.programs.errors import NotHere
+from harness.probe.replacing import Patches, attribute
+
+
+@contextlib.contextmanager
+def synthetic_data(wanted: bool) -> Iterator[list[str]]:
+    """See above. Yields the names of the data sets that were made up, as they come."""
+    made: list[str] = []
+    try:
+        import datasets
+    except ImportError:
+        yield made
+        return
+    load, from_disk = datasets.load_dataset, datasets.load_from_disk
+
+    def missing(name: str, error: Exception) -> None:
+        """Returns where a data set is to be made up."""
+        if not wanted:
+            raise NotHere(
+                f"the data set {name} is not on this machine", "give --synthetic-data for made-up rows, or its files"
+            ) from error
+        if name not in made:
+            made.append(name)
+
+    def load_dataset(path: str, name: str | None = None, *args: Any, **options: Any) -> Any:
+        try:
+            return load(path, name, *args, **options)
+        except Exception as error:
+            if not _is_absence(error):
+                raise
+            files = dict(zip(("data_dir", "data_files"), args)).get("data_files", options.get("data_files"))
+            title = _title(path, files)
+            missing(title, error)
+            known = known_data.find(title, name)
+            split = args[2] if len(args) > 2 else options.get("split")
+            return _answer(known, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
+
+    def load_from_disk(dataset_path: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return from_disk(dataset_path, *args, **options)
+        except FileNotFoundError as error:
+            title = os.path.basename(os.fspath(dataset_path).rstrip("/"))
+            missing(title, error)
+            return _answer(known_data.find(title), title, "train", None, False)
+
+    with Patches() as patches:
+        patches.everywhere(load, load_dataset, "load_dataset")
+        patches.everywhere(from_disk, load_from_disk, "load_from_disk")
+        if wanted:
+            patches.enter_context(_long_enough(datasets, made))
+        yield made
+
+
+def _answer(known: known_data.Known, title: str, split: Any, files: Any, streaming: bool) -> Any:
+    """What ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
+    splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else known.splits
+    if isinstance(split, (list, tuple)):
+        return [_one(known, title, splits, str(one), streaming) for one in split]
+    if split is not None:
+        return _one(known, title, splits, str(split), streaming)
+    import datasets
+
+    kind = datasets.IterableDatasetDict if streaming else datasets.DatasetDict
+    return kind({name: _one(known, title, splits, name, streaming) for name in splits})
+
+
+def _one(known: known_data.Known, title: str, splits: tuple[str, ...], spec: str, streaming: bool) -> Any:
+    """The rows that a split's expression means: ``train``, ``train[:10%]``, ``train+test``, ``all``."""
+    import datasets
+
+    named = re.findall(r"(?:^|\+)\s*([\w.\-]+)", spec)
+    parts = {
+        name: _with_classes(datasets.Dataset.from_dict(synthetic.table(known.columns, title, name)), known.columns)
+        for name in dict.fromkeys(splits if spec == "all" else named)
+    }
+    chosen = []
+    for part in [*parts] if spec == "all" else spec.split("+"):
+        name = re.findall(r"[\w.\-]+", part)[0]
+        rows = len(parts[name])
+        try:
+            (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
+            first, end = read.from_ or 0, rows if read.to is None else read.to
+        except (ValueError, AssertionError):  # more rows than there are
+            first, end = 0, rows
+        chosen.append(parts[name].select(range(first, end)))
+    whole = chosen[0] if len(chosen) == 1 else datasets.concatenate_datasets(chosen)
+    return whole.to_iterable_dataset() if streaming else whole
+
+
+def _with_classes(rows: Any, columns: str) -> Any:
+    """Programs read from a column's type how many classes there are."""
+    import datasets
+
+    for column in columns.split():
+        label, _, kind = column.partition(":")
+        count = synthetic.CLASSES.get(kind or label)
+        if count is not None:
+            rows = rows.cast_column(label, datasets.ClassLabel(num_classes=count))
+    return rows
+
+
+def _title(path: str, files: Any) -> str:
+    """A name to look up and to show. Of files, that of the first one."""
+    if isinstance(files, Mapping):
+        files = next(iter(files.values()), None)
+    if isinstance(files, (list, tuple)):
+        files = files[0] if files else None
+    return os.path.basename(os.fspath(files)) if files else str(path)
+
+
+def _is_absence(error: Exception) -> bool:
+    """Whether a data set is not on this machine; everything else is the program's own error."""
+    return isinstance(error, (ConnectionError, FileNotFoundError)) or "Couldn't find cache for" in str(error)
+
+
+@contextlib.contextmanager
+def _long_enough(datasets: Any, made: list[str]) -> Iterator[None]:
+    """``select(range(100_000))`` of a made-up data set repeats its rows."""
+    original = datasets.Dataset.select
+
+    def select(self: Any, indices: Any, *args: Any, **options: Any) -> Any:
+        if made and isinstance(indices, range) and len(self) and indices and max(indices) >= len(self):
+            indices = [index % len(self) for index in indices]
+        return original(self, indices, *args, **options)
+
+    with attribute(datasets.Dataset, "select", select):
+        yield

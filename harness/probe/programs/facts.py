@@ -1,0 +1,96 @@
+"""What can be read off a program's engine or optimizer, besides memory: losses, norms, weights, what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from harness.probe.border.wire import Numerics
+from harness.probe.workloads.flatten import flatten
+
+#: Why a program's figures are compared between releases alone.
+NO_TRUTH = "a program: there is no truth to compare it with, only other releases"
+
+
+def scalar(loss: Any) -> list[float]:
+    """The value of a loss that is one number; nothing of anything else. Takes part in no meter."""
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.is_meta:
+        return []
+    with _disable_current_modes():
+        return [float(loss.detach())]
+
+
+def mean(losses: Sequence[float]) -> float | None:
+    """Over the micro-batches of a step."""
+    return sum(losses) / len(losses) if losses else None
+
+
+def gradient_norm(stepper: Any) -> float | None:
+    """As the engine reports it; None of an optimizer, which reports none."""
+    if not is_engine(stepper):
+        return None
+    norm = stepper.get_global_grad_norm()
+    return None if norm is None else float(norm)
+
+
+def compare(stepper: Any, numerics: Numerics) -> None:
+    """Fills in what other releases' results are compared with. A collective operation of the engine's ranks."""
+    numerics.note = NO_TRUTH
+    numerics.parameter_digest = _digest(_parameters(stepper))
+
+
+def configuration(stepper: Any) -> dict[str, Any]:
+    """What is in force, as dotted keys."""
+    if is_engine(stepper):
+        from harness.probe.frameworks import deepspeed_engine
+
+        model_config = getattr(stepper.module, "config", None)
+        return deepspeed_engine.configuration(
+            stepper, model_config if hasattr(model_config, "to_dict") else _NoConfig()
+        )
+    return {
+        "optimizer": type(stepper).__name__,
+        **flatten("optimizer", {name: value for name, value in stepper.defaults.items() if _is_plain(value)}),
+    }
+
+
+def is_engine(stepper: Any) -> bool:
+    """Whether it is DeepSpeed's."""
+    return hasattr(stepper, "get_global_grad_norm")
+
+
+class _NoConfig:
+    """The configuration of a model that has none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, tuple, list))
+
+
+def _parameters(stepper: Any) -> Mapping[str, torch.Tensor]:
+    if is_engine(stepper):
+        from harness.probe.frameworks import deepspeed_engine
+
+        whole: Mapping[str, torch.Tensor] = deepspeed_engine.whole_parameters(stepper.module)
+        return whole
+    numbered = (parameter for group in stepper.param_groups for parameter in group["params"])
+    return {f"{number:06}": _local(parameter) for number, parameter in enumerate(numbered)}
+
+
+def _local(parameter: Any) -> torch.Tensor:
+    """This rank's part of it, where it is sharded by FSDP."""
+    local = parameter.to_local() if hasattr(parameter, "to_local") else parameter
+    values: torch.Tensor = local.detach().cpu()
+    return values
+
+
+def _digest(parameters: Mapping[str, torch.Tensor]) -> str:
+    from harness.probe.oracles.truth import digest
+
+    return digest(parameters)

@@ -1,0 +1,157 @@
+"""What a launcher does before the program begins: environment variables and arguments, as its own code has them.
+
+The launcher's code is that of the measured environment, so a release that launches differently shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from harness.probe.launch_line import LaunchLine, LaunchLineError
+from harness.probe.replacing import Patches
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Start:
+    """How a rank starts the program."""
+
+    program: str  #: a file, or a module
+    is_module: bool
+    arguments: tuple[str, ...]
+    variables: dict[str, str]  #: of the environment, besides those that say which rank it is
+
+
+#: Variables of a job's geometry, which are the harness's to set.
+_GEOMETRY = frozenset((
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "NODE_RANK",
+    "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES",
+))  # fmt: skip
+
+
+def start(line: LaunchLine, local_rank: int) -> Start:
+    """Raises LaunchLineError where the launcher refuses the line, ImportError where it is not installed."""
+    begun = _STARTS[line.launcher](line, local_rank)
+    variables = {**begun.variables, **dict(line.variables)}
+    kept = {name: value for name, value in variables.items() if name not in _GEOMETRY}
+    return dataclasses.replace(begun, variables=kept)
+
+
+def _plain(line: LaunchLine, local_rank: int) -> Start:
+    return Start(program=line.program, is_module=line.is_module, arguments=line.arguments, variables={})
+
+
+def _torchrun(line: LaunchLine, local_rank: int) -> Start:
+    return dataclasses.replace(
+        _plain(line, local_rank),
+        variables={"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none"},
+    )
+
+
+def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
+    """As deepspeed.launcher.launch starts a rank: the program gets its local rank as an argument."""
+    own = () if "--no_local_rank" in line.options else (f"--local_rank={local_rank}",)
+    return dataclasses.replace(_plain(line, local_rank), arguments=(*own, *line.arguments))
+
+
+def _accelerate(line: LaunchLine, local_rank: int) -> Start:
+    module = ("--module",) if line.is_module else ()
+    return _by_accelerate([*line.options, *module, line.program, *line.arguments])
+
+
+def _by_accelerate(words: Sequence[str]) -> Start:
+    launch = importlib.import_module("accelerate.commands.launch")
+    with _exits_explained("accelerate launch"):
+        arguments = launch.launch_command_parser().parse_args(list(words))
+    return _accelerated(arguments)
+
+
+def _accelerated(arguments: Any) -> Start:
+    """From the parsed options of ``accelerate launch``: its own code reads the configuration file, chooses a launcher, and
+    says what the ranks' environment is."""
+    launch = importlib.import_module("accelerate.commands.launch")
+    utils = importlib.import_module("accelerate.utils.launch")
+    started: list[Start] = []
+
+    def takes_over(environment_of: Callable[[Any], Any]) -> Callable[[Any], None]:
+        def take_over(chosen: Any) -> None:
+            found = environment_of(chosen)
+            variables = found[1] if isinstance(found, tuple) else found
+            started.append(
+                Start(
+                    program=chosen.training_script,
+                    is_module=bool(chosen.module),
+                    arguments=tuple(chosen.training_script_args),
+                    variables={name: str(value) for name, value in variables.items() if os.environ.get(name) != value},
+                )
+            )
+
+        return take_over
+
+    with Patches() as patches:
+        for name, environment_of in (
+            ("deepspeed_launcher", utils.prepare_deepspeed_cmd_env),
+            ("multi_gpu_launcher", utils.prepare_multi_gpu_env),
+            ("simple_launcher", utils.prepare_simple_launcher_cmd_env),
+        ):
+            _replace(patches, launch, name, takes_over(environment_of))
+        patches.enter_context(_exits_explained("accelerate launch"))
+        try:
+            launch.launch_command(arguments)
+        except (ValueError, OSError) as error:
+            raise LaunchLineError(f"accelerate launch: {error}") from error
+    if not started:
+        raise LaunchLineError("accelerate launch: starts the program in a way that is not understood here")
+    return started[0]
+
+
+def _trl(line: LaunchLine, local_rank: int) -> Start:
+    """TRL's command hands one of its own scripts to accelerate's launcher, which is where it is taken over."""
+    cli = importlib.import_module("trl.cli")
+    handed_over: list[Any] = []
+    with Patches() as patches:
+        _replace(patches, cli, "launch_command", handed_over.append)
+        patches.set(sys, "argv", ["trl", line.program, *line.arguments])
+        patches.enter_context(_exits_explained("trl"))
+        cli.main()
+    if not handed_over:
+        raise LaunchLineError(f"trl {line.program} launches no training")
+    return _accelerated(handed_over[0])
+
+
+def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
+    if line.program != "train":
+        raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
+    # What its launcher starts under torchrun, which each rank runs.
+    return Start(program="llamafactory.launcher", is_module=True, arguments=line.arguments, variables={})
+
+
+_STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
+    "python": _plain,
+    "torchrun": _torchrun,
+    "deepspeed": _deepspeed,
+    "accelerate": _accelerate,
+    "trl": _trl,
+    "llamafactory-cli": _llamafactory,
+}
+
+
+def _replace(patches: Patches, module: Any, name: str, value: Any) -> None:
+    if not hasattr(module, name):
+        raise LaunchLineError(f"{module.__name__} of this release starts its programs in another way")
+    patches.set(module, name, value)
+
+
+@contextlib.contextmanager
+def _exits_explained(name: str) -> Iterator[None]:
+    """A parser that does not like a line prints why, and exits."""
+    try:
+        yield
+    except SystemExit as error:
+        raise LaunchLineError(f"{name} refuses its options (exit code {error.code}); the log says why") from None

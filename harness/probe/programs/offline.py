@@ -1,0 +1,90 @@
+"""No network and no trackers: what the environment's variables and the libraries' own switches say. What connects all the
+same is refused (`harness.probe.programs.sockets`).
+
+Variables are set for the process and its children, and put back. A library that was imported before has read them
+already, so its switch is set as well, where there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from harness.probe.programs import sockets
+from harness.probe.replacing import Patches, variables
+
+VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "WANDB_MODE": "disabled",
+    "WANDB_SILENT": "true",
+    "COMET_MODE": "DISABLED",
+    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
+    "NEPTUNE_MODE": "offline",
+    "SWANLAB_MODE": "disabled",
+    "CLEARML_OFFLINE_MODE": "1",
+    "DO_NOT_TRACK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    # transformers 5 loads weights in threads, in which neither a meter nor a simulation sees what is allocated.
+    "HF_DEACTIVATE_ASYNC_LOAD": "1",
+}
+
+_SWITCHES = (
+    ("huggingface_hub.constants", "HF_HUB_OFFLINE"),
+    ("transformers.utils.hub", "_is_offline_mode"),
+    ("datasets.config", "HF_DATASETS_OFFLINE"),
+    ("datasets.config", "HF_HUB_OFFLINE"),
+)
+
+
+@contextlib.contextmanager
+def no_network() -> Iterator[None]:
+    """Within, the Hugging Face libraries stay offline, trackers are off, and nothing is uploaded."""
+    with sockets.of_this_job_only(), variables(VARIABLES), Patches() as patches:
+        for module, name in _SWITCHES:
+            if module in sys.modules:
+                patches.replace(sys.modules[module], name, True)
+        _quiet_hub(patches)
+        _no_reporting(patches)
+        yield
+
+
+def _no_reporting(patches: Patches) -> None:
+    """``report_to`` names no tracker, whichever is asked for: one that is not installed is not missed either."""
+    try:
+        from transformers.integrations import integration_utils as integrations
+    except ImportError:
+        return
+    name = "get_reporting_integration_callbacks"
+    if hasattr(integrations, name):
+        patches.everywhere(getattr(integrations, name), lambda report_to: [], name)
+
+
+def _quiet_hub(patches: Patches) -> None:
+    """Uploads (``push_to_hub``) succeed and go nowhere."""
+    try:
+        from huggingface_hub import hf_api
+    except ImportError:
+        return
+
+    def create_repo(self: Any, repo_id: str, **options: Any) -> Any:
+        return hf_api.RepoUrl(f"https://huggingface.co/{repo_id if '/' in repo_id else 'local/' + repo_id}")
+
+    def upload(self: Any, *arguments: Any, **options: Any) -> None:
+        return None
+
+    made = {
+        "create_repo": create_repo,
+        **dict.fromkeys(("upload_folder", "upload_file", "create_commit", "create_branch"), upload),
+    }
+    for name, method in made.items():
+        original = getattr(hf_api.HfApi, name, None)
+        if original is not None:
+            patches.set(hf_api.HfApi, name, method)
+            patches.everywhere(original, method, name)

@@ -1,0 +1,133 @@
+"""Runs a program as one rank, from its first line until everything is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.probe import launch_line
+from harness.probe.border.surroundings import SKELETONS
+from harness.probe.programs import last_words, launchers, sockets, started, workplace
+from harness.probe.programs.data import synthetic_data
+from harness.probe.programs.measuring import Measuring, ProgramEnded
+from harness.probe.programs.metrics import absent_metrics
+from harness.probe.programs.weights import LocalWeights, local_weights
+from harness.probe.replacing import variables
+
+
+class ProgramError(RuntimeError):
+    """The program did not do what is to be measured; one line says what it did instead."""
+
+
+def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> None:
+    """Runs the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program pass
+    through. Raises ProgramError where it ends too early."""
+    folder = Path(os.getcwd()) / workplace.NAME
+    line = workplace.beside(launch_line.parse(spelled_out(parameters)), source)
+    tiny = bool(parameters["tiny"])
+    with _working_in(folder):
+        start = launchers.start(line, int(os.environ.get("LOCAL_RANK", "0")))
+        with (
+            local_weights(
+                os.environ.get(SKELETONS) or folder.parent / "skeletons", tiny, contents=not measuring.is_simulated
+            ) as weights,
+            synthetic_data(bool(parameters["synthetic_data"])),
+            absent_metrics(),
+            variables(start.variables),
+            _command_line(start),
+            started.watched() as others,
+            last_words.kept() as words,
+        ):
+            workplace.protect(folder)
+            measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
+            try:
+                with measuring.watch:
+                    _execute(start)
+            except ProgramEnded:
+                return
+            except SystemExit as error:
+                if error.code not in (None, 0):
+                    why = f": {words.line}" if words.line and isinstance(error.code, int) else ""
+                    raise ProgramError(f"{line.program} exits with {error.code!r}{why}{others.note}") from error
+            except ModuleNotFoundError as error:
+                if _is_missing(error.name):
+                    raise ProgramError(
+                        f"{line.program} needs the module {error.name!r}, which this environment does not have: add its "
+                        "package with --with PACKAGE=VERSION"
+                    ) from error
+                raise
+            except Exception as error:
+                refused = sockets.refusal_behind(error)
+                if refused is not None:
+                    raise ProgramError(str(refused)) from error
+                raise
+            finally:
+                measuring.end()
+    raise ProgramError(_too_early(measuring, line.program, others))
+
+
+def _check_shrunk(weights: LocalWeights, program: str) -> None:
+    """Raises ProgramError."""
+    if not weights.shrunk:
+        raise ProgramError(f"{program} builds no model from a configuration class, and --tiny can shrink no other")
+
+
+def spelled_out(parameters: Mapping[str, Any]) -> str:
+    """The launch line of a cell."""
+    line = str(parameters["program"])
+    for name, value in parameters.items():
+        line = line.replace("{" + name + "}", str(value).lower() if isinstance(value, bool) else str(value))
+    more = str(parameters.get("arguments", ""))
+    return f"{line} {more}".strip()
+
+
+def _is_missing(module: str | None) -> bool:
+    """Whether the whole package is missing; a part that a release no longer has is the release's."""
+    top = str(module or "").partition(".")[0]
+    return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
+
+
+def _too_early(measuring: Measuring, program: str, others: started.StartedProcesses) -> str:
+    steps = measuring.steps
+    if steps == 0:
+        return f"{program} ended without an optimizer step{others.note}"
+    wanted = measuring.wanted_steps
+    return f"{program} ended after {steps} optimizer step{'s' if steps > 1 else ''}, and {wanted} are needed"
+
+
+def _execute(start: launchers.Start) -> None:
+    if start.is_module:
+        runpy.run_module(start.program, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(start.program, run_name="__main__")
+
+
+@contextlib.contextmanager
+def _working_in(folder: Path) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _command_line(start: launchers.Start) -> Iterator[None]:
+    """``sys.argv`` and the first entries of ``sys.path``, as Python sets them for a script or a module."""
+    argv, path, bytecode = sys.argv, list(sys.path), sys.dont_write_bytecode
+    first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(start.program))
+    sys.argv = [start.program, *start.arguments]
+    more = [folder for folder in start.variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    sys.path[:0] = [first, *map(os.path.abspath, more)]
+    sys.dont_write_bytecode = True  # beside the user's files
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:], sys.dont_write_bytecode = argv, path, bytecode

@@ -1,0 +1,102 @@
+"""Processes that a program starts itself.
+
+``torch.multiprocessing.spawn`` starts ranks: each rank here runs the one that it is. Of other processes it is remembered
+what they run, because nothing in them is measured.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from harness.probe.programs.errors import place
+from harness.probe.replacing import Patches
+
+
+class StartedError(RuntimeError):
+    """The program starts its ranks in a way that a rank cannot follow, or waits for input; one line names the way out."""
+
+
+class StartedProcesses:
+    """What a program started, in order: names, such as ``torchrun`` or ``Process(train)``."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    @property
+    def note(self) -> str:
+        """For a program that never trained."""
+        if not self.names:
+            return ""
+        return (
+            f"; it started {self.names[0]}, and in processes that a program starts itself nothing is measured: start one "
+            "process per rank, with torchrun or the line that it runs itself"
+        )
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[StartedProcesses]:
+    import multiprocessing.process as processes
+
+    started = StartedProcesses()
+    start, run = processes.BaseProcess.start, subprocess.Popen.__init__
+
+    def start_process(process: Any) -> None:
+        target = getattr(process, "_target", None)
+        if target is not None and not str(target.__module__).startswith("torch."):  # which are data loaders' workers
+            started.names.append(f"Process({getattr(target, '__name__', target)})")
+        start(process)
+
+    def popen(process: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
+        words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+        if words and any(
+            "python" in str(word) or "torch" in str(word) or "deepspeed" in str(word) for word in words[:3]
+        ):
+            started.names.append(" ".join(os.path.basename(str(word)) for word in words[:4]))
+        run(process, args, *rest, **kwargs)
+
+    with Patches() as patches:
+        patches.set(processes.BaseProcess, "start", start_process)
+        patches.set(subprocess.Popen, "__init__", popen)
+        patches.set(builtins, "input", _asks)
+        patches.everywhere(_SPAWNING.start_processes, _start_processes, "start_processes")
+        patches.everywhere(_SPAWNING.spawn, _spawn, "spawn")
+        yield started
+
+
+_SPAWNING: Any = sys.modules["torch.multiprocessing.spawn"]
+
+
+def _spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
+    return _start_processes(fn, args, nprocs, join)
+
+
+def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
+    """The process that this rank is, in this process. Raises StartedError where there are not as many ranks on a node."""
+    ranks, rank = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    if nprocs != ranks:
+        raise StartedError(
+            f"mp.spawn starts {nprocs} processes, and this job has {ranks} ranks on a node: give it --ranks {nprocs}. At "
+            f"{place()}"
+        )
+    fn(rank, *args)
+    return None if join else _Joined()
+
+
+class _Joined:
+    """The context of processes that have ended."""
+
+    def join(self, *_: Any, **__: Any) -> bool:
+        return True
+
+
+def _asks(prompt: object = "") -> str:
+    raise StartedError(
+        f"the program asks for input ({str(prompt)!r}), and a rank has no standard input: give the answer on its "
+        f"command line. At {place()}"
+    )

@@ -1,0 +1,163 @@
+"""Where a program is in its training, without touching it: calls of the engine, or of what plain PyTorch offers.
+
+Reported is the outermost call alone: an engine's ``backward`` calls the loss's, and an engine's ``step`` the optimizer's.
+
+- With a DeepSpeed engine: ``engine.backward`` or ``loss.backward()``, and ``engine.step``. A pipeline's ``train_batch`` is
+  none of these: its micro-batches' backwards are autograd's, and its step begins where the optimizer's does.
+- Else (DDP, FSDP, accelerate's, plain): ``loss.backward()`` and the ``step`` of an optimizer. Optimizers that step in hooks
+  of the backward, one per parameter, belong to it: their step is reported at its end.
+- A forward begins with the first call of a module that trains.
+
+So a step of accelerate's or of a Trainer is seen where it reaches these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimizers
+
+from harness.probe.replacing import Patches
+
+
+class Listener(Protocol):
+    """Gets the events of one rank, in order."""
+
+    def forward_begins(self, model: Any) -> None:
+        """A model, or the engine around it, is called, for the first time since the last backward or since the program
+        began."""
+
+    def backward_begins(self, loss: Any) -> None: ...
+
+    def step_begins(self) -> None: ...
+
+    def step_ended(self, stepper: Any) -> None:
+        """``stepper`` is the engine, or else the optimizer, and its weights have changed."""
+
+    def accumulated(self) -> None:
+        """A step that left the weights as they are: more micro-batches come first."""
+
+
+class StepWatch:
+    """Installed while the program runs; see the module."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._inside = 0  #: calls of an engine or of autograd that are under way
+        self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
+        self._patches = Patches()
+        self._waiting: Any = None  #: the hook that waits for a forward, which costs a call of each module
+
+    def __enter__(self) -> StepWatch:
+        with Patches() as patches:
+            for engine in _engines():
+                _wrap(patches, engine, "backward", self._backward_of_engine)
+                _wrap(patches, engine, "step", self._step_of_engine)
+                if hasattr(engine, "_take_model_step"):  # a pipeline's ``train_batch`` takes its step here
+                    _wrap(patches, engine, "_take_model_step", self._step_of_engine)
+            _wrap(patches, torch.autograd, "backward", self._backward_of_autograd)  # which a tensor's own calls
+            patches.callback(optimizers.register_optimizer_step_pre_hook(self._optimizer_begins).remove)
+            patches.callback(optimizers.register_optimizer_step_post_hook(self._optimizer_ended).remove)
+            patches.callback(self.ignore_forward)
+            self._patches = patches.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._patches.close()
+
+    def await_forward(self) -> None:
+        """The next call of a module that trains is reported."""
+        if self._waiting is None:
+            self._waiting = modules.register_module_forward_pre_hook(self._module_called)
+
+    def ignore_forward(self) -> None:
+        if self._waiting is not None:
+            self._waiting.remove()
+            self._waiting = None
+
+    # -- engines -----------------------------------------------------------------------------------------------------
+
+    def _backward_of_engine(self, original: Any) -> Any:
+        def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            loss = args[0] if args else kwargs.get("loss")
+            with self._call(lambda: self._listener.backward_begins(loss)):
+                return original(engine, *args, **kwargs)
+
+        return backward
+
+    def _step_of_engine(self, original: Any) -> Any:
+        def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            outermost = not self._inside
+            before = engine.global_steps
+            with self._call(self._listener.step_begins):
+                out = original(engine, *args, **kwargs)
+            if outermost:
+                if engine.global_steps > before:
+                    self._listener.step_ended(engine)
+                else:
+                    self._listener.accumulated()
+            return out
+
+        return step
+
+    # -- plain PyTorch -----------------------------------------------------------------------------------------------
+
+    def _backward_of_autograd(self, original: Any) -> Any:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            loss = args[0] if args else kwargs.get("tensors")
+            outermost = not self._inside
+            if outermost:
+                self._stepped_inside = None
+            with self._call(lambda: self._listener.backward_begins(loss)):
+                out = original(*args, **kwargs)
+            stepped, self._stepped_inside = self._stepped_inside, None
+            if outermost and stepped is not None:
+                self._listener.step_begins()
+                self._listener.step_ended(stepped)
+            return out
+
+        return backward
+
+    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._inside:
+            self._listener.step_begins()
+
+    def _optimizer_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._inside:
+            self._listener.step_ended(optimizer)
+        elif self._stepped_inside is None:
+            self._stepped_inside = optimizer
+
+    def _module_called(self, module: Any, inputs: Any) -> None:
+        if self._inside or not torch.is_grad_enabled():
+            return
+        if any(parameter.requires_grad for parameter in module.parameters()):
+            self._listener.forward_begins(module)
+
+    @contextlib.contextmanager
+    def _call(self, begins: Callable[[], None]) -> Iterator[None]:
+        if not self._inside:
+            begins()
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+
+def _wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    patches.set(owner, name, functools.wraps(original)(make(original)))
+
+
+def _engines() -> Iterator[Any]:
+    """Classes of engines whose backward and step a program calls."""
+    engine = sys.modules.get("deepspeed.runtime.engine")
+    if engine is not None:
+        yield engine.DeepSpeedEngine

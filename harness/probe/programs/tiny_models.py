@@ -1,0 +1,99 @@
+"""``--tiny``: models of transformers are built from a shrunk configuration (`harness.probe.skeleton.tiny`).
+
+A configuration is shrunk where it enters: when it is read from a file or a name, and when a model is built from one that
+the program made itself. Before that, the program's own configuration object has the sizes that it set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.probe.replacing import Patches
+from harness.probe.skeleton import tiny
+
+
+@contextlib.contextmanager
+def shrunk(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[None]:
+    """``substitute`` gives what a model is loaded from in the place of a folder; ``seen`` gets the classes, by name, whose
+    configurations were shrunk."""
+    try:
+        from transformers import configuration_utils, modeling_utils
+        from transformers.models.auto import auto_factory
+    except ImportError:
+        yield
+        return
+    configuration = base_configuration(configuration_utils)
+    model, auto = modeling_utils.PreTrainedModel, auto_factory._BaseAutoModelClass
+
+    def small(value: Any) -> Any:
+        if isinstance(value, configuration):
+            tiny.shrink(value)
+            seen.add(type(value).__name__)
+        return value
+
+    def small_inputs(original: Any) -> Any:
+        """Of a function: configurations among its arguments, and the folder that it loads from."""
+
+        @functools.wraps(original)
+        def wrapped(first: Any, *args: Any, **options: Any) -> Any:
+            name = "pretrained_model_name_or_path"
+            if name in options:
+                options[name] = substitute(options[name])
+            elif args:
+                args = (substitute(args[0]), *args[1:])
+            for value in (*args, *options.values()):
+                small(value)
+            return original(first, *args, **options)
+
+        return wrapped
+
+    def small_result(original: Any) -> Any:
+        @functools.wraps(original)
+        def wrapped(*args: Any, **options: Any) -> Any:
+            result = original(*args, **options)
+            small(result[0] if isinstance(result, tuple) else result)
+            return result
+
+        return wrapped
+
+    with Patches() as patches:
+
+        def wrap(owner: Any, name: str, wrapper: Any) -> None:
+            held = vars(owner).get(name)
+            if isinstance(held, classmethod):
+                patches.set(owner, name, classmethod(wrapper(held.__func__)))
+            elif held is not None:
+                patches.set(owner, name, wrapper(held))
+
+        wrap(configuration, "from_dict", small_result)
+        wrap(configuration, "get_config_dict", small_inputs)
+        for owner in (model, auto):
+            for name in ("from_pretrained", "from_config", "_from_config"):
+                wrap(owner, name, small_inputs)
+        wrap(model, "__init__", small_inputs)
+        yield
+
+
+def is_larger(folder: Any) -> bool:
+    """Whether the configuration in a folder would be shrunk."""
+    import transformers
+
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        fields = json.load(file)
+    try:
+        config = type(transformers.AutoConfig.for_model(fields.get("model_type"))).from_dict
+    except (ValueError, KeyError):
+        return False  # the program's own class, shrunk when it is built
+    untouched = getattr(config, "__wrapped__", None)
+    held = config.__func__.__wrapped__(config.__self__, fields) if untouched is not None else config(fields)
+    return tiny.shrink(held)
+
+
+def base_configuration(configuration_utils: Any) -> Any:
+    """The class that all configurations extend; its spelling changed in transformers 5."""
+    return getattr(configuration_utils, "PreTrainedConfig", None) or configuration_utils.PretrainedConfig

@@ -1,0 +1,242 @@
+"""A program gets models without a download.
+
+    with local_weights(folder, tiny=False, contents=False) as weights:
+        ...  # the program
+
+Within, a model that a program names is, in this order: what lies at that path; what the user's Hugging Face cache has; a
+*skeleton* (`harness.probe.skeleton`) of a model whose configuration is cached or known, made when it is first needed, in
+``folder``. Anything else is one line (`NotHere`).
+
+The calls that are answered are those of huggingface_hub which fetch a file. Everything above them is the real code: the
+configuration, tokenizer and weights are loaded from files as ever. With ``tiny``, models of transformers are shrunk by their
+configuration (`harness.probe.programs.tiny_models`). With ``contents``, weights are a function of their names (`cpu`); else
+they read as zeros (`sim`, where nothing reads them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.probe.programs import offline, tiny_models
+from harness.probe.programs.errors import NotHere
+from harness.probe.programs.skeletons import Skeletons
+from harness.probe.programs.unread import unread_weights
+from harness.probe.replacing import Patches
+from harness.probe.skeleton import hub_names
+
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+
+
+@contextlib.contextmanager
+def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: bool = False) -> Iterator[LocalWeights]:
+    """See above. ``folder`` may be shared by ranks and runs: what it holds is named by its content."""
+    weights = LocalWeights(Skeletons(Path(folder), tiny=tiny, contents=contents))
+    with Patches() as patches:
+        patches.enter_context(offline.no_network())
+        _answer_hub(patches, weights)
+        _pass_errors_on(patches)
+        patches.enter_context(warnings.catch_warnings())
+        # In sim, what is loaded has contents and what it is copied into has none, and torch takes that for a mistake.
+        warnings.filterwarnings("ignore", message=".*copying from a non-meta parameter in the checkpoint to a meta")
+        if not contents:
+            patches.enter_context(unread_weights())
+        if tiny:
+            patches.enter_context(tiny_models.shrunk(weights.substitute, weights.shrunk))
+        yield weights
+
+
+class LocalWeights:
+    """Which models a program was given."""
+
+    def __init__(self, skeletons: Skeletons) -> None:
+        self.skeletons = skeletons
+        self.shrunk: set[str] = set()  #: classes of the configurations that were shrunk
+        self._folders: dict[tuple[str, str], Path | None] = {}
+        self._caches: dict[str, Any] = {}  #: the program's own cache folders
+        self.cached: Any = lambda *_, **__: None  #: huggingface_hub's own ``try_to_load_from_cache``
+
+    def folder(self, name: str, cache: Any = None) -> Path | None:
+        """The skeleton of a model; None where the user has the real one. Raises NotHere."""
+        key = (name, str(cache or ""))
+        self._caches.setdefault(key[1], cache)  # some look-ups for one model have its cache_dir, and some lack it
+        if key not in self._folders:
+            places = [cache, *(other for other in self._caches.values() if other != cache)]
+            found = (self.cached(name, "config.json", cache_dir=place) for place in places)
+            config = next((path for path in found if isinstance(path, str)), None)
+            if config is not None:
+                real = Path(config).parent
+                whole = any(file.suffix in _WEIGHTS for file in real.iterdir())
+                self._folders[key] = None if whole and not self.skeletons.tiny else self.skeletons.of(str(real), name)
+            elif (known := hub_names.known(name)) is not None:
+                self._folders[key] = self.skeletons.of(known, known)
+            else:
+                raise NotHere(
+                    f"{name} is not on this machine, and no known model",
+                    "make one of its config.json (`skeleton CONFIG --out DIR`), and give DIR for its name",
+                )
+        return self._folders[key]
+
+    def known(self, name: str, cache: Any = None) -> Path | None:
+        """As `folder`, without an error."""
+        try:
+            return self.folder(name, cache)
+        except NotHere:
+            return None
+
+    def substitute(self, given: Any) -> Any:
+        """What a shrunk model is loaded from, in the place of a folder of the user's with a larger one."""
+        if not isinstance(given, (str, os.PathLike)) or not os.path.isfile(os.path.join(given, "config.json")):
+            return given
+        if Path(given).resolve().is_relative_to(self.skeletons.folder.resolve()) or not tiny_models.is_larger(given):
+            return given
+        return str(self.skeletons.of(os.path.abspath(given), f"local/{os.path.basename(os.path.abspath(given))}"))
+
+
+def _pass_errors_on(patches: Patches) -> None:
+    """transformers replaces whatever goes wrong while it looks for a configuration by advice about the hub."""
+    try:
+        from transformers import configuration_utils
+    except ImportError:
+        return
+    kind = tiny_models.base_configuration(configuration_utils)
+    original = vars(kind)["get_config_dict"].__func__
+
+    @functools.wraps(original)
+    def get_config_dict(cls: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return original(cls, *args, **options)
+        except OSError as error:
+            cause: BaseException | None = error
+            while cause is not None:
+                if isinstance(cause, NotHere):
+                    raise cause from None
+                cause = cause.__cause__ or cause.__context__
+            raise
+
+    patches.set(kind, "get_config_dict", classmethod(get_config_dict))
+
+
+def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
+    """Replaces what fetches files or describes repositories. Repositories of data sets go on as they are."""
+    try:
+        import huggingface_hub
+        from huggingface_hub import _snapshot_download, file_download, hf_api
+    except ImportError:
+        return
+    missing = huggingface_hub._CACHED_NO_EXIST
+    download, load, snapshot = (
+        file_download.hf_hub_download,
+        file_download.try_to_load_from_cache,
+        _snapshot_download.snapshot_download,
+    )
+    weights.cached = load
+
+    def ours(repo_id: Any, repo_type: Any) -> bool:
+        return repo_type in (None, "model") and not os.path.isdir(repo_id)
+
+    def hf_hub_download(repo_id: str, filename: str, **options: Any) -> str:
+        cache = options.get("cache_dir")
+        if not ours(repo_id, options.get("repo_type")):
+            return str(download(repo_id, filename, **options))
+        name = "/".join(part for part in (options.get("subfolder"), filename) if part)
+        real = load(repo_id, name, cache_dir=cache, revision=options.get("revision"))
+        if isinstance(real, str) and not (weights.skeletons.tiny and weights.known(repo_id, cache)):
+            return real  # also of a repository without a config.json: an adapter
+        folder = weights.folder(repo_id, cache)
+        if folder is None:
+            return str(download(repo_id, filename, **options))
+        if not (folder / name).is_file():
+            raise _not_found(f"{repo_id} has no {name}")
+        return str(_linked(folder, [name], options.get("local_dir")) / name)
+
+    def try_to_load_from_cache(repo_id: str, filename: str, *args: Any, **options: Any) -> Any:
+        names = ("cache_dir", "revision", "repo_type")
+        options = {**dict(zip(names, args)), **options}
+        folder = None
+        if ours(repo_id, options.get("repo_type")):
+            folder = weights.known(repo_id, options.get("cache_dir"))
+        if folder is None:
+            return load(repo_id, filename, **options)
+        return str(folder / filename) if (folder / filename).is_file() else missing
+
+    def snapshot_download(repo_id: str, **options: Any) -> str:
+        folder = None
+        if ours(repo_id, options.get("repo_type")):
+            folder = weights.folder(repo_id, options.get("cache_dir"))
+        if folder is None:
+            return str(snapshot(repo_id, **options))
+        return str(_linked(folder, _names(folder), options.get("local_dir")))
+
+    for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
+        patches.everywhere(original, made, original.__name__)
+    for name, method in _descriptions(hf_api, weights, ours).items():
+        original = getattr(hf_api.HfApi, name, None)
+        if original is not None:
+            patches.set(hf_api.HfApi, name, method(original))
+            patches.everywhere(original, getattr(hf_api.HfApi, name), name)
+
+
+def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:
+    """Name -> what makes a method of ``HfApi`` out of the original one."""
+
+    def answered(answer: Any) -> Any:
+        def of(original: Any) -> Any:
+            def method(self: Any, repo_id: str, *args: Any, **options: Any) -> Any:
+                folder = weights.known(repo_id) if ours(repo_id, options.get("repo_type")) else None
+                return (
+                    original(self, repo_id, *args, **options)
+                    if folder is None
+                    else answer(repo_id, folder, *args, **options)
+                )
+
+            return method
+
+        return of
+
+    def info(repo_id: str, folder: Path, *_: Any, **__: Any) -> Any:
+        return hf_api.ModelInfo(
+            id=repo_id, sha=folder.name, private=False, disabled=False, gated=False, downloads=0, likes=0, tags=[],
+            siblings=[{"rfilename": name} for name in _names(folder)], library_name="transformers",
+        )  # fmt: skip
+
+    return {
+        "model_info": answered(info),
+        "repo_info": answered(info),
+        "list_repo_files": answered(lambda repo_id, folder, *_, **__: _names(folder)),
+        "file_exists": answered(lambda repo_id, folder, filename, **_: (folder / filename).is_file()),
+        "repo_exists": answered(lambda *_, **__: True),
+    }
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def _linked(folder: Path, names: list[str], target: Any) -> Path:
+    """The folder, or a ``local_dir`` of the program's with links to the files."""
+    if target is None:
+        return folder
+    for name in names:
+        place = Path(target) / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            place.symlink_to(folder / name)
+    return Path(target)
+
+
+def _not_found(message: str) -> Exception:
+    """As the hub says it of a file that a repository lacks. Releases differ in what its constructor needs."""
+    from huggingface_hub.utils import EntryNotFoundError
+
+    try:
+        return EntryNotFoundError(message)
+    except TypeError:
+        error = EntryNotFoundError.__new__(EntryNotFoundError)
+        error.args = (message,)
+        return error

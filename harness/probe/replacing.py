@@ -1,0 +1,81 @@
+"""Attributes, functions and environment variables that have another value for a while. Standard library only.
+
+What a block replaced is put back when it is left, in reverse order, whatever happened in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import MethodType
+from typing import Any
+
+_MISSING = object()
+
+
+class Patches(contextlib.ExitStack):
+    """Many replacements, which end with one block."""
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """As `attribute`."""
+        self.enter_context(attribute(owner, name, value))
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """As `set`, where this release has the attribute."""
+        if hasattr(owner, name):
+            self.set(owner, name, value)
+
+    def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
+        """As `everywhere`."""
+        self.enter_context(everywhere(original, replacement, name))
+
+
+@contextlib.contextmanager
+def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Within, an attribute of a class or a module has another value, or is there at all."""
+    before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
+    """Within, ``name`` is ``replacement`` in each module that has ``original`` under that name, as it is or bound to an
+    object. A module that is imported within gets the replacement from those, and the original back with them."""
+    _swap(original, replacement, name)
+    try:
+        yield
+    finally:
+        _swap(replacement, original, name)
+
+
+@contextlib.contextmanager
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Within, environment variables have these values. At the end the environment is as it was, whatever set it."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)  # never by getattr: a lazy module would import what it names
+        if not isinstance(names, dict):
+            continue
+        held = names.get(name)
+        if held is old:
+            names[name] = new
+        elif isinstance(held, MethodType) and held.__func__ is old:
+            names[name] = MethodType(new, held.__self__)

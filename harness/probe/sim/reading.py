@@ -1,0 +1,135 @@
+"""What torch does with values behind the dispatcher's back, for the time of a simulation.
+
+``torch.tensor(data, device="meta")`` never looks at its data, ``tolist()`` and ``numpy()`` read memory as it is, the
+options of a reduction are opaque to the dispatcher, and a storage is resized without an operator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from harness.probe.replacing import Patches
+from harness.probe.sim.errors import SimulationError, caller, location
+from harness.probe.sim.following import Following
+from harness.probe.sim.known import KnownValues
+
+
+@contextlib.contextmanager
+def adapted(known: KnownValues, following: Following) -> Iterator[None]:
+    """Inside, values that torch would take from memory come from ``known``."""
+    with Patches() as patches:
+
+        def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+            patches.set(owner, name, wrapper(getattr(owner, name)))
+
+        constructor = torch.tensor
+        wrap(torch, "tensor", lambda original: _from_data(original, known))
+        wrap(torch, "as_tensor", lambda original: _from_data(original, known))
+        # DeepSpeed's zero.Init puts back what it found when it was imported.
+        for name, module in list(sys.modules.items()):
+            if name.startswith("deepspeed.") and vars(module).get("_orig_torch_tensor") is constructor:
+                patches.set(module, "_orig_torch_tensor", torch.tensor)
+        wrap(torch.Tensor, "new_tensor", lambda original: _new_tensor(original, known))
+        for name in ("tolist", "numpy", "__array__"):
+            wrap(torch.Tensor, name, lambda original: _reads(original, known))
+        wrap(torch.Tensor, "__format__", _format)
+        wrap(torch.UntypedStorage, "resize_", lambda original: _resize(original, known))
+        for name in dir(dist.ProcessGroup):
+            if "reduce" in name and not name.startswith("__"):
+                wrap(dist.ProcessGroup, name, lambda original: _reduce(original, following))
+        yield
+
+
+def _from_data(original: Any, known: KnownValues) -> Any:
+    def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
+        out = original(data, *args, **kwargs)
+        if isinstance(out, torch.Tensor) and out.is_meta and not isinstance(data, torch.Tensor):
+            _learn(out, data, known, original)
+        return out
+
+    return tensor
+
+
+def _new_tensor(original: Any, known: KnownValues) -> Any:
+    def new_tensor(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        out = original(self, data, *args, **kwargs)
+        if out.is_meta and not isinstance(data, torch.Tensor):
+            _learn(out, data, known, torch.tensor)
+        return out
+
+    return new_tensor
+
+
+def _learn(out: torch.Tensor, data: Any, known: KnownValues, make: Any) -> None:
+    if _has_tensors(data):
+        return  # each of them is asked for its value: the answers are not contents
+    with _unseen():
+        known.learn(out, make(data, dtype=out.dtype, device="cpu"))
+
+
+@contextlib.contextmanager
+def _unseen() -> Iterator[None]:
+    """What is done inside is the simulation's own: no mode sees it."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():  # type: ignore[attr-defined]
+        yield
+
+
+def _has_tensors(data: Any) -> bool:
+    if isinstance(data, torch.Tensor):
+        return True
+    return isinstance(data, (list, tuple)) and any(_has_tensors(each) for each in data)
+
+
+def _reads(original: Any, known: KnownValues) -> Any:
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if hasattr(type(self), "__tensor_flatten__"):  # made of others, which are asked
+            return original(self, *args, **kwargs)
+        with _unseen():
+            unknown = not self.is_floating_point() and not self.is_complex() and known.contents(self) is None
+        if unknown:
+            raise SimulationError(
+                f"unknown {str(self.dtype).removeprefix('torch.')}{list(self.shape)} read; sim has shapes "
+                f"only: run the cell on cpu or cuda. At {location(caller())}"
+            )
+        return original(self, *args, **kwargs)
+
+    return read
+
+
+def _format(original: Any) -> Any:
+    def __format__(self: Any, spec: str) -> str:
+        if spec and self.is_meta and not self.dim():
+            return format(self.item(), spec)
+        return original(self, spec)  # type: ignore[no-any-return]
+
+    return __format__
+
+
+def _resize(original: Any, known: KnownValues) -> Any:
+    def resize_(storage: Any, *args: Any) -> Any:
+        known.forget_storage(storage)
+        return original(storage, *args)
+
+    return resize_
+
+
+def _reduce(original: Any, following: Following) -> Any:
+    def reduce(self: Any, *args: Any, **kwargs: Any) -> Any:
+        following.reduction = dist.ReduceOp.SUM  # the default of every method
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, (dist.ReduceOp, type(dist.ReduceOp.SUM))):
+                following.reduction = value
+            elif hasattr(value, "reduceOp"):
+                following.reduction = value.reduceOp
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            following.reduction = None
+
+    return reduce

@@ -1,0 +1,1 @@
+"""Checkpoints without weights: configuration, tokenizer and safetensors of the right names, shapes and sizes."""

@@ -1,0 +1,44 @@
+"""``python -m harness.probe.skeleton WHAT FOLDER [--tiny] [--contents]``, in a measured environment.
+
+The last line of stdout is its answer, as `harness.probe.border.skeleton_maker` reads it; the exit code of a refusal is 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness.probe.border.skeleton_maker import answer_line
+from harness.probe.skeleton import make
+
+
+def _say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(answer_line(answer))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m harness.probe.skeleton")
+    parser.add_argument("what")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--contents", action="store_true")
+    given = parser.parse_args()
+    try:
+        files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
+    except make.SkeletonError as error:
+        _say({"error": str(error)})
+        return 2
+    except OSError as error:
+        _say({"error": f"{error.filename or given.folder}: {error.strerror}"})
+        return 2
+    except ImportError as error:
+        _say({"error": f"the environment has no {error.name}; name a stack that has it"})
+        return 2
+    _say({"files": files})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

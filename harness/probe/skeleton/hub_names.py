@@ -1,0 +1,42 @@
+"""Which known model a name on the hub means. Data, without torch."""
+
+from __future__ import annotations
+
+import fnmatch
+
+from harness.probe.skeleton.models import MODELS
+
+_BY_LOWER = {name.lower(): name for name in MODELS}
+
+#: Organisations that publish models of others under their own names.
+_MIRRORS = ("NousResearch", "unsloth")
+
+#: Fine-tuned models, by patterns of their names -> a model of the same shapes and kind of tokenizer, by their cards.
+_FINE_TUNED = {
+    "alignment-handbook/zephyr-7b-*-full": "mistralai/Mistral-7B-Instruct-v0.1",
+    "HuggingFaceH4/mistral-7b-sft-*": "mistralai/Mistral-7B-Instruct-v0.1",
+    "HuggingFaceH4/zephyr-7b-alpha": "mistralai/Mistral-7B-Instruct-v0.1",
+    "HuggingFaceH4/zephyr-7b-beta": "mistralai/Mistral-7B-Instruct-v0.1",
+    "OpenRLHF/Llama-3-8b-*": "meta-llama/Meta-Llama-3-8B-Instruct",
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-8B": "meta-llama/Llama-3.1-8B-Instruct",
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-70B": "meta-llama/Llama-3.3-70B-Instruct",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": "Qwen/Qwen2.5-7B-Instruct",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B": "Qwen/Qwen2.5-14B-Instruct",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B": "Qwen/Qwen2.5-32B-Instruct",
+    "lmsys/vicuna-7b-v1.5": "meta-llama/Llama-2-7b-chat-hf",
+    "lmsys/vicuna-13b-v1.5": "meta-llama/Llama-2-13b-chat-hf",
+    "trl-lib/pythia-1b-deduped-*": "EleutherAI/pythia-1b-deduped",
+    "cleanrl/EleutherAI_pythia-1b-deduped__*": "EleutherAI/pythia-1b-deduped",
+}
+
+
+def known(name: str) -> str | None:
+    """The model of the table that a name means, read without regard to case as the hub does: itself, or the one that it
+    mirrors or was fine-tuned from. None: no known model."""
+    given = name.lower()
+    if given in _BY_LOWER:
+        return _BY_LOWER[given]
+    organisation, _, short = given.partition("/")
+    if organisation in map(str.lower, _MIRRORS):
+        return next((full for lower, full in _BY_LOWER.items() if lower.rpartition("/")[2] == short), None)
+    return next((base for pattern, base in _FINE_TUNED.items() if fnmatch.fnmatchcase(given, pattern.lower())), None)

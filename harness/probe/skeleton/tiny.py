@@ -1,0 +1,243 @@
+"""Shrinks a model's configuration: the same classes and path through the code, few layers and small sizes. No torch.
+
+Works on any transformers configuration by the names of its attributes. What it keeps: the ratio of query heads to
+key-value heads (up to 8) and of the feed-forward layer to the hidden size, each kind of layer that alternates, tied
+embeddings, biases, activations, the kind of positions, the dtype. What it makes small:
+
+| | |
+|---|---|
+| layers | 2, or one of each kind in ``layer_types`` |
+| heads | 4, or 2 key-value heads with their query heads |
+| head size | 16 |
+| experts | 4, of which at most 2 are chosen |
+| low-rank projections | 32 |
+| positions | 4096, unless scaled |
+
+The vocabulary shrinks only together with a tokenizer (``vocabulary``). Shrinking what is small already changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LAYERS = 2
+HEADS = 4
+KEY_VALUE_HEADS = 2
+HEADS_PER_KEY_VALUE_HEAD = 8
+HEAD_SIZE = 16
+EXPERTS = 4
+EXPERTS_PER_TOKEN = 2
+RANK = 32
+POSITIONS = 4096
+MULTIPLE = 16  #: of sizes that follow from a ratio
+
+_LAYER_NAMES = (
+    *(
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "num_decoder_layers",
+        "encoder_layers",
+        "decoder_layers",
+    ),
+    *("depth", "num_encoder_layers"),
+)
+_HEAD_NAMES = (
+    *("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
+    "num_encoder_attention_heads",
+)
+_KEY_VALUE_NAMES = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
+_HIDDEN_NAMES = ("hidden_size", "n_embd", "d_model", "embed_dim", "dim")
+_WIDE_NAMES = (
+    *("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "encoder_ffn_dim", "decoder_ffn_dim"),
+    *(
+        "moe_intermediate_size",
+        "shared_expert_intermediate_size",
+        "intermediate_size_mlp",
+        "hidden_dim",
+        "word_embed_proj_dim",
+    ),
+)
+_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim")
+_EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+_CHOSEN_NAMES = ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k")
+_RANK_NAMES = ("q_lora_rank", "kv_lora_rank")
+_LATENT_HEAD_NAMES = ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
+_POSITION_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
+_ROPE_NAMES = ("rope_scaling", "rope_parameters")
+_ONE_GROUP_NAMES = ("n_group", "topk_group")
+
+#: Of the part that sees or hears: what must be as wide as the part that reads.
+_OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")
+
+
+def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
+    """Shrinks a configuration in place; whether anything changed. ``vocabulary``: rows of the embedding. ``ids``: old id ->
+    new id of special tokens."""
+    before = _sizes(config)
+    text_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    for part in reversed(list(_parts(config))):  # the whole may answer with what its part has, and is small by then
+        _shrink_part(part)
+    new_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    for part in _parts(config):
+        if part is not _text_part(config) and text_hidden and new_hidden:
+            outward = (*_OUTWARD_NAMES, "hidden_size") if _has(part, "embed_dim") else _OUTWARD_NAMES
+            _set_all(part, outward, lambda old: new_hidden if old == text_hidden else old)
+        if vocabulary is not None:
+            _set_all(part, ("vocab_size",), lambda old: min(old, vocabulary))
+        if ids:
+            _move_ids(part, ids)
+    return before != _sizes(config)
+
+
+def _shrink_part(config: Any) -> None:
+    _shrink_layers(config)
+    heads, hidden = _first(config, _HEAD_NAMES), _first(config, _HIDDEN_NAMES)
+    if heads and hidden:
+        _shrink_width(config, heads, hidden)
+    _set_all(config, _EXPERT_NAMES, lambda old: min(old, EXPERTS))
+    _set_all(config, _CHOSEN_NAMES, lambda old: min(old, EXPERTS_PER_TOKEN))
+    _set_all(config, _ONE_GROUP_NAMES, lambda old: 1)
+    _set_all(config, _RANK_NAMES, lambda old: min(old, RANK))
+    if not any(_is_scaled(vars(config).get(name)) for name in _ROPE_NAMES):
+        _set_all(config, _POSITION_NAMES, lambda old: min(old, POSITIONS))
+
+
+def _shrink_layers(config: Any) -> None:
+    """Lists with an item per layer keep the items of the layers that stay."""
+    for name in _LAYER_NAMES:
+        if not _has(config, name):
+            continue
+        count = getattr(config, name)
+        kept = _layers_kept(config, count)
+        for other, value in list(vars(config).items()):
+            if isinstance(value, (list, tuple)) and len(value) == count and count > len(kept):
+                setattr(config, other, [value[index] for index in kept])
+        _put(config, name, len(kept))
+    left = _first(config, _LAYER_NAMES) or LAYERS
+    _set_all(config, ("first_k_dense_replace",), lambda old: min(old, left - 1))
+    _set_all(config, ("max_window_layers",), lambda old: min(old, left))
+    if isinstance(getattr(config, "mlp_only_layers", None), list):
+        config.mlp_only_layers = [index for index in config.mlp_only_layers if index < left]
+
+
+def _layers_kept(config: Any, count: int) -> list[int]:
+    kinds = getattr(config, "layer_types", None)
+    if not isinstance(kinds, (list, tuple)) or len(kinds) != count:
+        return list(range(min(count, LAYERS)))
+    kept = {list(kinds).index(kind) for kind in kinds}
+    rest = [index for index in range(count) if index not in kept]
+    return sorted([*kept, *rest[: max(0, LAYERS - len(kept))]])
+
+
+def _shrink_width(config: Any, heads: int, hidden: int) -> None:
+    latent = _has(config, "kv_lora_rank")
+    key_value_heads = _first(config, _KEY_VALUE_NAMES) or heads
+    head_size = _first(config, ("head_dim", "d_kv", "kv_channels")) or hidden // heads
+    new_heads, new_key_value_heads = _fewer_heads(heads, key_value_heads)
+    new_size = min(head_size, HEAD_SIZE)
+    if (new_heads, new_size) == (heads, head_size):
+        return
+    ratio = 1.0 if latent else hidden / (heads * head_size)
+    new_hidden = new_heads * new_size if ratio == 1 else _multiple(new_heads * new_size * ratio)
+    for names, value in (
+        (_HEAD_NAMES, new_heads),
+        (_KEY_VALUE_NAMES, new_key_value_heads),
+    ):
+        _set_all(config, names, lambda old, value=value: value)
+    _set_all(config, _WIDE_NAMES, lambda old: _multiple(old * new_hidden / hidden))
+    _set_all(config, _HIDDEN_NAMES, lambda old: new_hidden if old == hidden else _multiple(old * new_hidden / hidden))
+    _set_all(config, _HEAD_SIZE_NAMES, lambda old: min(old, new_size))
+    if latent:
+        _set_all(config, _LATENT_HEAD_NAMES, lambda old: min(old, HEAD_SIZE))
+        if _has(config, "qk_head_dim"):
+            config.qk_head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim
+    for name in _ROPE_NAMES:
+        scaling = vars(config).get(
+            name
+        )  # not by getattr: the one is an alias of the other, with a warning, in transformers 5
+        if isinstance(scaling, dict):
+            setattr(config, name, _scaled_rope(scaling, new_size / head_size))
+
+
+def _fewer_heads(heads: int, key_value_heads: int) -> tuple[int, int]:
+    if heads <= key_value_heads or heads % key_value_heads:
+        return min(heads, HEADS), min(key_value_heads, HEADS)
+    fewer = min(key_value_heads, KEY_VALUE_HEADS)
+    return fewer * min(heads // key_value_heads, HEADS_PER_KEY_VALUE_HEAD), fewer
+
+
+def _is_scaled(rope: Any) -> bool:
+    if not isinstance(rope, dict):
+        return False
+    return any(_is_scaled(part) for part in rope.values()) or str(rope.get("rope_type", "default")) != "default"
+
+
+def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, Any]:
+    """Lists with an item per rotated pair get fewer items; sections that divide the pairs get smaller."""
+    made = dict(scaling)
+    for name, value in scaling.items():
+        if isinstance(value, dict):
+            made[name] = _scaled_rope(value, ratio)
+        elif name == "mrope_section":
+            made[name] = [max(1, round(part * ratio)) for part in value]
+        elif name in ("long_factor", "short_factor"):
+            made[name] = value[: max(1, round(len(value) * ratio))]
+    return made
+
+
+def _move_ids(config: Any, ids: Mapping[int, int]) -> None:
+    for name, value in list(vars(config).items()):
+        if name.endswith(("_token_id", "_token_index")):
+            if isinstance(value, int):
+                setattr(config, name, ids.get(value, value))
+            elif isinstance(value, list):
+                setattr(config, name, [ids.get(one, one) for one in value])
+
+
+def _parts(config: Any) -> Iterator[Any]:
+    """The configuration, and those within it."""
+    yield config
+    for value in list(vars(config).values()):
+        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            yield from _parts(value)
+
+
+def _text_part(config: Any) -> Any:
+    for name in ("text_config", "llm_config", "thinker_config"):
+        if hasattr(getattr(config, name, None), "to_dict"):
+            return _text_part(getattr(config, name))
+    return config
+
+
+def _sizes(config: Any) -> list[str]:
+    return [repr(sorted(vars(part).items(), key=lambda item: item[0])) for part in _parts(config)]
+
+
+def _has(config: Any, name: str) -> bool:
+    value = getattr(config, name, None)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _first(config: Any, names: tuple[str, ...]) -> int | None:
+    return next((getattr(config, name) for name in names if _has(config, name)), None)
+
+
+def _set_all(config: Any, names: tuple[str, ...], new: Any) -> None:
+    """Values are read before one is set: of a name and its alias (``n_embd`` is ``hidden_size``) each is set once."""
+    for name, old in [(name, getattr(config, name)) for name in names if _has(config, name)]:
+        _put(config, name, new(old))
+
+
+def _put(config: Any, name: str, value: int) -> None:
+    """Unless it is a property that follows from other attributes."""
+    try:
+        setattr(config, name, value)
+    except (AttributeError, NotImplementedError):
+        pass
+
+
+def _multiple(size: float) -> int:
+    return max(1, round(size / MULTIPLE)) * MULTIPLE

@@ -1,0 +1,87 @@
+"""A GPU that is not there: what a program that says ``cuda`` finds in a simulation or on CPU ranks.
+
+``attached`` is the whole of it to a driver of programs::
+
+    with (
+        Simulation(rank, world_size) as simulation,
+        virtual_gpu.attached("meta", simulation.mode, rank=rank, world_size=world_size) as books,
+    ):
+        runpy.run_path("train.py", run_name="__main__")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.virtual_gpu import (
+    autocast,
+    compilers,
+    cuda_api,
+    deepspeed_release,
+    devices,
+    kernels,
+    nvml,
+    optimizers,
+    process_groups,
+    readings,
+    stand_ins,
+    streams,
+)
+from harness.probe.virtual_gpu.books import Books
+from harness.probe.virtual_gpu.card import VirtualCard
+
+__all__ = ["Books", "VirtualCard", "attached"]
+
+
+@contextlib.contextmanager
+def attached(
+    target: str,
+    meter: Any,
+    card: VirtualCard = VirtualCard(),  # noqa: B008 (it is frozen)
+    *,
+    rank: int = 0,
+    world_size: int = 1,
+    ranks_per_node: int = 8,
+    allocator: AllocatorSettings = AllocatorSettings(),  # noqa: B008 (it is frozen)
+) -> Iterator[Books]:
+    """Inside, this process has a CUDA card whose tensors live on ``target``: ``meta`` in a running `Simulation`, ``cpu`` in
+    a running `TorchMeter` on real ranks.
+
+    ``meter`` is the simulation's ``mode``, or the `TorchMeter`. Yields the card's books. Everything that is replaced is put
+    back at the end. Enter it after the frameworks are imported.
+    """
+    importlib.import_module("torch._dynamo")  # makes tables of torch's functions, which must be the real ones
+
+    per_node = min(ranks_per_node, world_size)
+    books = Books(meter, card, allocator)
+    ordinals = devices.Ordinals(rank % per_node, per_node)
+    mapping = devices.DeviceMapping(target, ordinals, books)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(cuda_api.answered(card, books, ordinals))
+        stack.enter_context(streams.observed(books.stream_selected))
+        stack.enter_context(nvml.answered(card, books, ordinals))
+        stack.enter_context(compilers.refused())
+        stack.enter_context(process_groups.joined(target, rank, world_size))
+        stack.enter_context(optimizers.chosen_as_on_cuda(target))
+        stack.enter_context(autocast.with_cuda_policy(target))
+        stack.enter_context(kernels.stubbed(kernels.Kernels(meter, computes=target == "cpu")))
+        stack.enter_context(stand_ins.provided(meter, card, computes=target == "cpu"))
+        stack.enter_context(readings.of_deepspeed(books.readings))
+        if target == "meta":
+            stack.enter_context(deepspeed_release.on_cuda(books))
+            stack.enter_context(_in_simulation(meter, mapping))
+        stack.enter_context(devices.mapped_everywhere(mapping))
+        yield books
+
+
+@contextlib.contextmanager
+def _in_simulation(mode: Any, mapping: devices.DeviceMapping) -> Iterator[None]:
+    mode.program = devices.InDispatch(mapping)
+    try:
+        yield
+    finally:
+        mode.program = None

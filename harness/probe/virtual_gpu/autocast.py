@@ -1,0 +1,268 @@
+"""``torch.autocast("cuda")`` where no tensor is on CUDA.
+
+torch's own kernels for the dispatch key ``AutocastCUDA`` look at a tensor's device before they cast, so on meta and CPU
+tensors they do nothing, nor is the key among these tensors' keys. Here kernels of the same policy override them, and the key
+is included while the program's autocast is enabled. The casts so happen where torch makes them: above autograd, inside
+composite operators, also in recomputation.
+
+The lists, the rule of each list and the cache of cast weights are those of ``aten/src/ATen/autocast_mode.{h,cpp}``; an
+operator that a release does not have is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from harness.probe.replacing import Patches
+
+_KEY = torch._C.DispatchKey.AutocastCUDA
+_KEYS = torch._C.DispatchKeySet(_KEY)
+
+_LOWER_PRECISION = """
+    _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
+    conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm
+    chain_matmul linalg_multi_dot _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+    _scaled_dot_product_flash_attention scaled_dot_product_attention
+"""
+
+_FP32 = """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
+    pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim
+    cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss
+    smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss
+    multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
+    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d
+    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
+    _upsample_bicubic2d_aa
+"""
+
+#: Their ``dtype`` argument becomes fp32 where the program gave none.
+_FP32_BY_DTYPE = """
+    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
+    linalg_matrix_norm.str_ord sum sum.dim_IntList
+"""
+
+#: Redispatched to the overload with a ``dtype``.
+_FP32_APPENDED = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
+
+_PROMOTE = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
+
+
+class Policy:
+    """The casts of the autocast that is active. ``kind`` is the type of device that the card's tensors have for torch."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  #: of weights, while the outermost autocast lives
+
+    def eligible(self, value: Any) -> bool:
+        return (
+            isinstance(value, torch.Tensor)
+            and value.device.type == self.kind
+            and value.is_floating_point()
+            and value.dtype != torch.float64
+        )
+
+    def cast(self, value: Any, dtype: torch.dtype) -> Any:
+        """``cached_cast``, also of the tensors of a list."""
+        if isinstance(value, (list, tuple)):
+            return type(value)([self.cast(item, dtype) for item in value])
+        if not self.eligible(value) or value.dtype == dtype:
+            return value
+        keeps = (
+            dtype == _fast_dtype()
+            and value.dtype == torch.float32
+            and value.requires_grad
+            and value.is_leaf
+            and not value._is_view()
+            and torch.is_autocast_cache_enabled()
+        )
+        if not keeps:
+            return value.to(dtype)
+        known = self.casts.get(id(value))
+        if known is None:
+            known = self.casts[id(value)] = (value, value.to(dtype))  # the weight is kept, so that its id is not reused
+        return known[1]
+
+    # -- the rule of each list ---------------------------------------------------------------------------------------
+
+    def lower_precision(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._all(op, args, kwargs, _fast_dtype())
+
+    def fp32(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._all(op, args, kwargs, torch.float32)
+
+    def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self.eligible(args[0]):
+            return op(*args, **kwargs)
+        names = [argument.name for argument in op._schema.arguments]
+        given = dict(zip(names, args)) | kwargs
+        if given.get("dtype") is None:
+            given["dtype"] = torch.float32
+        return _call(op, given)
+
+    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        dtype = torch.float32 if self.eligible(args[0]) else args[0].dtype
+        if op._schema.overload_name == "ScalarOpt_dim" and len(args) == 3:
+            args = (*args, False)
+        return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
+
+    def promote(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors = [value for value in _flat((*args, *kwargs.values())) if self.eligible(value)]
+        widest = any(tensor.dtype == torch.float32 for tensor in tensors)
+        return self._all(op, args, kwargs, torch.float32 if widest else _fast_dtype())
+
+    def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> Any:
+        return op(*self.cast(args, dtype), **{name: self.cast(value, dtype) for name, value in kwargs.items()})
+
+
+def _call(op: Any, given: dict[str, Any]) -> Any:
+    """By position, but for arguments that are by keyword only."""
+    positional, keyword = [], {}
+    for argument in op._schema.arguments:
+        if argument.kwarg_only:
+            if argument.name in given:
+                keyword[argument.name] = given[argument.name]
+        else:
+            positional.append(given.get(argument.name, argument.default_value))
+    return op(*positional, **keyword)
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _fast_dtype() -> torch.dtype:
+    return torch.get_autocast_dtype("cuda")
+
+
+def _operator(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+@contextlib.contextmanager
+def with_cuda_policy(target: str) -> Iterator[None]:
+    """``torch.autocast("cuda")`` casts tensors of the target."""
+    policy = Policy(target)
+    library = torch.library.Library("aten", "IMPL", "AutocastCUDA")
+    rules: tuple[tuple[Any, Callable[..., Any]], ...] = (
+        (_LOWER_PRECISION.split(), policy.lower_precision),
+        (_FP32.split(), policy.fp32),
+        (_FP32_BY_DTYPE.split(), policy.fp32_by_dtype),
+        (_FP32_APPENDED, policy.fp32_appended),
+        (_PROMOTE.split(), policy.promote),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of kernels that are overridden
+        for names, rule in rules:
+            for name in names:
+                _register(library, name, rule)
+        library.impl("binary_cross_entropy", _banned)
+    try:
+        with Patches() as patches:
+            _switched(patches, policy)
+            _meta_means_cuda(patches)
+            if target == "meta":
+                _attention(patches, policy)
+                _scaler(patches)
+            yield
+    finally:
+        _activate(False)
+        library._destroy()
+
+
+def _register(library: Any, name: str, rule: Callable[..., Any]) -> None:
+    try:
+        op = _operator(name)
+    except AttributeError:
+        return  # another release's
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(_KEYS):
+            return rule(op, args, kwargs)
+
+    library.impl(name, kernel)
+
+
+def _banned(*_: Any, **__: Any) -> Any:
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid "
+        "layer right before the binary cross entropy layer.\nIn this case, combine the two layers using "
+        "torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss."
+    )
+
+
+def _activate(on: bool) -> None:
+    torch._C._dispatch_tls_set_dispatch_key_included(_KEY, on)
+
+
+def _switched(patches: Patches, policy: Policy) -> None:
+    """The key follows ``set_autocast_enabled("cuda", ...)``, which the context manager calls; so does the cache of casts."""
+    enable, clear = torch.set_autocast_enabled, torch.clear_autocast_cache
+
+    def set_autocast_enabled(*args: Any) -> None:
+        enable(*args)
+        _activate(torch.is_autocast_enabled("cuda"))
+
+    def clear_autocast_cache() -> None:
+        policy.casts.clear()
+        clear()
+
+    patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
+    patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
+
+
+def _meta_means_cuda(patches: Patches) -> None:
+    """torch's own code sees the target where it looks at a tensor's device."""
+    autocast: Any = torch.amp.autocast_mode.autocast
+    init = autocast.__init__
+
+    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        init(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
+
+    patches.set(autocast, "__init__", __init__)
+    for name in ("get_autocast_dtype", "is_autocast_enabled"):
+        patches.set(torch, name, _as_on_cuda(getattr(torch._C, name, getattr(torch, name))))
+
+
+def _as_on_cuda(function: Any) -> Any:
+    def on_cuda(device_type: Any = "cuda") -> Any:
+        return function("cuda" if device_type == "meta" else device_type)
+
+    return on_cuda
+
+
+def _attention(patches: Patches, policy: Policy) -> None:
+    """In sim attention is chosen in Python, before any dispatch key (`harness.probe.sim.attention`)."""
+    functional: Any = torch.nn.functional
+    attention = functional.scaled_dot_product_attention
+
+    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            if torch.is_autocast_enabled("cuda"):
+                dtype = _fast_dtype()
+                args = policy.cast(args, dtype)
+                kwargs = {name: policy.cast(value, dtype) for name, value in kwargs.items()}
+            return attention(*args, **kwargs)
+
+    patches.set(functional, "scaled_dot_product_attention", scaled_dot_product_attention)
+
+
+def _scaler(patches: Patches) -> None:
+    """A healthy job's gradients are finite: the scaler steps."""
+    scaler: Any = torch.amp.grad_scaler.GradScaler
+
+    def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+        return optimizer.step(*args, **kwargs)
+
+    patches.replace(scaler, "_maybe_opt_step", _maybe_opt_step)

@@ -1,0 +1,133 @@
+"""What the virtual card holds: the meter's ledger, seen through the caching allocator, with what cuBLAS takes.
+
+A program that asks ``torch.cuda`` for bytes gets those that the allocator would have handed out for what the ledger has
+booked: rounded to 512 bytes, and with the remainder of a large block that is not worth splitting off (`docs/allocator.md`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
+from harness.probe.meters.ledger import DEVICE
+from harness.probe.virtual_gpu.card import VirtualCard
+from harness.probe.virtual_gpu.readings import Readings
+
+aten = torch.ops.aten
+
+#: Operators that run on a cuBLAS handle (`getCurrentCUDABlasHandle` in ``aten/src/ATen/cuda/CUDABlas.cpp``).
+_BLAS = {
+    getattr(aten, name).default
+    for name in ("mm", "addmm", "_addmm_activation", "bmm", "baddbmm", "addmv", "mv", "dot", "vdot", "_scaled_mm")
+    if hasattr(aten, name)
+}
+
+
+class Books:
+    """The figures of one rank's card. All in bytes.
+
+    ``meter`` is the running `TorchMeter` (in sim its `SimulationMode`). Without a trace (``trace=False``) the figures are
+    the ledger's, unrounded, and nothing more is reserved.
+    """
+
+    def __init__(self, meter: Any, card: VirtualCard, settings: AllocatorSettings) -> None:
+        self.card = card
+        self.ledger = meter.ledger
+        self._allocator = CachingAllocator(settings)
+        self._at = 0
+        self._peak = 0
+        self._workspaces: dict[tuple[bool, int], Any] = {}  #: by whether it is autograd's thread, and stream
+        self._stream = 0
+        self.readings = Readings(self)
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    def allocated(self) -> int:
+        self._follow()
+        return self._allocator.allocated_bytes if self._traced else self.ledger.live[DEVICE]
+
+    def max_allocated(self) -> int:
+        """Since the last `reset_peaks` of the program; the meter's phases do not reset it."""
+        self._follow()
+        return self._allocator.usage().allocated_peak_bytes if self._traced else self._peak
+
+    def reserved(self) -> int:
+        self._follow()
+        return self._allocator.reserved_bytes if self._traced else self.ledger.live[DEVICE]
+
+    def max_reserved(self) -> int:
+        self._follow()
+        return self._allocator.reserved_peak_bytes if self._traced else self._peak
+
+    def free(self) -> int:
+        return max(0, self.card.memory_bytes - self.reserved())
+
+    def reset_peaks(self) -> None:
+        self._follow()
+        self._allocator.reset_peak()
+        self._peak = self.ledger.live[DEVICE]
+
+    def empty_cache(self) -> None:
+        self.ledger.cache_emptied()
+
+    def stats(self) -> dict[str, int]:
+        """The keys of ``torch.cuda.memory_stats`` that programs read. What is freed on a card without events is inactive at
+        once, so active is allocated."""
+        allocated, reserved = self.allocated(), self.reserved()
+        most, most_reserved = self.max_allocated(), self.max_reserved()
+        figures = {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0}
+        for name, now, peak in (
+            ("allocated_bytes", allocated, most),
+            ("active_bytes", allocated, most),
+            ("requested_bytes", self.ledger.live[DEVICE], most),
+            ("reserved_bytes", reserved, most_reserved),
+            ("inactive_split_bytes", reserved - allocated, most_reserved - most),
+        ):
+            figures |= {f"{name}.all.current": now, f"{name}.all.peak": peak}
+        return figures
+
+    # -- streams -----------------------------------------------------------------------------------------------------
+
+    def stream_selected(self, stream: int) -> None:
+        """What is allocated from now on belongs to this stream, and so does cuBLAS's next workspace."""
+        if stream != self._stream:
+            self._stream = stream
+            self.ledger.stream_selected(stream)
+
+    # -- cuBLAS ------------------------------------------------------------------------------------------------------
+
+    def launched(self, func: Any) -> None:
+        """Called before each operator on device tensors. The first matrix product of a thread on a stream takes a workspace
+        for its cuBLAS handle there, which PyTorch never frees; autograd has a thread of its own for each card, so a stream
+        has up to two."""
+        if func in _BLAS:
+            on_autograd_thread = torch._C._current_graph_task_id() != -1
+            if (on_autograd_thread, self._stream) not in self._workspaces:
+                workspace = torch.empty(self.card.blas_workspace_bytes, dtype=torch.uint8, device="meta")
+                self._workspaces[on_autograd_thread, self._stream] = workspace
+                self.ledger.add(workspace.untyped_storage(), DEVICE)
+
+    def clear_workspaces(self) -> None:
+        """``torch._C._cuda_clearCublasWorkspaces``: the next matrix product allocates anew."""
+        self._workspaces.clear()
+
+    # -- following the ledger ----------------------------------------------------------------------------------------
+
+    @property
+    def _traced(self) -> bool:
+        return self.ledger.trace is not None
+
+    def _follow(self) -> None:
+        self.ledger.settle()
+        trace = self.ledger.trace
+        if trace is None:
+            self._peak = max(self._peak, self.ledger.peak[DEVICE])
+            return
+        end = len(trace)
+        for index in range(self._at, end):
+            key, nbytes, memory, _ = trace[index]
+            if memory == DEVICE:
+                self._allocator.book(key, nbytes)
+        self._at = end

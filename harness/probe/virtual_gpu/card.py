@@ -1,0 +1,24 @@
+"""What a program can learn about the card that it runs on. Standard library only.
+
+The host's catalogue of cards is not importable here, so its facts come as parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VirtualCard:
+    """One GPU. The default is an H100 SXM with 80 GB, as ``torch.cuda.get_device_properties`` describes one."""
+
+    name: str = "NVIDIA H100 80GB HBM3"
+    memory_bytes: int = 85_014_872_064
+    compute_capability: tuple[int, int] = (9, 0)
+    multiprocessors: int = 132
+
+    @property
+    def blas_workspace_bytes(self) -> int:
+        """What PyTorch allocates for each cuBLAS handle and stream (`parseChosenWorkspaceSize` in
+        ``aten/src/ATen/cuda/CublasHandlePool.cpp``): 32 MiB on Hopper, 8,519,680 bytes before it and after."""
+        return 4096 * 8 * 1024 if self.compute_capability[0] == 9 else 4096 * 1024 * 2 + 16 * 1024 * 8

@@ -1,0 +1,375 @@
+"""``torch.cuda`` as a program on a GPU finds it.
+
+Every answer is the card's (`VirtualCard`), the books' (`Books`) or one that has no effect where nothing runs
+asynchronously. What would need a GPU to be true (graphs, IPC, a compiled kernel) is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from harness.probe.replacing import Patches
+from harness.probe.sim.errors import SimulationError, caller, location
+from harness.probe.virtual_gpu import streams
+from harness.probe.virtual_gpu.books import Books
+from harness.probe.virtual_gpu.card import VirtualCard
+from harness.probe.virtual_gpu.devices import _LEGACY, Ordinals
+
+#: A CUDA version for builds of torch that have none: the one that those of its time were made for.
+_CUDA_VERSION = "12.8"
+_NCCL_VERSION = (2, 27, 3)
+
+
+class DeviceProperties:
+    """What ``torch.cuda.get_device_properties`` gives."""
+
+    def __init__(self, card: VirtualCard) -> None:
+        self.name = card.name
+        self.major, self.minor = card.compute_capability
+        self.total_memory = card.memory_bytes
+        self.multi_processor_count = card.multiprocessors
+        self.is_integrated = self.is_multi_gpu_board = 0
+        self.warp_size = 32
+        self.max_threads_per_multi_processor = 2048
+        self.regs_per_multiprocessor = 65536
+        self.shared_memory_per_block = 49152
+        self.shared_memory_per_block_optin = 232448 if self.major >= 9 else 166912
+        self.shared_memory_per_multiprocessor = self.shared_memory_per_block_optin + 1024
+        self.L2_cache_size = 50 << 20
+        self.gcnArchName = ""
+        self.uuid = "00000000-0000-0000-0000-000000000000"
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count})"
+        )
+
+
+class _SelectedDevice:
+    """``torch.cuda.device``: selects a card for a while; ``None`` and -1 change nothing."""
+
+    def __init__(self, ordinals: Ordinals, device: Any) -> None:
+        self._ordinals = ordinals
+        self.idx = ordinals.index(device)
+        self.prev_idx = ordinals.current
+
+    def __enter__(self) -> None:
+        self.prev_idx, self._ordinals.current = self._ordinals.current, self.idx
+
+    def __exit__(self, *exc: Any) -> None:
+        self._ordinals.current = self.prev_idx
+
+
+@contextlib.contextmanager
+def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[None]:
+    """``torch.cuda`` and what else tells a program about its GPU."""
+    with Patches() as patches:
+        cuda: Any = torch.cuda
+        answers = {
+            **_of_the_card(card, ordinals),
+            **_of_the_books(books),
+            **_of_the_generators(),
+            **_of_the_streams(),
+            **_refused(),
+        }
+        for name, answer in answers.items():
+            patches.replace(cuda, name, answer)
+        patches.set(cuda, "_lazy_init", _nothing)
+        patches.replace(cuda, "_is_compiled", lambda: True)
+        _memory_module(patches, answers)
+        _legacy_types(patches)
+        _builds(patches)
+        _accelerators(patches, ordinals, answers)
+        patches.set(torch._C, "_cuda_clearCublasWorkspaces", books.clear_workspaces)
+        patches.set(torch._C, "_cuda_getDeviceCount", lambda: ordinals.count)
+        patches.set(torch._C, "_cuda_isInBadFork", lambda: False)
+        patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: 0)
+        patches.set(torch._C, "_scatter", _scatter)
+        patches.replace(sys.modules["torch.nn.parallel._functions"], "_get_stream", _nothing)  # of scattering
+        _cached_answers()
+        try:
+            yield
+        finally:
+            patches.close()
+            _cached_answers()
+
+
+def _of_the_card(card: VirtualCard, ordinals: Ordinals) -> dict[str, Any]:
+    def set_device(device: Any) -> None:
+        index = ordinals.index(device)
+        ordinals.current = index
+
+    def exchange(index: int) -> int:
+        before = ordinals.current
+        if index >= 0:
+            ordinals.current = index
+        return before
+
+    def device(device: Any) -> _SelectedDevice:
+        return _SelectedDevice(ordinals, device)
+
+    def properties(device: Any = None) -> DeviceProperties:
+        return DeviceProperties(card)
+
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": _nothing,
+        "device_count": lambda: ordinals.count,
+        "_device_count_nvml": lambda: ordinals.count,
+        "current_device": lambda: ordinals.current,
+        "set_device": set_device,
+        "_exchange_device": exchange,
+        "_maybe_exchange_device": exchange,
+        "device": device,
+        "device_of": lambda tensor: _SelectedDevice(ordinals, None),
+        "get_device_name": lambda device=None: card.name,
+        "get_device_properties": properties,
+        "get_device_capability": lambda device=None: card.compute_capability,
+        "get_arch_list": lambda: ["sm_{}{}".format(*card.compute_capability)],
+        "get_gencode_flags": lambda: "",
+        "is_bf16_supported": lambda including_emulation=True: card.compute_capability[0] >= 8,
+        "is_tf32_supported": lambda: card.compute_capability[0] >= 8,
+        "can_device_access_peer": lambda device, peer_device: True,
+        "synchronize": _nothing,
+        "ipc_collect": _nothing,
+        "utilization": lambda device=None: 0,
+        "memory_usage": lambda device=None: 0,
+        "set_sync_debug_mode": _nothing,
+        "get_sync_debug_mode": lambda: 0,
+        "set_per_process_memory_fraction": _nothing,
+        "get_per_process_memory_fraction": lambda device=None: 1.0,
+        "_lazy_call": lambda call, **_: call(),
+        "_get_device_index": _index(ordinals),
+    }
+
+
+def _index(ordinals: Ordinals) -> Any:
+    def get_device_index(device: Any = None, optional: bool = False, allow_cpu: bool = False) -> int:
+        if isinstance(device, str):
+            device = torch.device(device)
+        if isinstance(device, torch.device) and device.type == "cpu" and allow_cpu:
+            return -1
+        return ordinals.index(device)
+
+    return get_device_index
+
+
+def _of_the_books(books: Books) -> dict[str, Any]:
+    def of(figure: Any) -> Any:
+        return lambda device=None: figure()
+
+    def read(figure: Any) -> Any:
+        """What a program reads to know how much it holds."""
+
+        def answer(device: Any = None) -> Any:
+            books.readings.called()
+            return figure()
+
+        return answer
+
+    def summary(device: Any = None, abbreviated: bool = False) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in books.stats().items())
+
+    return {
+        "memory_allocated": read(books.allocated),
+        "max_memory_allocated": read(books.max_allocated),
+        "memory_reserved": read(books.reserved),
+        "max_memory_reserved": read(books.max_reserved),
+        "memory_cached": of(books.reserved),
+        "max_memory_cached": of(books.max_reserved),
+        "device_memory_used": of(books.reserved),
+        "reset_peak_memory_stats": of(books.reset_peaks),
+        "reset_max_memory_allocated": of(books.reset_peaks),
+        "reset_max_memory_cached": of(books.reset_peaks),
+        "reset_accumulated_memory_stats": _nothing,
+        "memory_stats": of(books.stats),
+        "memory_stats_as_nested_dict": of(lambda: _nested(books.stats())),
+        "memory_summary": summary,
+        "mem_get_info": of(lambda: (books.free(), books.card.memory_bytes)),
+        "empty_cache": books.empty_cache,
+        "memory_snapshot": lambda *_, **__: [],
+        "list_gpu_processes": lambda device=None: "",
+        "host_memory_stats": dict,
+        "reset_peak_host_memory_stats": _nothing,
+        "get_allocator_backend": lambda: "native",
+    }
+
+
+def _nested(stats: dict[str, int]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in stats.items():
+        *path, last = name.split(".")
+        at = nested
+        for part in path:
+            at = at.setdefault(part, {})
+        at[last] = value
+    return nested
+
+
+class _CardGenerator(torch.Generator):
+    """Has the seed and state of the card: nothing is drawn in sim, and in cpu mode everything is drawn on the host."""
+
+    _seed = 0
+
+    def manual_seed(self, seed: int) -> _CardGenerator:
+        self._seed = int(seed)
+        return self
+
+    def seed(self) -> int:
+        self._seed += 1
+        return self._seed
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def get_state(self) -> torch.Tensor:
+        return torch.zeros(16, dtype=torch.uint8)  # as many bytes as CUDA's: a seed and an offset
+
+    def set_state(self, new_state: torch.Tensor) -> _CardGenerator:
+        return self
+
+
+def _of_the_generators() -> dict[str, Any]:
+    generator = _CardGenerator()
+    generator.manual_seed(torch.initial_seed())
+    return {
+        "manual_seed": generator.manual_seed,
+        "manual_seed_all": generator.manual_seed,
+        "seed": generator.seed,
+        "seed_all": generator.seed,
+        "initial_seed": generator.initial_seed,
+        "get_rng_state": lambda device="cuda": generator.get_state(),
+        "get_rng_state_all": lambda: [generator.get_state()],
+        "set_rng_state": _nothing,
+        "set_rng_state_all": _nothing,
+        "default_generators": (generator,),
+    }
+
+
+def _of_the_streams() -> dict[str, Any]:
+    return {
+        "Stream": streams.Stream,
+        "ExternalStream": streams.Stream,
+        "Event": streams.Event,
+        "StreamContext": streams.StreamContext,
+        "stream": streams.StreamContext,
+        "current_stream": streams.current_stream,
+        "default_stream": streams.default_stream,
+        "set_stream": streams.set_stream,
+        "current_blas_handle": lambda: 0,
+        "is_current_stream_capturing": lambda: False,
+    }
+
+
+def _refused() -> dict[str, Any]:
+    def refuse(what: str) -> Any:
+        def refused(*_: Any, **__: Any) -> Any:
+            raise SimulationError(f"{what} needs a GPU: run this program on cuda. At {location(caller())}")
+
+        return refused
+
+    names = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "MemPool", "CUDAPluggableAllocator")
+    return {name: refuse(f"torch.cuda.{name}") for name in names}
+
+
+def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
+    """``torch.cuda.memory``, ``.random`` and ``.streams`` have the same functions under the same names."""
+    for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
+        for name in {"_get_device_index", *vars(module)} & set(answers):
+            patches.replace(module, name, answers[name])
+    memory: Any = torch.cuda.memory
+    patches.replace(memory, "_record_memory_history", _nothing)
+    patches.replace(memory, "_snapshot", lambda *_, **__: {"segments": [], "device_traces": [[]]})
+    patches.replace(memory, "_dump_snapshot", _nothing)
+    nvtx: Any = torch.cuda.nvtx
+    for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+        patches.replace(nvtx, name, _nothing)
+    patches.replace(torch.cuda.nccl, "version", lambda: _NCCL_VERSION)
+    patches.replace(torch.cuda.nccl, "is_available", lambda tensors: True)
+
+
+def _legacy_types(patches: Patches) -> None:
+    """``torch.cuda.FloatTensor`` and the like."""
+
+    def make(name: str, dtype: torch.dtype) -> Any:
+        class LegacyTensorType(type):
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == dtype
+
+        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if len(args) == 1 and not isinstance(args[0], int):
+                return torch.tensor(args[0], dtype=dtype, device="cuda")
+            return torch.empty(args, dtype=dtype, device="cuda")
+
+        return LegacyTensorType(name, (), {"__new__": __new__, "__module__": "torch.cuda", "dtype": dtype})
+
+    for short, dtype in _LEGACY.items():
+        patches.set(torch.cuda, f"{short}Tensor", make(f"{short}Tensor", dtype))
+
+
+def _builds(patches: Patches) -> None:
+    if torch.version.cuda is None:
+        patches.set(torch.version, "cuda", _CUDA_VERSION)
+    patches.replace(torch.backends.cuda, "is_built", lambda: True)
+    patches.replace(torch.backends.cudnn, "is_available", lambda: True)
+    patches.replace(torch.backends.cudnn, "version", lambda: 91002)
+
+
+def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any]) -> None:
+    """``torch.accelerator`` (2.6 and newer), and what FSDP and process groups ask in its place."""
+    patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"))
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is None:
+        return
+    for name, answer in {
+        "is_available": lambda: True,
+        "device_count": lambda: ordinals.count,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: ordinals.current,
+        "current_device_idx": lambda: ordinals.current,
+        "set_device_index": answers["set_device"],
+        "set_device_idx": answers["set_device"],
+        "synchronize": _nothing,
+        "device_index": lambda device: _SelectedDevice(ordinals, device),
+        "current_stream": streams.current_stream,
+        "set_stream": streams.set_stream,
+        **{name: answers[name] for name in ("memory_allocated", "max_memory_allocated", "memory_reserved",
+            "max_memory_reserved", "empty_cache", "memory_stats", "reset_peak_memory_stats")},
+        "get_memory_info": answers["mem_get_info"],
+    }.items():  # fmt: skip
+        patches.replace(accelerator, name, answer)
+
+
+def _cached_answers() -> None:
+    """Forgets what frameworks remember about the GPU: they asked when they were imported, before there was one."""
+    for name, module in list(sys.modules.items()):
+        if module is None or not name.startswith(
+            ("transformers.", "accelerate.", "trl.", "peft.", "torch.utils._triton")
+        ):
+            continue
+        if not name.endswith(
+            ("import_utils", "imports", "_triton", "generic", "other", "training_args", "environment")
+        ):
+            continue
+        for function in list(vars(module).values()):
+            if isinstance(function, types.FunctionType) or hasattr(function, "cache_clear"):
+                forget = getattr(function, "cache_clear", None)
+                if forget is not None:
+                    forget()
+
+
+def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:
+    """DataParallel's, on one card; the cards of other ranks were refused before."""
+    return (tensor.to(f"cuda:{devices[0]}"),)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Has no effect here."""

@@ -1,0 +1,34 @@
+"""DeepSpeed on the virtual card: the release's own CUDA accelerator, on the façade of ``torch.cuda``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from harness.probe.replacing import attribute
+from harness.probe.virtual_gpu.books import Books
+
+
+@contextlib.contextmanager
+def on_cuda(books: Books) -> Iterator[None]:
+    """In sim, where the device's tensors say ``cuda``. (In cpu mode they do not, and its CPU accelerator stays.)"""
+    if "deepspeed" not in sys.modules:
+        yield
+        return
+    from deepspeed.accelerator import real_accelerator
+    from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
+
+    class VirtualAccelerator(CUDA_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]
+        """What NVML would be asked for is the books'."""
+
+        def _init_pynvml(self) -> None:
+            """There is no driver."""
+
+        def available_memory(self, device_index: Any = None) -> int:
+            return books.free()
+
+    with attribute(real_accelerator, "ds_accelerator", None):
+        real_accelerator.set_accelerator(VirtualAccelerator())
+        yield

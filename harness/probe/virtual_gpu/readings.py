@@ -1,0 +1,95 @@
+"""What a program reads of its card: each line that DeepSpeed's ``see_memory_usage`` prints, and each call of
+``torch.cuda.memory_allocated`` and its kin. These are the points at which others have published what their GPUs held."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Protocol
+
+from harness.probe.border.wire import MemoryReading
+from harness.probe.replacing import everywhere
+from harness.probe.sim.errors import caller, location
+
+#: A program that reads more often has said enough.
+_MOST_READINGS = 1000
+
+
+class Figures(Protocol):
+    """The figures of `harness.probe.virtual_gpu.books.Books`."""
+
+    def allocated(self) -> int: ...
+
+    def max_allocated(self) -> int: ...
+
+    def reserved(self) -> int: ...
+
+    def max_reserved(self) -> int: ...
+
+
+class Readings:
+    """The readings of one rank, in order."""
+
+    def __init__(self, card: Figures) -> None:
+        self.taken: list[MemoryReading] = []
+        self.step = 0  #: optimizer steps so far
+        self._card = card
+        self._printing = False  #: inside ``see_memory_usage``, whose own calls are part of it
+
+    def called(self) -> None:
+        """The program is about to get a figure."""
+        if not self._printing:
+            self._take(location(_beyond_accelerators(caller())))
+
+    def _take(self, at: str) -> None:
+        if len(self.taken) == _MOST_READINGS:
+            return
+        self.taken.append(
+            MemoryReading(
+                at=at,
+                step=self.step,
+                allocated_bytes=self._card.allocated(),
+                allocated_peak_bytes=self._card.max_allocated(),
+                reserved_bytes=self._card.reserved(),
+                reserved_peak_bytes=self._card.max_reserved(),
+            )
+        )
+
+    def printed(self, original: Any) -> Any:
+        """DeepSpeed's ``see_memory_usage(message, force=False)``, with a reading of what it prints: after its own
+        collection of garbage, before it resets the peaks."""
+
+        @functools.wraps(original)
+        def see_memory_usage(message: Any, force: bool = False, *args: Any, **kwargs: Any) -> Any:
+            if force:
+                gc.collect()
+                self._take(str(message))
+            self._printing = True
+            try:
+                return original(message, force, *args, **kwargs)
+            finally:
+                self._printing = False
+
+        return see_memory_usage
+
+
+@contextlib.contextmanager
+def of_deepspeed(readings: Readings) -> Iterator[None]:
+    """Inside, what the imported DeepSpeed prints of its memory is read."""
+    original = getattr(sys.modules.get("deepspeed.runtime.utils"), "see_memory_usage", None)
+    if original is None:
+        yield
+        return
+    with everywhere(original, readings.printed(original), "see_memory_usage"):
+        yield
+
+
+def _beyond_accelerators(frame: FrameType | None) -> FrameType | None:
+    """DeepSpeed's accelerators pass a call on."""
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("deepspeed.accelerator."):
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,70 @@
+"""Packages of compiled kernels that cannot be installed without a GPU: flash_attn, bitsandbytes, liger_kernel.
+
+Where a program imports one that is not installed, a stand-in holds what the kernels hold (sim), or computes it with torch
+(cpu). What is installed is the program's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from harness.probe.virtual_gpu.card import VirtualCard
+from harness.probe.virtual_gpu.stand_ins import caches, finder, launching
+from harness.probe.virtual_gpu.stand_ins.finder import Package
+
+PACKAGES = (
+    Package(
+        "flash_attn",
+        "flash_attn",
+        "2.8.3",
+        {
+            "flash_attn": ("flash_attention",),
+            "flash_attn.bert_padding": ("flash_padding",),
+            "flash_attn.flash_attn_interface": ("flash_attention",),
+            "flash_attn.layers": (),
+            "flash_attn.layers.rotary": ("flash_rotary",),
+            "flash_attn.losses": (),
+            "flash_attn.losses.cross_entropy": ("flash_losses",),
+            "flash_attn.ops": (),
+            "flash_attn.ops.triton": (),
+            "flash_attn.ops.triton.cross_entropy": ("flash_losses",),
+            "flash_attn.ops.triton.rotary": ("flash_rotary",),
+            "flash_attn.utils": (),
+            "flash_attn.utils.distributed": ("flash_distributed",),
+        },
+    ),
+    Package(
+        "bitsandbytes",
+        "bitsandbytes",
+        "0.48.2",
+        {
+            "bitsandbytes": (),
+            "bitsandbytes.nn": ("bnb_layers",),
+            "bitsandbytes.optim": ("bnb_optimizers",),
+        },
+    ),
+    Package(
+        "liger_kernel",
+        "liger_kernel",
+        "0.6.4",
+        {
+            "liger_kernel": (),
+            "liger_kernel.chunked_loss": ("liger_losses",),
+            "liger_kernel.ops": ("liger_ops",),
+            "liger_kernel.transformers": ("liger_models",),
+        },
+    ),
+)
+
+
+@contextlib.contextmanager
+def provided(meter: Any, card: VirtualCard, *, computes: bool) -> Iterator[None]:
+    """Inside, the packages that are not installed have stand-ins. ``meter`` and ``card`` as of `virtual_gpu.attached`."""
+    with (
+        launching.on(launching.Device(meter, card, computes)),
+        finder.found(PACKAGES) as missing,
+        caches.refreshed(missing),
+    ):
+        yield

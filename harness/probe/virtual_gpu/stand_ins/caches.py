@@ -1,0 +1,74 @@
+"""Frameworks cache whether a package is installed. Those imported before a stand-in was there have cached that it is not."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.probe.replacing import Patches
+from harness.probe.virtual_gpu.stand_ins.finder import Package
+
+#: Words in the names of functions that ask for a package.
+_WORDS = {"flash_attn": ("flash_attn",), "bitsandbytes": ("bitsandbytes", "bnb"), "liger_kernel": ("liger",)}
+#: What modules import at their top, in releases of transformers that ask there (4.43 to 4.52).
+_TOP = {
+    "flash_attn_func": "flash_attn",
+    "flash_attn_varlen_func": "flash_attn",
+    "index_first_axis": "flash_attn.bert_padding",
+    "pad_input": "flash_attn.bert_padding",
+    "unpad_input": "flash_attn.bert_padding",
+}
+_ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
+
+
+@contextlib.contextmanager
+def refreshed(packages: Sequence[Package]) -> Iterator[None]:
+    """Inside, frameworks find the packages: their cached answers are dropped, here and at the end."""
+    with Patches() as patches:
+        for module in list(sys.modules.values()):
+            name = getattr(module, "__name__", "")
+            if name.rpartition(".")[2] not in ("import_utils", "imports"):
+                continue
+            for package in packages:
+                _set(patches, module, package)
+        _forget(packages)
+        asked = sys.modules.get(_ASK_AT_THE_TOP)
+        if (
+            asked is not None
+            and any(package.name == "flash_attn" for package in packages)
+            and "flash_attn_supports_top_left_mask" in vars(asked)
+            and not hasattr(asked, "_lazy_imports")
+        ):
+            for name, source in _TOP.items():
+                if not hasattr(asked, name):
+                    patches.set(asked, name, getattr(__import__(source, fromlist=[name]), name))
+        yield
+    _forget(packages)
+
+
+def _set(patches: Patches, module: Any, package: Package) -> None:
+    constant = f"_{package.name}_available"
+    was = vars(module).get(constant)
+    if was is False:
+        patches.set(module, constant, True)
+    elif isinstance(was, tuple):
+        patches.set(module, constant, (True, package.version))
+    version = f"_{package.name}_version"
+    if version in vars(module):
+        patches.set(module, version, package.version)
+    distributions = vars(module).get("PACKAGE_DISTRIBUTION_MAPPING")
+    if isinstance(distributions, dict):
+        patches.set(module, "PACKAGE_DISTRIBUTION_MAPPING", {**distributions, package.name: [package.distribution]})
+
+
+def _forget(packages: Sequence[Package]) -> None:
+    words = [word for package in packages for word in _WORDS[package.name]]
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").rpartition(".")[2] not in ("import_utils", "imports"):
+            continue
+        for name, value in list(vars(module).items()):
+            clear = getattr(value, "cache_clear", None)
+            if clear is not None and (name == "_is_package_available" or any(word in name for word in words)):
+                clear()

@@ -1,0 +1,110 @@
+"""Packages of kernels that are not installed are found all the same: their stand-ins, with metadata as of a release."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+#: Named by Python where a program imports something from a stand-in that it lacks.
+PLACE = "the harness's stand-in: see 'Kernels that are not here' in docs/programs.md"
+
+
+@dataclasses.dataclass(frozen=True)
+class Package:
+    """A package and the release that its stand-in is like. ``modules``: by full name, the modules of the harness whose
+    public names it has."""
+
+    name: str
+    distribution: str
+    version: str
+    modules: Mapping[str, tuple[str, ...]]
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Comes last, so that what is installed is found first."""
+
+    def __init__(self, packages: Sequence[Package]) -> None:
+        self._packages = tuple(packages)
+        self._modules = {name: (package, sources) for package in packages for name, sources in package.modules.items()}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._modules:
+            return None
+        is_package = any(name.startswith(fullname + ".") for name in self._modules)
+        return importlib.machinery.ModuleSpec(fullname, self, origin=PLACE, is_package=is_package)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        package, sources = self._modules[module.__name__]
+        module.__file__ = PLACE
+        for source in sources:
+            mine = importlib.import_module(f"{__package__}.{source}")
+            for name in mine.__all__:
+                setattr(module, name, getattr(mine, name))
+        if module.__name__ == package.name:
+            module.__dict__["__version__"] = package.version
+        for name in self._modules:
+            parent, _, child = name.rpartition(".")
+            if parent == module.__name__:
+                setattr(module, child, importlib.import_module(name))
+
+        def missing(name: str) -> Any:
+            raise AttributeError(f"{module.__name__}.{name} has no stand-in ({PLACE})")
+
+        module.__dict__["__getattr__"] = missing
+
+    def find_distributions(
+        self,
+        context: importlib.metadata.DistributionFinder.Context = importlib.metadata.DistributionFinder.Context(),  # noqa: B008
+    ) -> Iterator[importlib.metadata.Distribution]:
+        for package in self._packages:
+            if context.name is None or _normalized(context.name) == _normalized(package.distribution):
+                yield _Distribution(package)
+
+    def invalidate_caches(self) -> None:
+        pass
+
+
+class _Distribution(importlib.metadata.Distribution):
+    def __init__(self, package: Package) -> None:
+        self._files = {
+            "METADATA": f"Metadata-Version: 2.1\nName: {package.distribution}\nVersion: {package.version}\n",
+            "top_level.txt": f"{package.name}\n",
+        }
+
+    def read_text(self, filename: str) -> str | None:
+        return self._files.get(filename)
+
+    def locate_file(self, path: str | os.PathLike[str]) -> Path:
+        return Path(path)
+
+
+def _normalized(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+@contextlib.contextmanager
+def found(packages: Sequence[Package]) -> Iterator[tuple[Package, ...]]:
+    """Inside, those of the packages that are not installed have stand-ins; yields these."""
+    missing = tuple(package for package in packages if importlib.util.find_spec(package.name) is None)
+    finder = Finder(missing)
+    sys.meta_path.append(finder)
+    try:
+        yield missing
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == PLACE]:
+            del sys.modules[name]

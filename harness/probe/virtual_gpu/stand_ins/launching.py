@@ -1,0 +1,74 @@
+"""How a stand-in launches what would be one kernel: it counts once, and allocates what its caller allocated before.
+
+In cpu mode torch computes the kernel's result beside the meter; in sim nothing does, and what the kernel writes is unknown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from harness.probe.virtual_gpu.card import VirtualCard
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """Where kernels run: on the card of this rank, whose operators ``meter`` counts."""
+
+    meter: Any
+    card: VirtualCard
+    computes: bool
+
+
+_attached: list[Device] = []
+
+
+@contextlib.contextmanager
+def on(device: Device) -> Iterator[None]:
+    _attached.append(device)
+    try:
+        yield
+    finally:
+        _attached.remove(device)
+
+
+def card() -> VirtualCard:
+    return _device().card
+
+
+@contextlib.contextmanager
+def launched(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterator[bool]:
+    """Yields whether to compute what is written; without gradient, and beside the meter."""
+    device = _device()
+    meter = device.meter
+    total = meter.op_launches + launches
+    with torch.no_grad():
+        if device.computes:
+            with _disable_current_modes():
+                yield True
+        else:
+            for tensor in written:
+                meter.known.forget(tensor)
+            yield False
+    meter.op_launches = total
+    meter.flops += flops
+
+
+def values(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What a tensor on the card holds; None where that is unknown."""
+    device = _device()
+    if device.computes:
+        return tensor
+    contents: torch.Tensor | None = device.meter.known.contents(tensor)
+    return contents
+
+
+def _device() -> Device:
+    if not _attached:
+        raise RuntimeError("a stand-in of the harness was called outside the virtual GPU that it belongs to")
+    return _attached[-1]

@@ -1,0 +1,166 @@
+"""Streams and events of the virtual card. There is one order of work, the program's, so nothing waits; but each stream has
+memory of its own, so the allocator's model must know which one is current.
+
+Source of the interface: https://docs.pytorch.org/docs/stable/cuda.html#streams-and-events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+#: What is between two events, milliseconds: small, and no divisor that is zero.
+ELAPSED_MS = 0.001
+
+
+#: Streams that PyTorch has of each priority, which it gives out in turns (`kStreamsPerPool` in
+#: ``c10/cuda/CUDAStream.cpp``).
+_STREAMS_PER_POOL = 32
+
+_given: dict[int, Iterator[int]] = {}  #: priority -> the numbers of its streams, in turns
+
+
+def _next_number(priority: int) -> int:
+    """From 1 on, as the default stream is 0."""
+    if priority not in _given:
+        first = 1 + len(_given) * _STREAMS_PER_POOL
+        _given[priority] = itertools.cycle(range(first, first + _STREAMS_PER_POOL))
+    return next(_given[priority])
+
+
+class Stream:
+    """``torch.cuda.Stream``."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+        self.priority = priority
+        self.device_index = 0
+        self.device_type = 1
+        number = kwargs.get("stream_id")
+        self.stream_id = _next_number(priority) if number is None else number
+        self.cuda_stream = self.stream_id
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cuda", self.device_index)
+
+    def wait_event(self, event: Any) -> None:
+        """Work is in order."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Work is in order."""
+
+    def record_event(self, event: Any = None) -> Any:
+        return event if event is not None else Event()
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        """No graph is ever captured."""
+        return False
+
+    def synchronize(self) -> None:
+        """Everything is done."""
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return (0, -1)
+
+    def __enter__(self) -> Stream:
+        _enter(self)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        _leave()
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device=cuda:{self.device_index} cuda_stream={self.cuda_stream:#x}>"
+
+
+class Event:
+    """``torch.cuda.Event``."""
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
+        self.enable_timing = enable_timing
+        self.cuda_event = id(self)
+        self.device = torch.device("cuda", 0)
+
+    def record(self, stream: Any = None) -> None:
+        """Work is in order."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Work is in order."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: Any) -> float:
+        return ELAPSED_MS
+
+    def synchronize(self) -> None:
+        """Everything is done."""
+
+
+class StreamContext:
+    """``torch.cuda.stream(stream)``; ``stream`` may be None."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            _enter(self.stream)
+
+    def __exit__(self, *exc: Any) -> None:
+        if self.stream is not None:
+            _leave()
+
+
+_DEFAULT = Stream(stream_id=0)
+_STACK: list[Any] = [_DEFAULT]
+_observers: list[Callable[[int], None]] = []
+
+
+@contextlib.contextmanager
+def observed(selected: Callable[[int], None]) -> Iterator[None]:
+    """Inside, ``selected`` gets the number of each stream that becomes current."""
+    _observers.append(selected)
+    try:
+        yield
+    finally:
+        _observers.remove(selected)
+
+
+def _enter(stream: Any) -> None:
+    _STACK.append(stream)
+    _report()
+
+
+def _leave() -> None:
+    _STACK.pop()
+    _report()
+
+
+def _report() -> None:
+    for selected in _observers:
+        selected(_STACK[-1].stream_id)
+
+
+def current_stream(device: Any = None) -> Any:
+    return _STACK[-1]
+
+
+def default_stream(device: Any = None) -> Stream:
+    return _DEFAULT
+
+
+def set_stream(stream: Any) -> None:
+    if stream is not None:
+        _STACK[-1] = stream
+        _report()

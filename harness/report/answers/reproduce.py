@@ -1,0 +1,194 @@
+"""The answer to ``reproduce``: for a terminal, as JSON, and as an issue for the upstream tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
+from harness.model import Verdict
+from harness.report.plain import plain
+from harness.reproduce.reduction import Condition
+from harness.reproduce.reproduction import ReleaseAnswer, Reproduction
+from harness.reproduce.running import ScriptRun
+
+#: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
+#: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``.
+SCHEMA = 2
+
+#: Where a package's releases and files are, for links that a maintainer can follow.
+_PYPI = "https://pypi.org/project"
+_SOURCES = {"deepspeed": "https://github.com/deepspeedai/DeepSpeed"}
+
+
+def as_text(found: Reproduction) -> str:
+    """For a terminal, ending in a newline."""
+    lines = [
+        plain(f"{found.question.title}: {found.package} {found.bad}, not in {found.good}"),
+        *(f"{label}: {plain(text)}" for label, text in needs(found)),
+        plain(f"smallest cell: {found.smallest.id}"),
+        *(f"{label}: {plain(text)}" for label, text in spans(found)),
+        f"confirmed without the harness: {'yes' if found.is_confirmed else 'no'}",
+        *(f"  {plain(_output(run))}" for run in found.runs),
+    ]
+    if found.why_not:
+        lines.append(f"  {plain(found.why_not)}")
+    lines += [f"goes away with {plain(one.text)}: {plain(one.run.line)}" for one in found.remedies]
+    if found.script is not None:
+        lines.append(f"script: {plain(found.script.file)}")
+    return "\n".join(lines) + "\n"
+
+
+def as_json(found: Reproduction) -> bytes:
+    """Everything, under a schema number."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "cell": found.cell.id,
+        "metric": found.question.name,
+        "package": found.package,
+        "bad": found.bad,
+        "good": found.good,
+        "confirmed": found.is_confirmed,
+        "why_not": found.why_not,
+        "smallest_cell": found.smallest.id,
+        "needs": [_condition(condition) for condition in found.reduced.needed],
+        "indifferent": [_condition(condition) for condition in found.reduced.indifferent],
+        "not_known": [_condition(condition) for condition in found.reduced.open],
+        "runs": [_run(run) for run in found.runs],
+        "remedies": [{"text": one.text, **_run(one.run)} for one in found.remedies],
+        "releases": [{"version": o.version, "answer": o.answer.value, "text": o.text} for o in found.history],
+        "script": found.script.text if found.script is not None else None,
+        "machine": found.machine,
+        "trials": found.trials,
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def as_issue(found: Reproduction) -> str:
+    """Markdown for the tracker of the package, ending in a newline; without a script where none is confirmed."""
+    title, happens, should = _words(found)
+    blocks = [f"# {title}"]
+    if found.is_confirmed:
+        blocks += [f"**What happens.** {happens}", f"**What should.** {should}"]
+    else:
+        blocks.append(f"**Not confirmed:** {found.why_not}.")
+    blocks += [f"**{label[0].upper()}{label[1:]}:** {text}." for label, text in (*needs(found), *spans(found))]
+    if found.is_confirmed and found.script is not None:
+        blocks.append(f"**Script** ({found.script.ranks} CPU processes, no GPU):\n\n```python\n{found.script.text}```")
+        outputs = [f"{found.package} {_output(run)}" for run in found.runs]
+        blocks.append("**Output:**\n\n```\n" + "\n".join(outputs) + "\n```")
+        for one in found.remedies:
+            blocks.append(f"**Goes away with** {one.text} (run in {found.bad}: `{one.run.line}`).")
+    versions = ", ".join(f"{name} {version}" for name, version in found.cell.stack.versions.items())
+    python = found.cell.stack.python.partition("+")[0]
+    blocks.append(f"**Environment:** Python {python}, {versions}; CPU, gloo, {found.machine}.")
+    releases = [found.bad, found.good, *(run.version for run in found.runs)]
+    blocks.append("**Releases:** " + ", ".join(_links(found.package, releases)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def needs(found: Reproduction) -> list[tuple[str, str]]:
+    """(label, text) of what the finding needs, what does not matter to it, and of which values neither is known."""
+    named = [
+        ("needs", "; ".join(_needed(found.reduced.needed))),
+        ("does not matter", ", ".join(condition.factor.noun for condition in found.reduced.indifferent)),
+        ("not known", "; ".join(condition.factor.text(condition.unknown) for condition in found.reduced.open)),
+    ]
+    return [(label, text) for label, text in named if text]
+
+
+def spans(found: Reproduction) -> list[tuple[str, str]]:
+    """The releases that have it, as far as results are stored, with the nearest that do not, and those between of which
+    neither is known."""
+    affected = []
+    for one in _stretches(found.history):
+        span = one.bad[0] if len(one.bad) == 1 else f"{one.bad[0]} to {one.bad[-1]}"
+        parts = [
+            f"not in {one.before}" if one.before else "no older one is known not to have it",
+            f"not in {one.after}" if one.after else "no newer one is known not to have it",
+            *([f"not known of {', '.join(one.unknown)}"] if one.unknown else []),
+        ]
+        affected.append(f"{span} ({'; '.join(parts)})")
+    return [("affected releases", "; ".join(affected))] if affected else []
+
+
+class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """Bad releases between two good ones; an end that is not known is empty."""
+
+    before: str
+    bad: tuple[str, ...]
+    unknown: tuple[str, ...]  #: between the two good ones
+    after: str
+
+
+def _stretches(history: Sequence[ReleaseAnswer]) -> list[_Stretch]:
+    found: list[_Stretch] = []
+    before, bad, unknown = "", list[str](), list[str]()
+
+    def end(after: str) -> None:
+        if bad:
+            found.append(_Stretch(before=before, bad=tuple(bad), unknown=tuple(unknown), after=after))
+
+    for one in history:
+        if one.answer is Verdict.BAD:
+            bad.append(one.version)
+        elif one.answer is Verdict.UNKNOWN:
+            unknown.append(one.version)
+        else:
+            end(one.version)
+            before, bad, unknown = one.version, [], []
+    end("")
+    return found
+
+
+def _needed(conditions: Sequence[Condition]) -> list[str]:
+    return [condition.factor.text(condition.shown, condition.hidden) for condition in conditions]
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    return {
+        "factor": condition.factor.name,
+        "value": condition.value,
+        "shown": list(condition.shown),
+        "hidden": list(condition.hidden),
+        "unknown": list(condition.unknown),
+    }
+
+
+def _run(run: ScriptRun) -> dict[str, Any]:
+    return {"version": run.version, "answer": run.answer.value, "exit_code": run.exit_code, "line": run.line}
+
+
+def _output(run: ScriptRun) -> str:
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    return f"{run.version}{code}: {run.line}"
+
+
+def _words(found: Reproduction) -> tuple[str, str, str]:
+    """Title, what happens, and what should."""
+    question, metric = found.question, BY_NAME[found.question.metric]
+    bad = next((run.line for run in found.runs if run.answer is Verdict.BAD), "")
+    good = next((run.line for run in found.runs if run.answer is Verdict.GOOD), "")
+    where = " with " + "; ".join(_needed(found.reduced.needed)) if found.reduced.needed else f" in {found.bad}"
+    if question.metric == OUTCOME.name:
+        return f"{bad or question.key}{where}", f"Training ends with `{bad}`.", f"It trains, as in {found.good}."
+    if question.metric == CONFIGURATION.name:
+        return f"{question.key} changed in {found.bad}", f"`{bad}`", f"`{good}`, unless a release note says otherwise."
+    if metric.wrong:
+        return (
+            f"{metric.wrong}{where}",
+            f"`{bad}`",
+            "What plain PyTorch computes on the same weights and batches.",
+        )
+    return f"{question.title}: more{where}", f"`{bad}`", f"As in {found.good}: `{good}`."
+
+
+def _links(package: str, versions: Sequence[str]) -> list[str]:
+    """Each release at the index, and its tag in the repository where that is known."""
+    links = []
+    for version in dict.fromkeys(versions):
+        tag = f", [source]({_SOURCES[package]}/tree/v{version})" if package in _SOURCES else ""
+        links.append(f"[{package} {version}]({_PYPI}/{package}/{version}/){tag}")
+    return links

@@ -1,0 +1,251 @@
+"""The answer on top of every report: what was compared, how each release fares, and the problems. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from harness.advice.assessment import Assessment, assess
+from harness.advice.capacity import FitVerdict
+from harness.advice.soundness import named_card, room
+from harness.compare import Comparison, ProblemKind
+from harness.compare.comparison import EVERYTHING
+from harness.model import Passed, Stack, is_measurement
+from harness.report import problems
+from harness.report.plain import plain
+from harness.report.problems import ProblemSection
+from harness.wording import commands, workloads
+from harness.wording.names import varied_axes
+from harness.wording.quantities import listing, plural
+
+#: What a problem makes of a run.
+_WORDS = {
+    ProblemKind.WRONG: "WRONG",
+    ProblemKind.DIFFERENT: "WRONG",
+    ProblemKind.CRASH: "CRASH",
+    ProblemKind.OUT_OF_MEMORY: "OOM",
+    ProblemKind.LEAK: "LEAK",
+    ProblemKind.SLOWER: "slower",
+    ProblemKind.MORE: "more",
+    ProblemKind.UNTESTABLE: "untested",
+}
+SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
+
+#: More work or time is no word for a run whose card is named: there it counts whether it fits.
+_COSTS = (ProblemKind.SLOWER, ProblemKind.MORE)
+
+#: The words, gravest first, for those who must mark them.
+GRAVE = ("WRONG", "CRASH", "OOM")
+SERIOUS = ("LEAK", "slower", "untested")
+
+#: In place of the release that a user has.
+YOURS = "YOURS"
+
+#: Rows of the matrix; more workloads stand in the details.
+MOST_ROWS = 4
+
+
+class MatrixRow(msgspec.Struct, frozen=True):
+    """Workloads that fare alike."""
+
+    label: str
+    workloads: tuple[str, ...]
+    words: tuple[str, ...]  #: one for each column
+
+
+class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+    """Releases, the newest first, by workloads."""
+
+    columns: tuple[str, ...]  #: releases that fare alike on all rows: ``0.16.0-0.16.7``
+    sizes: tuple[int, ...]  #: releases of each column
+    rows: tuple[MatrixRow, ...]  #: the worst first
+    more: int  #: workloads that have no row
+
+
+class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    headline: str
+    basis: str
+    matrix: Matrix
+    sections: tuple[ProblemSection, ...]
+    upgrade: (
+        str  #: the command that compares a release of the user's with the newest; empty where several packages vary
+    )
+
+
+def first_screen(comparison: Comparison, verdict: str, *, not_measured: str = "") -> FirstScreen:
+    """``verdict`` is the headline where there is no problem; ``not_measured`` are the stacks that lack results."""
+    assessed = assess(comparison)
+    sections = problems.sections(comparison, assessed)
+    headline = f"{_compared(comparison)}: {problems.counted(comparison, sections)}" if sections else verdict
+    return FirstScreen(
+        headline=plain(f"{headline}; not measured: {not_measured}" if not_measured else headline),
+        basis=plain(_basis(comparison)),
+        matrix=_matrix(comparison, assessed),
+        sections=sections,
+        upgrade=_upgrade(comparison),
+    )
+
+
+def _compared(comparison: Comparison) -> str:
+    """``deepspeed 0.15.0 to 0.19.8``."""
+    stacks, names = comparison.stacks, comparison.names
+    axes = varied_axes(stacks)
+    if len(stacks) == 1:
+        return names[stacks[0].id]
+    if len(axes) != 1:
+        return f"{plural(len(stacks), 'stack')}, {' and '.join(axes)} vary"
+    return f"{axes[0]} {names[stacks[0].id]} to {names[stacks[-1].id]}"
+
+
+def _basis(comparison: Comparison) -> str:
+    stacks = comparison.stacks
+    of = f"{plural(len(stacks), 'release')} on {plural(len(comparison.cells.workloads), 'workload')}"
+    pins = _common_pins(stacks)
+    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
+    ran = f"{comparison.passed:,} of {plural(comparison.ran, 'run')} passed"
+    ran += f", {comparison.compared:,} compared with {baseline}"
+    return ", ".join([of, *pins]) + f". {ran}."
+
+
+def _common_pins(stacks: Sequence[Stack]) -> list[str]:
+    first = stacks[0].versions if stacks else {}
+    return [
+        f"{package} {first[package]}"
+        for package in ("torch", "transformers")
+        if package in first and all(stack.versions.get(package) == first[package] for stack in stacks)
+    ]
+
+
+def _upgrade(comparison: Comparison) -> str:
+    axes = varied_axes(comparison.stacks)
+    if len(axes) != 1 or len(comparison.stacks) < 2:
+        return ""
+    return commands.compare(YOURS, comparison.names[comparison.stacks[-1].id])
+
+
+def _matrix(comparison: Comparison, assessed: Sequence[Assessment]) -> Matrix:
+    """Columns and rows that are alike are one."""
+    words = _words(comparison, assessed)
+    newest_first = [stack.id for stack in reversed(comparison.stacks)]
+    gravity = {word: at for at, word in enumerate(dict.fromkeys(_WORDS.values()))}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for workload in comparison.cells.workloads:
+        alike.setdefault(tuple(words.get((s, workload), NOT_RUN) for s in newest_first), []).append(workload)
+
+    def rank(item: tuple[tuple[str, ...], list[str]]) -> tuple[bool, int, int]:
+        """Rows of one release alone come last: they say nothing of an upgrade."""
+        row, members = item
+        judged = [word for word in row if word not in (NO_VERDICT, NOT_RUN)]
+        return len(judged) < min(2, len(row)), min(gravity.get(w, len(gravity)) for w in row), -len(members)
+
+    worst_first = sorted(alike.items(), key=rank)
+    shown = worst_first[:MOST_ROWS]
+    fares = list(zip(*(row for row, _ in shown), strict=True))
+    runs: list[list[int]] = []
+    for at, column in enumerate(fares):
+        if runs and fares[runs[-1][-1]] == column:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    columns = tuple(_range([comparison.names[newest_first[at]] for at in run]) for run in runs)
+    labels = _labels(comparison, [members for _, members in shown])
+    rows = tuple(
+        MatrixRow(label, tuple(members), tuple(row[run[0]] for run in runs))
+        for label, (row, members) in zip(labels, shown, strict=True)
+    )
+    return Matrix(
+        columns=columns,
+        sizes=tuple(map(len, runs)),
+        rows=rows,
+        more=sum(len(members) for _, members in worst_first[MOST_ROWS:]),
+    )
+
+
+def _range(newest_first: Sequence[str]) -> str:
+    return newest_first[0] if len(newest_first) == 1 else f"{newest_first[-1]}-{newest_first[0]}"
+
+
+def _words(comparison: Comparison, assessed: Sequence[Assessment]) -> Mapping[tuple[str, str], str]:
+    """Stack and workload -> its word, of every run."""
+    words: dict[tuple[str, str], str] = {}
+    for one in reversed(assessed):  # the gravest last
+        for workload, stacks in one.problem.affected.items():
+            for stack in stacks:
+                kind = _kind(one, stack, workload)
+                if kind in _COSTS and (fits := _fits(comparison, stack, workload)):
+                    words[stack, workload] = fits
+                else:
+                    words[stack, workload] = _WORDS[kind]
+    unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == EVERYTHING}
+    for workload in comparison.cells.workloads:
+        for stack in comparison.cells.stacks_of(workload):
+            if (stack, workload) not in words:
+                words[stack, workload] = _sound(
+                    comparison, stack, workload, is_judged=(stack, workload) not in unjudged
+                )
+    return words
+
+
+def _kind(assessed: Assessment, stack: str, workload: str) -> ProblemKind:
+    """What a problem is to one run. The step time of a model that fits a processor is the host's work."""
+    if assessed.kind is ProblemKind.OUT_OF_MEMORY and (stack, workload) not in assessed.too_large:
+        return assessed.problem.kind
+    if assessed.kind is ProblemKind.SLOWER and workload.endswith("/cpu"):
+        return ProblemKind.MORE
+    return assessed.kind
+
+
+def _sound(comparison: Comparison, stack: str, workload: str, *, is_judged: bool) -> str:
+    """The word of a run without a problem."""
+    if not isinstance(comparison.ended.get(workload, {}).get(stack, Passed()), Passed):
+        return NOT_RUN
+    if fits := _fits(comparison, stack, workload):
+        return fits
+    if is_judged:
+        return SAME
+    base = comparison.ended.get(workload, {}).get(comparison.baseline)
+    return PASSES if base is not None and is_measurement(base) else NO_VERDICT
+
+
+def _fits(comparison: Comparison, stack: str, workload: str) -> str:
+    """Whether a simulated run fits the card that its scenario names; empty where it names none. Only a run that is too
+    large where the baseline's is not is out of memory: the others say nothing of the release."""
+    own = _room(comparison, stack, workload)
+    if own is None:
+        return ""
+    if own.fits:
+        return FITS
+    base = _room(comparison, comparison.baseline, workload)
+    return _WORDS[ProblemKind.OUT_OF_MEMORY] if base is not None and base.fits else NO_FIT
+
+
+def _room(comparison: Comparison, stack: str, workload: str) -> FitVerdict | None:
+    cell = comparison.cells.of(stack, workload) if workload.endswith("/sim") else None
+    return room(cell, named_card(cell)) if cell is not None else None
+
+
+def _labels(comparison: Comparison, rows: Sequence[Sequence[str]]) -> list[str]:
+    """One for each row. Where several are the same, they name their scenarios and how many workloads they are."""
+    labels = [_label(comparison, members) for members in rows]
+    return [
+        label if labels.count(label) == 1 else plain(f"{_scenarios(members)} ({len(members)}), {label}")
+        for label, members in zip(labels, rows, strict=True)
+    ]
+
+
+def _scenarios(members: Sequence[str]) -> str:
+    return listing(list(dict.fromkeys(workload.split("/", 1)[0] for workload in members)), 1)
+
+
+def _label(comparison: Comparison, members: Sequence[str]) -> str:
+    models, cards = [], []
+    for workload in members:
+        parameters = comparison.parameters[workload]
+        models.append(str(parameters.get("model", workload.split("/", 1)[0])))
+        if workload.endswith("/sim") and parameters.get("gpu"):
+            cards.append(f"on {parameters['gpu']}")
+    text = workloads.label(members, models)
+    return plain(", ".join([text, *(dict.fromkeys(cards) if len(set(cards)) == 1 else ())]))

@@ -1,0 +1,263 @@
+"""Problems in words, the same for every format: what, where, since and until, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness.advice.assessment import Assessment, CardRoom
+from harness.compare import Comparison, Problem, ProblemKind
+from harness.compare.exact import change
+from harness.compare.metrics import BY_NAME, HOST_CALLS, SMALLEST_CARD, STEP_TIME
+from harness.compare.releases import ranges
+from harness.model import Finding
+from harness.report.plain import plain
+from harness.wording import workloads
+from harness.wording.names import stack_names, varied_axes
+from harness.wording.quantities import listing, plural, quantity
+
+#: Over the problems of a kind, and how many there are of it in the headline. Kinds that share a title share a section.
+TITLES = {
+    ProblemKind.WRONG: "TRAINS WRONG",
+    ProblemKind.DIFFERENT: "TRAINS DIFFERENTLY",
+    ProblemKind.CRASH: "CRASHES",
+    ProblemKind.OUT_OF_MEMORY: "OUT OF MEMORY",
+    ProblemKind.LEAK: "HOLDS MORE MEMORY",
+    ProblemKind.SLOWER: "COSTS MORE",
+    ProblemKind.MORE: "COSTS MORE",
+    ProblemKind.UNTESTABLE: "CANNOT BE TESTED HERE",
+}
+_COUNTED = {
+    "TRAINS WRONG": ("fault in training", "faults in training"),
+    "TRAINS DIFFERENTLY": ("silent change of training", "silent changes of training"),
+    "CRASHES": ("crash", "crashes"),
+    "OUT OF MEMORY": ("out of memory", "out of memory"),
+    "HOLDS MORE MEMORY": ("memory leak", "memory leaks"),
+    "COSTS MORE": ("that costs more", "that cost more"),
+    "CANNOT BE TESTED HERE": ("that cannot be tested here", "that cannot be tested here"),
+}
+
+_RANK = re.compile(r", rank \d+$")
+
+#: Workloads that are listed where nothing tells them from the others.
+_MOST_WORKLOADS = 2
+
+
+class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem."""
+
+    number: int
+    kind: ProblemKind
+    releases: str  #: ``0.16.0 to 0.16.7``
+    text: str  #: who is affected, what happens
+    consequence: (
+        str  #: what it means to the card that is named, and what to do; empty where nothing is known, or needed
+    )
+    since: str  #: with the neighbour that was measured without it
+    until: str
+    having: tuple[str, ...]  #: stack ids, here and below
+    free: tuple[str, ...]
+    unknown: tuple[str, ...]
+    workloads: tuple[str, ...]
+    release_to_use: str  #: a stack id; empty where none is known, or none is needed
+    setting: str  #: the changed default that explains it; empty where none does
+    keys: tuple[tuple[str, ...], ...]  #: of its findings
+    evidence: tuple[str, ...]  #: of the worst run
+    related: tuple[str, ...]  #: what came and went with it
+    worst: Finding
+
+    @property
+    def sentences(self) -> str:
+        """All that is said of it."""
+        return f"{self.text} {self.consequence}".rstrip()
+
+
+class ProblemSection(msgspec.Struct, frozen=True):
+    """The problems under one title."""
+
+    title: str
+    problems: tuple[ProblemLine, ...]
+
+
+def sections(comparison: Comparison, assessed: Sequence[Assessment]) -> tuple[ProblemSection, ...]:
+    """All problems, the gravest first, numbered throughout."""
+    lines = [_line(comparison, one, number) for number, one in enumerate(assessed, 1)]
+    titles = dict.fromkeys(TITLES[line.kind] for line in lines)
+    return tuple(ProblemSection(title, tuple(line for line in lines if TITLES[line.kind] == title)) for title in titles)
+
+
+def counted(comparison: Comparison, sections: Sequence[ProblemSection]) -> str:
+    """``1 silent change of training, 5 that cost more; fixed since 0.16.8: 2 crashes``: what the baseline alone has is no
+    price of an upgrade."""
+
+    def count(is_fixed: bool) -> str:
+        counts = (sum(_is_fixed(comparison, line) == is_fixed for line in one.problems) for one in sections)
+        return ", ".join(plural(n, *_COUNTED[one.title]) for n, one in zip(counts, sections, strict=True) if n)
+
+    if not (fixed := count(True)):
+        return count(False)
+    return f"{count(False) or 'nothing is worse'}; fixed since {comparison.names[comparison.baseline]}: {fixed}"
+
+
+def _is_fixed(comparison: Comparison, line: ProblemLine) -> bool:
+    """Whether the baseline alone has it, and a later release does not."""
+    if line.having != (comparison.baseline,):
+        return False
+    order = [stack.id for stack in comparison.stacks]
+    return any(stack in line.free for stack in order[order.index(comparison.baseline) + 1 :])
+
+
+def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemLine:
+    problem = assessed.problem
+    names, newest = comparison.names, comparison.stacks[-1].id
+    before = f"not in {names[problem.before]}" if problem.before else "no earlier release was measured without it"
+    after = f"not in {names[problem.after]}" if problem.after else "still in the newest measured"
+    if problem.until != newest and not problem.after:
+        after = "no later release was measured without it"
+    return ProblemLine(
+        number=number,
+        kind=assessed.kind,
+        releases=_releases(comparison, problem),
+        text=plain(_text(comparison, assessed)),
+        consequence=plain(" ".join(_consequences(comparison, assessed))),
+        since=f"{names[problem.since]}; {before}",
+        until=f"{names[problem.until]}; {after}",
+        having=problem.having,
+        free=problem.free,
+        unknown=problem.unknown,
+        workloads=tuple(problem.affected),
+        release_to_use=assessed.release,
+        setting=problem.setting.key if problem.setting is not None else "",
+        keys=tuple(found.key for found in (*problem.findings, *problem.related)),
+        evidence=(problem.worst.message, *problem.worst.evidence),
+        related=tuple(dict.fromkeys(found.message for found in problem.related)),
+        worst=problem.worst,
+    )
+
+
+def _releases(comparison: Comparison, problem: Problem) -> str:
+    """As ranges, which a release without a verdict ends. Of several packages, the one that varies among them is named."""
+    having = [stack for stack in comparison.stacks if stack.id in problem.having]
+    if len(varied_axes(comparison.stacks)) > 1 and len(axes := varied_axes(having)) == 1:
+        return f"{axes[0]} {', '.join(stack_names(having).values())}"
+    return ranges(problem.having, comparison.stacks, comparison.names)
+
+
+def _text(comparison: Comparison, assessed: Assessment) -> str:
+    problem = assessed.problem
+    if problem.setting is not None:
+        key = problem.setting.key.partition(".")[2] or problem.setting.key
+        return f"{key} is {problem.setting.value} where it is not set, was {problem.setting.baseline}."
+    what = _what(comparison, problem)
+    return f"{what}." if assessed.kind is ProblemKind.UNTESTABLE else f"{who(comparison, problem)}: {what}."
+
+
+def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]:
+    problem, names = assessed.problem, comparison.names
+    if problem.setting is not None:
+        yield f"Set it; {problem.setting.baseline} keeps the old behaviour."
+        return
+    if assessed.kind is ProblemKind.UNTESTABLE:
+        return
+    if assessed.room is not None:
+        yield _room(assessed.room, _scale(comparison, problem.worst.stack, assessed.room.workload))
+    if assessed.release:
+        order, use = list(names), "Use"
+        if order.index(assessed.release) < order.index(problem.since) and assessed.kind is ProblemKind.LEAK:
+            is_next = assessed.release == problem.before
+            use = "The last release without it is" if is_next else "The last sound release is"
+        yield f"{use} {names[assessed.release]}."
+
+
+def who(comparison: Comparison, problem: Problem) -> str:
+    """Who is affected: the scenario that has it alone, or the parameters that no workload without it has, and how many
+    workloads they are; else the workloads."""
+    affected = list(problem.affected)
+    count = f" ({plural(len(affected), 'workload')})" if len(affected) > 1 else ""
+    scenarios = {_scenario(workload) for workload in affected}
+    beside = [other for other in problem.unaffected if _scenario(other) in scenarios]
+    if len(scenarios) == 1 and not beside:
+        return f"{scenarios.pop()}{count}"
+    if not problem.unaffected:
+        return f"all {plural(len(affected), 'workload')}"
+    found = [_condition(comparison, affected, problem.unaffected)]
+    if len(scenarios) == 1 and (inside := _condition(comparison, affected, beside)):
+        found.append(f"{scenarios.pop()}, {inside}")
+    if any(found):
+        return f"{min(filter(None, found), key=len)}{count}"
+    return listing([workload.rpartition("/")[0] for workload in affected], _MOST_WORKLOADS)
+
+
+def _scenario(workload: str) -> str:
+    return workload.split("/", 1)[0]
+
+
+def _condition(comparison: Comparison, affected: Sequence[str], others: Sequence[str]) -> str:
+    return workloads.told_apart_by(*([comparison.parameters[one] for one in side] for side in (affected, others)))
+
+
+def _what(comparison: Comparison, problem: Problem) -> str:
+    found = _newest(problem)
+    metric = BY_NAME[found.metric]
+    if metric is STEP_TIME:
+        return _slower(problem)
+    if metric is SMALLEST_CARD:
+        sizes = (quantity(size, metric.unit) for size in (found.value, found.baseline_value))
+        return "needs a card of {}, was {} (the allocator's model)".format(*sizes)
+    if metric.exact and found.kind == "regression" and problem.before not in ("", comparison.baseline):
+        return _change_from(comparison, found, problem.before)
+    text = _RANK.sub("", found.message).removeprefix("the ")
+    if found.kind == "failed":
+        text = text.partition("; the baseline ")[0].removesuffix(", as the baseline does")
+        text = text.removeprefix("baseline itself: ")
+    if metric.family == HOST_CALLS.family and (ratio := _measured_ratio(comparison, found)):
+        text += f" (a step takes {ratio})"
+    return text
+
+
+def _newest(problem: Problem) -> Finding:
+    """The worst finding in the newest release that has it: earlier ones may have more, of another cause too."""
+    return next((one for one in problem.findings if one.stack == problem.until), problem.worst)
+
+
+def _change_from(comparison: Comparison, found: Finding, before: str) -> str:
+    """What a release has more than the last one without the problem, or than the baseline where that did not run it."""
+    metric = BY_NAME[found.metric]
+    cell = comparison.cells.of(before, found.workload)
+    value = cell.worst().get(metric.flat_name(found.phase)) if cell is not None else None
+    if value is None:
+        return _RANK.sub("", found.message)
+    subject = "a step" if metric.is_for_all_phases else found.phase
+    return change(metric, subject, found.value, value, than=comparison.names[before])
+
+
+def _slower(problem: Problem) -> str:
+    newest = [one for one in problem.findings if one.stack == problem.until] or problem.findings
+    ratios = sorted(one.ratio for one in newest if one.ratio is not None)
+    worst = max(newest, key=lambda one: one.ratio or 0.0)
+    size = f"{ratios[0]:.2f}x to {ratios[-1]:.2f}x" if ratios[0] != ratios[-1] else f"{ratios[0]:.2f}x"
+    most = f", most on {worst.scenario}" if len(problem.affected) > 1 else ""
+    return f"a step takes {size}{most}{' (CPU ranks: host overhead)' if worst.device == 'cpu' else ''}"
+
+
+def _measured_ratio(comparison: Comparison, found: Finding) -> str:
+    """How much longer a step of the same cell was measured to take; empty where it was not timed."""
+    times = (t for t in comparison.step_times if (t.stack, t.workload) == (found.stack, found.workload))
+    return next((f"{time.ratio:.2f}x" for time in times), "")
+
+
+def _scale(comparison: Comparison, stack: str, workload: str) -> str:
+    """``llama-3-70b on 32 ranks``."""
+    cell = comparison.cells.of(stack, workload)
+    parameters = cell.result.cell.parameters if cell is not None else {}
+    ranks = f" on {parameters['world_size']} ranks" if "world_size" in parameters else ""
+    return f"{parameters.get('model', workload.split('/', 1)[0])}{ranks}"
+
+
+def _room(room: CardRoom, job: str) -> str:
+    if room.least.fits:
+        return f"{job} fits {room.card}, {quantity(room.least.headroom_bytes, 'bytes')} to spare."
+    was = f", was {quantity(room.baseline.peak_bytes, 'bytes')}" if room.baseline is not None else ""
+    return f"{job} does not fit {room.card}: needs {quantity(room.least.peak_bytes, 'bytes')}{was}."

@@ -1,0 +1,161 @@
+"""A finding as a test of cells: which of them show it, measured in the ordinary way."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from harness import compare
+from harness.bisect import questions
+from harness.bisect.questions import Observation, Question
+from harness.compare.metrics import BY_NAME, OUTCOME, Direction
+from harness.compare.outcomes import signature
+from harness.config.settings import Settings
+from harness.errors import NothingMeasured
+from harness.model import Cell, Passed, Result, Stack, Verdict
+from harness.probe.scenario import SHAPE, Scenario, variant_id
+from harness.reproduce.factors import BY_NAME as FACTORS
+from harness.reproduce.factors import SIMPLEST, SIZES
+from harness.run import pipeline
+from harness.run.session import Session
+from harness.store import newest
+
+#: Device mode of the cells: real ranks at a small size.
+DEVICE = "cpu"
+
+#: A longer name of a variant is no file name beside all that stands with it.
+_LONGEST = 150
+
+#: Enough of an error to know it by, and little enough that no size of a tensor is in it.
+_SIGNATURE = 40
+
+
+class Finding:
+    """One question about one pair of releases, as a test of any cell."""
+
+    def __init__(self, question: Question, bad: Stack, good: Stack, session: Session, scenario: Scenario) -> None:
+        """``scenario`` is that of the simplest values. Starts nothing."""
+        self.question = question
+        self._bad, self._good = bad, good
+        self._session = session
+        self._scenario = scenario
+        self._detail_of = pipeline.details_of([session.store])
+        self._seen: dict[str, Result] = {}
+
+    @property
+    def trials(self) -> int:
+        """Cells whose results were looked at, stored ones among them."""
+        return len(self._seen)
+
+    def shows(self, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """Bad where the one release shows the finding and the other does not. As `harness.reproduce.reduction.Shows`.
+
+        The other release is measured where that is still open.
+        """
+        bad = self._results(self._bad, parameter_sets)
+        settled = [self.settled(result) for result in bad]
+        still_open = [at for at, verdict in enumerate(settled) if verdict is None]
+        good = dict(zip(still_open, self._results(self._good, [parameter_sets[at] for at in still_open]), strict=True))
+        return [verdict or self.judge(bad[at], good[at]) for at, verdict in enumerate(settled)]
+
+    def answers(self, parameters: Mapping[str, Any]) -> str:
+        """What each release that was looked at said of one cell, in words."""
+        cells = [cell_of(self._scenario, stack, parameters) for stack in (self._bad, self._good)]
+        seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
+        return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
+
+    def _results(self, stack: Stack, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Result]:
+        """One of each, in order."""
+        cells = [cell_of(self._scenario, stack, parameters) for parameters in parameter_sets]
+        unique = list({cell.id: cell for cell in cells}.values())
+        found = newest(self._session.measure(unique, baseline=stack, rounds=0)) if unique else {}
+        self._seen |= found
+        return [found[cell.id] for cell in cells]
+
+    def _observed(self, result: Result) -> Observation:
+        return questions.observe(self.question, result, self._detail_of)
+
+    def settled(self, bad: Result) -> Verdict | None:
+        """What needs no other release; None where one has to be asked."""
+        observed = self._observed(bad)
+        metric = BY_NAME[self.question.metric]
+        if observed.value is None:
+            return Verdict.UNKNOWN
+        if metric is OUTCOME and not (self.question.key and self.question.key in observed.text):
+            return Verdict.GOOD if observed.value == "passed" else Verdict.UNKNOWN
+        return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1 else None
+
+    def judge(self, bad: Result, good: Result) -> Verdict:
+        """Whether a pair of results shows the finding, where the one alone does not settle it."""
+        observed, other = self._observed(bad), self._observed(good)
+        metric = BY_NAME[self.question.metric]
+        if metric.direction is Direction.AT_MOST_ONE and other.number > 1:
+            return Verdict.UNKNOWN  # it is not what tells the two apart
+        if metric is OUTCOME and other.value != "passed":
+            return Verdict.UNKNOWN
+        if isinstance(other.value, float) and math.isnan(other.number):
+            return Verdict.UNKNOWN
+        return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
+
+
+def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
+    """The cell of the simplest scenario with these parameters, named by what is not simplest."""
+    base = {**scenario.parameters, **scenario.devices[DEVICE]}
+    changes = {name: value for name, value in parameters.items() if name != SHAPE and value != base.get(name)}
+    name = variant_id(changes)
+    if len(name) > _LONGEST:
+        name = f"with-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return Cell(
+        stack=stack,
+        scenario=SIMPLEST,
+        scenario_version=scenario.version,
+        variant=name,
+        device=DEVICE,
+        framework=scenario.framework,
+        parameters=scenario.resolve("base", DEVICE, changes),
+    )
+
+
+def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
+    """The parameters of a cell, at a size that trains on a processor: its own where it ran there, else its factors alone."""
+    base = {**scenario.parameters, **scenario.devices[DEVICE]}
+    if cell.device == DEVICE:
+        own = {name: value for name, value in cell.parameters.items() if name != SHAPE}
+    else:
+        kept = {name for name in FACTORS if name not in ("model", "world_size")}
+        own = {name: value for name, value in cell.parameters.items() if name in kept}
+        own["world_size"] = min(cell.parameters.get("world_size", 1), 2)
+    # An "auto" size is that of a tiny model, and what older scenarios do not name is as transformers has it.
+    small = {name: value for name, value in SIZES.items() if own.get(name) in (None, "auto")}
+    return {**base, "model_outputs": None, "integration": "transformers", **own, **small}
+
+
+def leaps(cell: Cell) -> list[set[str]]:
+    """What a finding most likely needs: what the variant changes and the way of sharding, then one factor more each."""
+    named = {part.partition("=")[0] for part in cell.variant.split(",")} & FACTORS.keys()
+    found = [named | {"zero_stage", "zero_init"}]
+    for name in ("model_outputs", "world_size", "dtype"):
+        found.append(found[-1] | {name})
+    return found
+
+
+def question_of(
+    results: Iterable[Result], bad: Cell, baseline: Stack, settings: Settings, session: Session
+) -> Question:
+    """The gravest finding on a cell, as a question. Raises NothingMeasured where there is none."""
+    comparison = compare.compare(results, baseline.id, settings.thresholds, pipeline.details_of([session.store]))
+    picked = questions.chosen(comparison, bad.stack.id)
+    if picked is None or picked[1].kind == "improvement":
+        hint = "name what is: --metric configuration:KEY, or --against another release"
+        raise NothingMeasured("nothing is worse than in the other release", where=bad.id, hint=hint)
+    return picked[0]
+
+
+def with_signature(question: Question, result: Result) -> Question:
+    """A question about the outcome, with the error that it is about."""
+    if question.metric != OUTCOME.name or question.key or isinstance(result.outcome, Passed):
+        return question
+    error = signature(result.outcome).rpartition(" (")[0] or signature(result.outcome)  # without its place in the code
+    return Question(question.metric, question.phase, error[:_SIGNATURE])

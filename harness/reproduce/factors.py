@@ -1,0 +1,204 @@
+"""The factors of training that a fault may need, in one table: which values there are to try, and how they read.
+
+The first value of each is the simplest one, and that of the scenario ``minimal_training``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+#: The scenario whose parameters are the simplest values.
+SIMPLEST = "minimal_training"
+
+
+class Factor(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter of a cell."""
+
+    name: str
+    title: str  #: before its values: ``ZeRO stage 1 or 2``
+    alone: str = ""  #: what it is called without a value; empty: its title
+    values: tuple[Any, ...]  #: the simplest first
+    words: Mapping[Any, str] = MappingProxyType({})  #: what a value is called, in place of title and value
+    counted: bool = False  #: its values are ordered numbers
+    configured: bool = False  #: a setting of the framework, which a user can change without training something else
+
+    @property
+    def noun(self) -> str:
+        return self.alone or self.title
+
+    def text(self, shown: Sequence[Any], hidden: Collection[Any] = ()) -> str:
+        """The values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
+        if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
+            return f"{self.title} above {max(hidden)}"
+        named = [self.words[value] for value in shown if value in self.words]
+        others = [_value(value) for value in shown if value not in self.words]
+        return " or ".join([*named, *([f"{self.title} {' or '.join(others)}"] if others else [])])
+
+
+#: Sizes in elements, as small against a tiny model as DeepSpeed's defaults are against a large one.
+SIZES = {
+    "reduce_bucket_size": 4096,
+    "persistence_threshold": 0,
+    "max_live_parameters": 30_000,
+    "max_reuse_distance": 30_000,
+}
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "not configured" if value is None else str(value)
+
+
+def _switch(name: str, title: str, *, on: str = "", off: str = "", configured: bool = True) -> Factor:
+    words = {True: on or title, False: off or f"no {title}"}
+    return Factor(name=name, title=title, values=(False, True), words=words, configured=configured)
+
+
+def _setting(name: str, title: str, *values: Any, alone: str = "") -> Factor:
+    """A setting that need not be there."""
+    return Factor(name=name, title=title, alone=alone, values=(None, *values), configured=True)
+
+
+FACTORS = (
+    Factor(
+        name="zero_stage",
+        title="ZeRO stage",
+        values=(0, 1, 2, 3),
+        configured=True,
+    ),
+    Factor(name="world_size", title="ranks", values=(1, 2), counted=True),
+    Factor(name="gradient_accumulation_steps", title="gradient accumulation", values=(1, 2, 4), counted=True),
+    Factor(
+        name="model_outputs",
+        title="a model's outputs",
+        values=("loss", None),
+        words={"loss": "a model that returns one tensor", None: "a model that returns several tensors"},
+    ),
+    Factor(name="dtype", title="dtype", values=("fp32", "bf16", "fp16"), configured=True),
+    Factor(
+        name="gradient_clipping",
+        title="gradient clipping",
+        values=(0.0, 1.0, None),
+        words={0.0: "clipping configured as off", 1.0: "clipping at 1.0", None: "clipping not configured"},
+        configured=True,
+    ),
+    _switch(
+        "zero_init", "zero.Init", on="a model built under zero.Init", off="a model that is whole before `initialize`"
+    ),
+    Factor(
+        name="gradient_checkpointing",
+        title="gradient checkpointing",
+        values=("none", "reentrant", "non_reentrant"),
+        words={
+            "none": "no gradient checkpointing",
+            "reentrant": "reentrant checkpointing",
+            "non_reentrant": "non-reentrant checkpointing",
+        },
+        configured=True,
+    ),
+    _switch("offload_optimizer", "offload of the optimizer"),
+    _switch("offload_param", "offload of the parameters"),
+    Factor(
+        name="gradient_accumulation_dtype",
+        title="gradient accumulation dtype",
+        values=(None, "fp32"),
+        words={None: "gradient accumulation dtype not configured"},
+        configured=True,
+    ),
+    Factor(
+        name="objective",
+        title="the loss",
+        values=("next_token", "two_runs", "two_backwards", "several_outputs", "no_head"),
+        words={
+            "next_token": "a plain loss",
+            "two_runs": "a loss over two forwards",
+            "two_backwards": "two backwards in a micro-batch",
+            "several_outputs": "a loss over several outputs",
+            "no_head": "parameters without a gradient",
+        },
+    ),
+    Factor(
+        name="model",
+        title="the model",
+        values=("llama-tiny", "qwen2-tiny"),
+        words={
+            "llama-tiny": "untied weights",
+            "qwen2-tiny": "tied weights and biases",
+            "llama-many": "many small layers",
+        },
+    ),
+    Factor(
+        name="frozen",
+        title="frozen parts",
+        values=("", "layers.0"),
+        words={"": "all parameters trained"},
+    ),
+    Factor(name="lora_rank", title="adapters of rank", alone="adapters", values=(0, 8), words={0: "no adapters"}),
+    Factor(
+        name="lora_modules_to_save",
+        title="adapters beside a trained",
+        alone="modules trained beside adapters",
+        values=("",),
+        words={"": "adapters alone"},
+    ),
+    _switch("decay_groups", "two parameter groups", off="one parameter group", configured=False),
+    Factor(
+        name="learning_rate_decay",
+        title="a learning rate that decays by",
+        alone="decay of the learning rate",
+        values=(1.0,),
+        words={1.0: "a constant learning rate"},
+    ),
+    _switch("identical_micro_batches", "identical micro-batches", off="different micro-batches", configured=False),
+    _setting("overlap_comm", "overlap_comm", False, True),
+    _setting("round_robin_gradients", "round_robin_gradients", True),
+    _setting("hpz_partition_size", "hpZ partition of", 2, alone="hpZ"),
+    _setting("prefetch_bucket_size", "prefetch_bucket_size"),
+    *(
+        Factor(name=name, title=name, values=(value,), configured=True)
+        for name, value in SIZES.items()  # nothing else is tried: a tiny model with the defaults is another job
+    ),
+    Factor(
+        name="integration",
+        title="configured through",
+        alone="the library that completes the configuration",
+        values=("none", "transformers"),
+        words={"none": "a configuration of one's own"},
+        configured=True,
+    ),
+    Factor(
+        name="compile_backend",
+        title="torch.compile with backend",
+        alone="torch.compile",
+        values=("none",),
+        words={"none": "no torch.compile"},
+        configured=True,
+    ),
+    Factor(
+        name="infinite_gradient_step",
+        title="an infinite gradient in step",
+        alone="infinite gradients",
+        values=(None,),
+        words={None: "finite gradients"},
+    ),
+    _switch("checkpoint", "a checkpoint that is saved and loaded", configured=False),
+    _switch("evaluate", "an evaluation between steps", configured=False),
+)
+
+BY_NAME = {factor.name: factor for factor in FACTORS}
+
+
+def values_of(factor: Factor, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What there is to try: the table's values, and the cell's own."""
+    own = parameters.get(factor.name, factor.values[0])
+    return factor.values if _among(own, factor.values) else (*factor.values, own)
+
+
+def _among(value: Any, values: Sequence[Any]) -> bool:
+    """As ``in``, but 0 is not False and 1 is not True."""
+    return any(value == other and type(value) is type(other) for other in values)

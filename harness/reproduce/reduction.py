@@ -1,0 +1,146 @@
+"""Which factors a finding needs: delta debugging over a cell's parameters. Pure.
+
+Every factor is set back to a simpler value, one at a time and then together, until nothing more can go (A. Zeller,
+R. Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). From what is left, every factor is varied alone:
+a value that does not show the finding makes its factor a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.model import Verdict
+from harness.reproduce.factors import Factor, values_of
+
+Parameters = Mapping[str, Any]
+
+#: Whether each of these shows the finding: Bad; Good where it does not, Unknown where that cannot be said. Called with all
+#: that may be measured at the same time.
+Shows = Callable[[Sequence[Parameters]], Sequence[Verdict]]
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """What one factor does to the finding, all others being as they are in the smallest cell."""
+
+    factor: Factor
+    value: Any  #: in the smallest cell
+    shown: tuple[Any, ...]  #: values that show it, this one among them
+    hidden: tuple[Any, ...]  #: values that do not
+    unknown: tuple[Any, ...] = ()  #: values of which that cannot be said, as where training ends otherwise
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a value was seen that does not show the finding."""
+        return bool(self.hidden)
+
+    @property
+    def is_indifferent(self) -> bool:
+        """Whether another value was seen, and every value shows the finding."""
+        return not self.hidden and not self.unknown and len(self.shown) > 1
+
+
+class Reduced(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest cell that shows a finding, and its conditions."""
+
+    parameters: dict[str, Any]
+    conditions: tuple[Condition, ...]
+
+    @property
+    def needed(self) -> tuple[Condition, ...]:
+        return tuple(condition for condition in self.conditions if condition.is_needed)
+
+    @property
+    def open(self) -> tuple[Condition, ...]:
+        """With values of which it cannot be said, as where the other release is wrong as well."""
+        return tuple(condition for condition in self.conditions if condition.unknown)
+
+    @property
+    def indifferent(self) -> tuple[Condition, ...]:
+        return tuple(condition for condition in self.conditions if condition.is_indifferent)
+
+
+def reduce(
+    parameters: Parameters,
+    factors: Sequence[Factor],
+    shows: Shows,
+    leaps: Sequence[Collection[str]] = (),
+    *,
+    vary: bool = True,
+) -> Reduced:
+    """``parameters`` show the finding. ``leaps`` are guesses: sets of factors, the smallest first, that may be all that it
+    needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions."""
+    smallest = _smallest(_leapt(dict(parameters), factors, shows, leaps), factors, shows)
+    return Reduced(parameters=smallest, conditions=_conditions(smallest, factors, shows) if vary else ())
+
+
+def _leapt(
+    current: dict[str, Any], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
+) -> dict[str, Any]:
+    trials = [{**current, **{f.name: f.values[0] for f in factors if f.name not in kept}} for kept in leaps]
+    verdicts = shows(trials) if trials else ()
+    return next((trial for trial, verdict in zip(trials, verdicts, strict=True) if verdict is Verdict.BAD), current)
+
+
+def _smallest(current: dict[str, Any], factors: Sequence[Factor], shows: Shows) -> dict[str, Any]:
+    while True:
+        trials = [(factor, value) for factor in factors for value in _simpler(factor, current)]
+        verdicts = shows([{**current, factor.name: value} for factor, value in trials]) if trials else ()
+        simplest: dict[str, Any] = {}
+        for (factor, value), verdict in zip(trials, verdicts, strict=True):
+            if verdict is Verdict.BAD:
+                simplest.setdefault(factor.name, value)
+        if not simplest:
+            return current
+        current = _together(current, list(simplest.items()), shows, one_shows=True)
+
+
+def _together(
+    current: dict[str, Any], changes: Sequence[tuple[str, Any]], shows: Shows, *, one_shows: bool = False
+) -> dict[str, Any]:
+    """``current`` with as many of the changes as show the finding together, sought by halves. ``one_shows``: each of them
+    was seen to do so alone."""
+    changed = {**current, **dict(changes)}
+    if (one_shows and len(changes) == 1) or shows([changed])[0] is Verdict.BAD:
+        return changed
+    if len(changes) == 1:
+        return current
+    half = len(changes) // 2
+    first = _together(current, changes[:half], shows, one_shows=one_shows)
+    return _together(first, changes[half:], shows)
+
+
+def _simpler(factor: Factor, current: Parameters) -> tuple[Any, ...]:
+    """The values before the present one, the simplest first."""
+    values = values_of(factor, current)
+    own = current.get(factor.name, factor.values[0])
+    return values[: values.index(own)]
+
+
+def _conditions(smallest: dict[str, Any], factors: Sequence[Factor], shows: Shows) -> tuple[Condition, ...]:
+    trials = [
+        (factor, value)
+        for factor in factors
+        for value in values_of(factor, smallest)
+        if value != smallest.get(factor.name, factor.values[0])
+    ]
+    verdicts = shows([{**smallest, factor.name: value} for factor, value in trials]) if trials else ()
+    seen: dict[tuple[str, Any], Verdict] = {
+        (factor.name, value): verdict for (factor, value), verdict in zip(trials, verdicts, strict=True)
+    }
+    found = []
+    for factor in factors:
+        own = smallest.get(factor.name, factor.values[0])
+
+        def having(verdict: Verdict, factor: Factor = factor) -> tuple[Any, ...]:
+            return tuple(v for v in values_of(factor, smallest) if seen.get((factor.name, v)) is verdict)
+
+        shown = tuple(v for v in values_of(factor, smallest) if v == own or seen[factor.name, v] is Verdict.BAD)
+        found.append(
+            Condition(
+                factor=factor, value=own, shown=shown, hidden=having(Verdict.GOOD), unknown=having(Verdict.UNKNOWN)
+            )
+        )
+    return tuple(found)

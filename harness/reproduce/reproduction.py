@@ -1,0 +1,306 @@
+"""From a finding to what it needs, a script that shows it, and where it begins and ends."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+from packaging.version import Version
+
+from harness.bisect import questions
+from harness.bisect.questions import DetailOf, Observation, Question
+from harness.compare.metrics import BY_NAME, OUTCOME, Direction
+from harness.errors import HarnessError, NothingMeasured
+from harness.model import Cell, Environment, Result, Stack, Verdict
+from harness.probe.scenario import SHAPE, Scenario
+from harness.reproduce import cells, reduction, running
+from harness.reproduce.factors import FACTORS
+from harness.reproduce.reduction import Reduced
+from harness.reproduce.running import ScriptRun
+from harness.reproduce.script import MODELS, NoFragment, Script, Subject, compose
+from harness.run.session import Session
+from harness.store import newest
+from harness.system.kept import Together
+from harness.wording.quantities import shortened
+
+#: Settings that are tried as remedies: each is a run of the script.
+_MOST_REMEDIES = 3
+
+
+#: Scripts that run at the same time. None is timed.
+_AT_ONCE = 2
+
+
+class ReleaseAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stored result says about one release."""
+
+    version: str
+    answer: Verdict
+    text: str  #: the value in words
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting with which the script does not show the fault in the release that has it."""
+
+    text: str
+    run: ScriptRun
+
+
+class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to ``reproduce``."""
+
+    cell: Cell
+    question: Question
+    package: str  #: in which the releases differ
+    bad: str
+    good: str  #: a release that does not have it
+    reduced: Reduced
+    smallest: Cell  #: the cell that is left, in the release that has it
+    script: Script | None  #: None: no fragment says a part of it
+    runs: tuple[
+        ScriptRun, ...
+    ]  #: of the script: in the release that has the fault, in the other, and in a later sound one
+    machine: str  #: operating system and architecture of these runs
+    why_not: str = ""  #: why it is not confirmed
+    history: tuple[ReleaseAnswer, ...] = ()  #: of the stored releases, oldest first
+    remedies: tuple[Remedy, ...] = ()
+    trials: int = 0  #: cells whose results were looked at to learn what it needs
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the script shows the fault in the one release, passes in the other, and shows it in no later sound one."""
+        answers = [run.answer for run in self.runs]
+        return answers[:2] == [Verdict.BAD, Verdict.GOOD] and Verdict.BAD not in answers[2:]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to reproduce."""
+
+    cell: Cell
+    question: Question | None  #: None: the gravest finding on the cell
+    against: Stack | None  #: None: the nearest stored release that does not have it, else the baseline
+    baseline: Stack
+    package: str
+    stored: Mapping[str, Result]  #: version -> the newest result of the same workload in that release
+    detail_of: DetailOf  #: of these
+    file: str
+    conditions: bool = True  #: say what it needs
+
+
+def reproduce(request: Request, simplest: Scenario, session: Session) -> Reproduction:
+    """Measure, reduce, write and run. Raises NothingMeasured where the finding is not seen, and as a session does."""
+    package, bad = request.package, request.cell.stack
+    question = _question(request, session)
+    history = _history(request, question, session)
+    good = request.against or _nearest_good(request, history) or request.baseline
+    if good.id == bad.id:
+        raise NothingMeasured("no other release to compare with", where=bad.id, hint="name one: --against VERSION")
+    session.build([bad, good])
+    session.keep_open()
+    finding = cells.Finding(question, bad, good, session, simplest)
+    start = cells.at_small_size(request.cell, simplest)
+    verdict = finding.shows([start])[0]
+    if verdict is not Verdict.BAD:
+        known = "not seen" if verdict is Verdict.GOOD else "cannot be judged"
+        what = f"{question.title}: {known} at a small size on {cells.DEVICE}: {finding.answers(start)}"
+        raise NothingMeasured(
+            what, where=request.cell.id, hint="name another release (--against) or finding (--metric)"
+        )
+    reduced = reduction.reduce(start, FACTORS, finding.shows, cells.leaps(request.cell), vary=request.conditions)
+    session.end()  # scripts start processes of their own
+    smallest = cells.cell_of(simplest, bad, reduced.parameters)
+    scripted = _Scripted(question, bad, good, package, request.file, simplest, session)
+    script, runs, why_not = scripted.confirmed(smallest.parameters)
+    remedies: tuple[Remedy, ...] = ()
+    if script is not None and runs and runs[0].answer is Verdict.BAD:
+        later = scripted.in_others(script, _fixed(history, bad.versions[package]), request.stored)
+        why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
+        runs = (*runs, *later)
+        remedies = scripted.remedies(script, smallest.parameters, reduced)
+    return Reproduction(
+        cell=request.cell,
+        question=question,
+        package=package,
+        bad=bad.versions[package],
+        good=good.versions[package],
+        reduced=reduced,
+        smallest=smallest,
+        script=script,
+        runs=runs,
+        machine=f"{platform.system()} {platform.machine()}",
+        why_not=why_not,
+        history=history,
+        remedies=remedies,
+        trials=finding.trials,
+    )
+
+
+def _question(request: Request, session: Session) -> Question:
+    cell, version = request.cell, request.cell.stack.versions[request.package]
+    baseline = request.against or request.baseline
+    there = dict(request.stored)
+    missing = [stack for stack in (cell.stack, baseline) if stack.versions[request.package] not in there]
+    needs_baseline = request.question is None
+    if version not in there or (needs_baseline and missing):
+        session.build(missing)
+        wanted = [msgspec.structs.replace(cell, stack=stack) for stack in missing]
+        for result in newest(session.measure(wanted, baseline=baseline)).values():
+            there[result.cell.stack.versions[request.package]] = result
+    question = request.question or cells.question_of(
+        [there[version], there[baseline.versions[request.package]]], cell, baseline, session.settings, session
+    )
+    return cells.with_signature(question, there[version])
+
+
+def _history(request: Request, question: Question, session: Session) -> tuple[ReleaseAnswer, ...]:
+    """What the stored results of the workload say, oldest release first."""
+    limits = session.settings.thresholds
+    detail_of = request.detail_of
+    own = request.stored.get(request.cell.stack.versions[request.package])
+    bad = None if own is None else questions.observe(question, own, detail_of)
+    seen = {version: questions.observe(question, result, detail_of) for version, result in request.stored.items()}
+    against = request.against or request.baseline
+    good = seen.get(against.versions[request.package])
+    if question.metric == OUTCOME.name:
+        good = Observation(value="passed", text="passed")
+    elif BY_NAME[question.metric].direction is Direction.AT_MOST_ONE:
+        good = Observation(value=0.0, text="")  # the truth needs no other release
+    if good is None:
+        return ()
+    found = []
+    for version in sorted(seen, key=Version):
+        answer = questions.judge_observation(question, seen[version], good, bad, limits)
+        found.append(ReleaseAnswer(version=version, answer=answer, text=seen[version].text))
+    return tuple(found)
+
+
+def _nearest_good(request: Request, history: Sequence[ReleaseAnswer]) -> Stack | None:
+    """The newest older release that does not have it, else the oldest newer one."""
+    own = Version(request.cell.stack.versions[request.package])
+    good = [Version(one.version) for one in history if one.answer is Verdict.GOOD]
+    near = max((v for v in good if v < own), default=None) or min((v for v in good if v > own), default=None)
+    if near is None:
+        return None
+    return next(r.cell.stack for version, r in request.stored.items() if Version(version) == near)
+
+
+def _fixed(history: Sequence[ReleaseAnswer], bad: str) -> str:
+    """The oldest newer release that does not have it any more; empty where none is known."""
+    later = [one.version for one in history if one.answer is Verdict.GOOD and Version(one.version) > Version(bad)]
+    return min(later, key=Version, default="")
+
+
+class _Scripted:
+    """Scripts of one finding, and their runs."""
+
+    def __init__(
+        self, question: Question, bad: Stack, good: Stack, package: str, file: str, simplest: Scenario, session: Session
+    ) -> None:
+        self._question, self._bad, self._good, self._package, self._file = question, bad, good, package, file
+        self._defaults = {**simplest.parameters, **simplest.devices[cells.DEVICE]}
+        self._session = session
+
+    def confirmed(self, parameters: Mapping[str, Any]) -> tuple[Script | None, tuple[ScriptRun, ...], str]:
+        """The simplest script that shows the fault in the one release and not in the other, with its runs; else the last
+        one that could be written, and why it does not."""
+        script: Script | None = None
+        runs: tuple[ScriptRun, ...] = ()
+        why = ""
+        for model in MODELS:
+            try:
+                script, runs = self._tried(parameters, model)
+            except NoFragment as error:
+                why = why or f"no fragment for {error}"
+                continue
+            except ValueError as error:
+                why = f"the script gives no figure in {self._good.versions[self._package]}: {error}"
+                continue
+            if [run.answer for run in runs] == [Verdict.BAD, Verdict.GOOD]:
+                return script, runs, ""
+            why = "; ".join(f"{run.version}: {run.line}" for run in runs)
+        return script, runs, why
+
+    def _tried(self, parameters: Mapping[str, Any], model: str) -> tuple[Script, tuple[ScriptRun, ...]]:
+        """Raises NoFragment, and ValueError where the good release gives no figure."""
+        script = self._script(parameters, model)
+        if script.needs_expected:
+            script = self._script(parameters, model, self._expected(parameters, model))
+        return script, self._run_all([(script, self._bad), (script, self._good)])
+
+    def in_others(self, script: Script, version: str, stored: Mapping[str, Result]) -> tuple[ScriptRun, ...]:
+        """The script's run in a release that is said to be sound again. One that is not to be had here, as where its results
+        are another machine's, says nothing about the script."""
+        if not version or version == self._good.versions[self._package]:
+            return ()
+        try:
+            return (self._run(script, stored[version].cell.stack),)
+        except HarnessError as error:
+            return (ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=shortened(error.what)),)
+
+    def remedies(self, script: Script, parameters: Mapping[str, Any], reduced: Reduced) -> tuple[Remedy, ...]:
+        """Settings that hid the fault in a cell, and do in the script as well."""
+        changes = [
+            (condition.factor, value)
+            for condition in reduced.needed
+            if condition.factor.configured
+            for value in condition.hidden[:1]
+        ]
+        scripts: list[tuple[str, Script]] = []
+        for factor, value in changes[:_MOST_REMEDIES]:
+            changed = {**parameters, factor.name: value}
+            try:
+                # A figure of its own where one is compared with: another configuration holds and moves something else.
+                other = self._expected(changed, script.model) if script.compares else msgspec.UNSET
+                scripts.append((factor.text((value,)), self._script(changed, script.model, other)))
+            except (NoFragment, ValueError):
+                continue
+        runs = self._run_all([(changed_script, self._bad) for _, changed_script in scripts])
+        return tuple(
+            Remedy(text=text, run=run)
+            for (text, _), run in zip(scripts, runs, strict=True)
+            if run.answer is Verdict.GOOD
+        )
+
+    def _expected(self, parameters: Mapping[str, Any], model: str) -> Any:
+        """The good release's figure. Raises NoFragment, and ValueError where it gives none."""
+        script = self._script(parameters, model)
+        return running.figure(script, self._run(script, self._good))
+
+    def _script(self, parameters: Mapping[str, Any], model: str, expected: Any = msgspec.UNSET) -> Script:
+        return compose(
+            Subject(
+                parameters=dict(parameters),
+                defaults={**self._defaults, SHAPE: parameters.get(SHAPE, {})},
+                question=self._question,
+                bad=self._bad.versions,
+                good=self._good.versions,
+                package=self._package,
+                file=self._file,
+                model=model,
+                expected=expected,
+            )
+        )
+
+    def _run(self, script: Script, stack: Stack) -> ScriptRun:
+        (one,) = self._run_all([(script, stack)])
+        return one
+
+    def _run_all(self, wanted: Sequence[tuple[Script, Stack]]) -> tuple[ScriptRun, ...]:
+        """Several at a time, as each mostly imports; in order."""
+        environments = self._session.build([stack for _, stack in wanted])
+        together = Together()
+
+        def run(script: Script, stack: Stack, environment: Environment) -> ScriptRun:
+            version, key = stack.versions[self._package], self._question.key
+            return running.run(script, environment, version, key, self._session.settings, together.add)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            try:
+                scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
+                return tuple(pool.map(run, scripts, stacks, environments))
+            except BaseException:
+                together.interrupt()  # so that the pool need not wait for those that still run
+                raise

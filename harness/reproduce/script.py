@@ -1,0 +1,331 @@
+"""A cell's parameters -> a script of some forty lines that needs the released packages alone. Pure.
+
+Each feature of a workload is a fragment under ``templates/``, in plain Python; parameters that are not configured leave
+nothing behind. What no fragment says is an error: a script that leaves out a part of the cell would show something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+
+from harness.bisect.questions import Question
+from harness.compare.metrics import (
+    COLLECTIVE_BYTES,
+    COLLECTIVE_COUNT,
+    CONFIGURATION,
+    DEVICE_EXCESS,
+    DEVICE_RETAINED,
+    GRADIENT_NORM_ERROR,
+    LOSS_ERROR,
+    OP_LAUNCHES,
+    OUTCOME,
+    PARAMETER_ERROR,
+)
+from harness.reproduce.factors import SIZES
+
+#: The model of a script, the simpler first: a few layers of torch's own, or the cell's model by transformers.
+LAYERS, TRANSFORMERS = "layers", "transformers"
+MODELS = (LAYERS, TRANSFORMERS)
+
+#: What differs from plain PyTorch by more is wrong: a sound release was seen at a tenth of it.
+_TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
+
+#: What exceeds the figure of the other release by this factor is more.
+_MARGIN = 1.02
+
+_STEPS = 2
+
+_HELD = "held_bytes()"
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """How a script ends."""
+
+    kind: str  #: its template
+    says: str  #: what stands in its line of output, and in no line of a framework's log
+    counting: str = ""  #: the expression that counts
+    has_truth: bool = False  #: it trains in plain PyTorch as well
+
+
+_VERDICTS = {
+    GRADIENT_NORM_ERROR.name: _Verdict("gradient_norm", "plain PyTorch", has_truth=True),
+    LOSS_ERROR.name: _Verdict("loss", "plain PyTorch", has_truth=True),
+    PARAMETER_ERROR.name: _Verdict("parameters", "plain PyTorch", has_truth=True),
+    DEVICE_RETAINED.name: _Verdict("counted", "bytes held after", _HELD),
+    DEVICE_EXCESS.name: _Verdict("counted", "bytes held after", _HELD),
+    COLLECTIVE_COUNT.name: _Verdict("counted", "collectives in", "collectives"),
+    COLLECTIVE_BYTES.name: _Verdict("counted", "bytes in collectives in", "moved_bytes"),
+    OP_LAUNCHES.name: _Verdict("counted", "operations in", "launches"),
+    CONFIGURATION.name: _Verdict("configuration", ""),
+    OUTCOME.name: _Verdict("crash", "trains "),
+}
+#: Of the gradient norm where a gradient is infinite: there is no finite truth.
+_INFINITE = _Verdict("infinite", "an infinite gradient: ")
+
+#: A cell's parameter -> the key of ``zero_optimization`` that it is, where it is configured at all.
+_ZERO_KEYS = {
+    "overlap_comm": "overlap_comm",
+    "contiguous_gradients": "contiguous_gradients",
+    "round_robin_gradients": "round_robin_gradients",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_bucket_size": "reduce_bucket_size",
+    "allgather_bucket_size": "allgather_bucket_size",
+    "sub_group_size": "sub_group_size",
+    "hpz_partition_size": "zero_hpz_partition_size",
+    "prefetch_bucket_size": "stage3_prefetch_bucket_size",
+    "persistence_threshold": "stage3_param_persistence_threshold",
+    "max_live_parameters": "stage3_max_live_parameters",
+    "max_reuse_distance": "stage3_max_reuse_distance",
+}
+
+#: What else the fragments say.
+_SAID = {
+    *("zero_stage", "zero_init", "offload_optimizer", "offload_param", "world_size", "dtype", "model_outputs"),
+    *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
+    *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
+    *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate"),
+}
+
+#: What a script does not have: sizes of its own are small already, and nothing completes its configuration.
+_WITHOUT = {
+    *("model", "shape", "layers", "sequence_length", "micro_batch_size"),
+    *("gpu", "expandable_segments", "gather_16bit_weights", "load_on_device", "weight_decay", "learning_rate"),
+}
+
+_OBJECTIVES = ("next_token", "fine_tuning", "two_runs", "two_backwards", "several_outputs", "no_head")
+
+
+class NoFragment(Exception):
+    """The workload, or the metric, has a part that no fragment says; the message names it."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What a script is to show."""
+
+    parameters: dict[str, Any]  #: of the cell
+    defaults: Mapping[str, Any]  #: parameters that stand for nothing configured
+    question: Question
+    bad: Mapping[str, str]  #: package -> version, of the release that has the fault
+    good: Mapping[str, str]  #: of the one that it is compared with
+    package: str = "deepspeed"  #: in which they differ
+    file: str = "reproduce.py"
+    model: str = LAYERS
+    expected: Any = msgspec.UNSET  #: what the good release counts, or has as the setting; UNSET: not known yet
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """One Python file, and how to run and read it."""
+
+    text: str
+    file: str
+    ranks: int
+    says: str  #: what stands in its line of output
+    compares: bool  #: with a figure of the good release
+    needs_expected: bool  #: it lacks that figure, and prints its own
+    is_crash: bool  #: the fault ends it
+    model: str  #: of `MODELS`
+
+
+def compose(subject: Subject) -> Script:
+    """The script. Raises NoFragment."""
+    p = {**subject.defaults, **subject.parameters}
+    verdict = _verdict(subject, p)
+    kind, counting, has_truth = verdict.kind, verdict.counting, verdict.has_truth
+    _check(subject, p)
+    uses_transformers = subject.model == TRANSFORMERS
+    lora = _lora(p)
+    imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
+    names = dict.fromkeys([*imported, subject.package])
+    shape = dict(p.get("shape", {}))
+    text = _TEMPLATES.get_template("script.py.jinja").render(
+        pip_bad=_pip(names, subject.bad),
+        pip_good=_pip(names, subject.good),
+        good_name=f"{subject.package} {subject.good[subject.package]}",
+        file=subject.file,
+        ranks=p["world_size"],
+        dtype=p["dtype"],
+        steps=_STEPS,
+        micro_batches=p["gradient_accumulation_steps"],
+        config=literal(settings(p, sized=p["zero_stage"] == 3 or bool(counting))),
+        is_known=subject.expected is not msgspec.UNSET,
+        expected=subject.expected,
+        model=subject.model,
+        layers=4 if p.get("model") != "llama-many" else 16,
+        shape=literal({**shape, "use_cache": False}),
+        vocabulary=shape.get("vocab_size"),
+        several_outputs=p["model_outputs"] != "loss" or p["objective"] in ("several_outputs", "no_head"),
+        checkpointing=p["gradient_checkpointing"],
+        objective=p["objective"],
+        lora=lora,
+        frozen=_frozen(p, subject.model),
+        zero_init=p["zero_stage"] == 3 and p["zero_init"],
+        decay_groups=p["decay_groups"],
+        some_frozen=bool(p["frozen"] or lora),
+        decay=p["learning_rate_decay"],
+        optimizer="SGD" if has_truth else "AdamW",
+        learning_rate=0.01 if has_truth else 0.001,
+        clipping=p["gradient_clipping"],
+        compile_backend=p["compile_backend"],
+        infinite_step=p["infinite_gradient_step"],
+        evaluate=p["evaluate"],
+        checkpoint=p["checkpoint"],
+        kind=kind,
+        counting=counting,
+        unit=f"{verdict.says} {subject.question.phase}",
+        phase=subject.question.phase,
+        has_truth=has_truth,
+        tolerance=_TOLERANCES[p["dtype"]],
+        margin=_MARGIN,
+        setting=subject.question.key,
+        value_of=_setting(subject.question.key),
+        imports=_imports(verdict, uses_transformers, bool(lora), p),
+    )
+    return Script(
+        text=_tidy(text),
+        file=subject.file,
+        ranks=p["world_size"],
+        says=verdict.says or f"{subject.question.key} is ",
+        compares=kind in ("counted", "configuration"),
+        needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
+        is_crash=kind == "crash",
+        model=subject.model,
+    )
+
+
+def settings(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
+    """The dictionary for ``deepspeed.initialize``: only what is configured. ``sized``: with sizes for a tiny model."""
+    zero: dict[str, Any] = {"stage": p["zero_stage"]}
+    for name, key in _ZERO_KEYS.items():
+        is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
+        if not is_default and (p["zero_stage"] == 3 or not key.startswith("stage3_")):
+            zero[key] = p[name]
+    for name in ("offload_optimizer", "offload_param"):
+        if p[name]:
+            zero[name] = {"device": "cpu"}
+    found: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 8,
+        "gradient_accumulation_steps": p["gradient_accumulation_steps"],
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+    }
+    if p["offload_optimizer"]:
+        found["zero_force_ds_cpu_optimizer"] = False
+    if p["dtype"] == "bf16":
+        found["bf16"] = {"enabled": True}
+    if p["dtype"] == "fp16":
+        found["fp16"] = {"enabled": True, "initial_scale_power": 8}
+    if p["gradient_clipping"] is not None:
+        found["gradient_clipping"] = p["gradient_clipping"]
+    if p["gradient_accumulation_dtype"] is not None:
+        found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
+    return found
+
+
+def _verdict(subject: Subject, p: Mapping[str, Any]) -> _Verdict:
+    metric = subject.question.metric
+    if metric not in _VERDICTS:
+        raise NoFragment(f"the metric {metric}")
+    if p["infinite_gradient_step"] is not None and _VERDICTS[metric].has_truth:
+        return _INFINITE
+    return _VERDICTS[metric]
+
+
+def _check(subject: Subject, p: Mapping[str, Any]) -> None:
+    known = {*_SAID, *_ZERO_KEYS, *_WITHOUT}
+    for name, value in p.items():
+        if name not in known and value != subject.defaults.get(name):
+            raise NoFragment(f"{name}={value}")
+    if p["objective"] not in _OBJECTIVES:
+        raise NoFragment(f"objective={p['objective']}")
+    if p["lora_rank"] and subject.model == LAYERS:
+        raise NoFragment("adapters on layers of torch's own")
+    if subject.model == TRANSFORMERS and "shape" not in p:
+        raise NoFragment("a model without a shape")
+    if subject.question.metric == CONFIGURATION.name and not _setting(subject.question.key):
+        raise NoFragment(f"the setting {subject.question.key}")
+
+
+def _setting(key: str) -> str:
+    """The expression that reads a setting after ``initialize``, of its name in the effective configuration."""
+    if key == "engine.optimizer":
+        return "type(engine.optimizer).__name__"
+    path = key.removeprefix("deepspeed.")
+    return f"engine._config.{path}" if key.startswith("deepspeed.") and path.replace(".", "").isidentifier() else ""
+
+
+def _frozen(p: Mapping[str, Any], model: str) -> str:
+    """The part of a parameter's name that is not trained."""
+    return p["frozen"] if model == TRANSFORMERS or not p["frozen"] else "layers.0."
+
+
+def _lora(p: Mapping[str, Any]) -> str:
+    """The arguments of peft's LoraConfig; empty where there are no adapters."""
+    if not p["lora_rank"]:
+        return ""
+    kept = p["lora_modules_to_save"].split()
+    return f"r={p['lora_rank']}, target_modules='all-linear'" + (f", modules_to_save={kept!r}" if kept else "")
+
+
+def _pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
+    return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
+
+
+def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, Any]) -> str:
+    counting = verdict.counting
+    plain = ["os"]
+    if verdict.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
+        plain.append("copy")
+    if counting == _HELD:
+        plain.append("gc")
+    if verdict.kind != "crash":
+        plain.append("sys")
+    lines = [*(f"import {name}" for name in sorted(plain)), "", "import torch"]
+    if counting == _HELD:
+        lines.append("from torch.multiprocessing.reductions import StorageWeakRef")
+    if counting:
+        lines.append("from torch.utils._python_dispatch import TorchDispatchMode")
+        if counting != "launches":
+            lines.append("from torch.utils._pytree import tree_flatten")
+    if p["gradient_checkpointing"] != "none" and not transformers:
+        lines.append("from torch.utils.checkpoint import checkpoint")
+    if lora:
+        lines.append("from peft import LoraConfig, get_peft_model")
+    if transformers:
+        lines.append("from transformers import AutoConfig, AutoModelForCausalLM")
+    return "\n".join(lines)
+
+
+def literal(value: Any, margin: str = "") -> str:
+    """A JSON value as Python: on one line where that is short, else a line for each entry."""
+    if not isinstance(value, Mapping):
+        return json.dumps(value) if isinstance(value, str) else repr(value)
+    entries = [f"{json.dumps(name)}: {literal(member, margin + '    ')}" for name, member in value.items()]
+    line = "{" + ", ".join(entries) + "}"
+    if len(margin) + len(line) < 90 and "\n" not in line:
+        return line
+    return "{\n" + "".join(f"{margin}    {entry},\n" for entry in entries) + margin + "}"
+
+
+def _tidy(text: str) -> str:
+    """Without the empty lines that absent fragments leave: none before an indented line but a method's, and two at most."""
+    text = re.sub(r"\n(?:[ \t]*\n)+(?=[ \t]+(?!def )\S)", "\n", text)
+    text = re.sub(r"\n(?:[ \t]*\n)+(?=[ \t]+def )", "\n\n", text)
+    return re.sub(r"\n(?:[ \t]*\n){3,}", "\n\n\n", text).strip() + "\n"
+
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,  # Python, not HTML
+)
+_TEMPLATES.filters["literal"] = literal

@@ -1,0 +1,68 @@
+"""Published points -> simulated results. A point is a program like any other that is given on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.advice import accuracy
+from harness.advice.accuracy import Point, PointAnswer
+from harness.config.settings import Settings
+from harness.envs import hardware
+from harness.envs.installer import Installer
+from harness.model import Cell, Passed, Result
+from harness.probe.scenario import BASE_VARIANT
+from harness.run import matrix, pipeline, workloads
+from harness.run.matrix import Selection
+from harness.run.session import session
+from harness.run.watch import Watch
+
+#: The parameters that make a stored result one of a point's program, however other parameters are called by now.
+_IDENTITY = ("program", "world_size", "gpu", "warmup_steps", "sources_sha256")
+
+
+def answers(
+    points: Sequence[Point],
+    settings: Settings,
+    installer: Installer,
+    watch: Watch,
+    published: Sequence[Result] = (),
+    *,
+    fresh: bool = False,
+) -> list[PointAnswer]:
+    """The prediction of each point: from ``published``, whichever version of the probe simulated it, else from the store,
+    else from a run. Raises UsageError, EnvironmentUnavailable, ResultsError, KeyboardInterrupt."""
+    cells = _cells(points, settings, installer)
+    results = {cell.id: found for cell in cells if (found := _newest(cell, published)) is not None}
+    if missing := [cell for cell in cells if cell.id not in results]:
+        stacks = list({cell.stack.id: cell.stack for cell in missing}.values())
+        with session(settings, stacks, watch, installer) as opened:
+            results |= {result.cell.id: result for result in opened.newest(missing, fresh=fresh)}
+    return [accuracy.answer(point, results[cell.id]) for point, cell in zip(points, cells, strict=True)]
+
+
+def _cells(points: Sequence[Point], settings: Settings, installer: Installer) -> list[Cell]:
+    """The cell of each point, in the release that it was measured with."""
+    names = [workloads.chosen(None, _program(point), settings) for point in points]
+    scenarios = workloads.load_scenarios(settings, names)
+    found: list[Cell] = []
+    for point, name in zip(points, names, strict=True):
+        choice = pipeline.Choice(versions={"deepspeed": point.deepspeed}, baseline=f"deepspeed=={point.deepspeed}")
+        stacks = pipeline.plan_stacks(settings, choice, installer).stacks
+        selection = Selection(scenarios=(name,), variants=(BASE_VARIANT,), devices=("sim",))
+        found += matrix.build(stacks[:1], scenarios, selection, (), hardware.detect()).cells
+    return found
+
+
+def _program(point: Point) -> workloads.Program:
+    return workloads.Program(line=point.line, folder=point.folder, gpu=point.gpu, steps=point.steps)
+
+
+def _newest(cell: Cell, published: Sequence[Result]) -> Result | None:
+    found = [
+        result
+        for result in published
+        if result.cell.stack.id == cell.stack.id
+        and isinstance(result.outcome, Passed)
+        and all(result.cell.parameters.get(name) == cell.parameters[name] for name in _IDENTITY)
+    ]
+    return max(found, key=lambda result: result.when, default=None)

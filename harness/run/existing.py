@@ -1,0 +1,73 @@
+"""Interpreters that exist already, as stacks of a run: compared with each other, and with stacks that are built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from harness.config.settings import Settings
+from harness.config.variables import child_environment
+from harness.envs import existing
+from harness.envs.installer import Installer
+from harness.errors import UsageError
+from harness.model import Environment
+from harness.probe.border.surroundings import ENVIRONMENT
+from harness.run.targets import varied_package
+from harness.versions import locking
+from harness.versions.stacks import Plan, resolve, spelled
+from harness.wording.names import varied_axes
+
+
+def plan(
+    settings: Settings, paths: Sequence[str], built: Plan | None, specs: Mapping[str, str], installer: Installer
+) -> Plan:
+    """The interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` ask for: package ->
+    spec. Stacks that would only be there to be compared with are left out.
+
+    Raises UsageError, EnvironmentUnavailable.
+    """
+    environments = environments_of(settings, paths, specs, installer)
+    stacks = [environment.stack for environment in environments]
+    if built is not None:
+        wanted = {spelled(package, settings.stack): spec for package, spec in specs.items()}
+        releases = {package: resolve(package, spec, installer.published) for package, spec in wanted.items()}
+        stacks += [
+            stack
+            for stack in built.stacks
+            if all(stack.versions.get(package) in found for package, found in releases.items())
+        ]
+    return Plan(
+        stacks=tuple(stacks),
+        baseline=stacks[0],
+        axes=tuple(axis for axis in varied_axes(stacks) if axis != "python"),
+        existing=environments,
+    )
+
+
+def environments_of(
+    settings: Settings, paths: Sequence[str], packages: Collection[str], installer: Installer
+) -> tuple[Environment, ...]:
+    """An environment for each interpreter, whose stack also names ``packages`` that it has. Raises UsageError,
+    EnvironmentUnavailable."""
+    if settings.executor != "local":
+        hint = "leave out --executor"
+        raise UsageError(
+            f"an interpreter of this machine does not run in {settings.executor}", where="--python", hint=hint
+        )
+    found: dict[str, tuple[str, Environment]] = {}
+    for path in paths:
+        environment = existing.read(
+            path,
+            named={*settings.stack, *packages},
+            needed="torch" if "torch" in settings.stack else varied_package(settings),
+            tools=locking.TOOLS,
+            pins=locking.BASE.read_text(encoding="utf-8") if locking.BASE.exists() else "",
+            variables={**child_environment(), **ENVIRONMENT},
+            folder=Path(settings.environments),
+            installer=installer,
+        )
+        first, _ = found.setdefault(environment.stack.id, (path, environment))
+        if first != path:
+            hint = "there is nothing to compare: leave one out"
+            raise UsageError(f"{first} and {path} hold the same packages and code", where="--python", hint=hint)
+    return tuple(environment for _, environment in found.values())

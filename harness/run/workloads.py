@@ -1,0 +1,165 @@
+"""Which workloads there are: the project's scenarios, and the programs that were given on a command line.
+
+A program has a name once it was given (``train-3f9a1c``), and is a scenario by that name from then on, so that the commands
+that a report shows need not repeat its launch line. What was given is kept under the ``environments`` folder. Only the exact
+name means a program: no glob runs one, and no command reads the files of a program that it is not about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.advice import gpus
+from harness.config.settings import Settings
+from harness.errors import EnvironmentUnavailable, UsageError
+from harness.probe.launch_line import LaunchLineError, parse
+from harness.probe.program import program
+from harness.probe.scenario import Scenario, ScenarioError
+from harness.run import declared
+from harness.system.files import write_atomically
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
+_FOLDER = "programs"
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """The options ``--program`` and those beside it."""
+
+    line: str  #: the launch line, as it is typed
+    folder: str  #: absolute; where it is typed
+    ranks: int | None = None  #: None: as many as the line says, else 1
+    gpu: str = "H100-80G"  #: the card that it finds, by its name in the catalogue
+    rank: str = "0"  #: which of them is simulated
+    steps: int = 1  #: optimizer steps before the measured one
+    tiny: bool = False
+    synthetic_data: bool = False
+
+    @property
+    def name(self) -> str:
+        """``train-3f9a1c``: the program's own name, and a hash of all that tells two launches apart. Raises UsageError."""
+        try:
+            own = _UNSAFE.sub("-", parse(self.line).name).strip("-")[:40] or "program"
+        except LaunchLineError as error:
+            raise _unusable(str(error)) from None
+        apart = msgspec.structs.replace(self, folder=Path(self.folder).name)  # the same on another machine
+        return f"{own}-{hashlib.sha256(msgspec.json.encode(apart)).hexdigest()[:6]}"
+
+
+@functools.cache  # it hashes the program's files
+def _scenario(given: Program) -> Scenario:
+    """Raises ScenarioError."""
+    return program(
+        version=1,
+        line=given.line,
+        folder=given.folder,
+        ranks=given.ranks,
+        gpu=given.gpu,
+        card=_facts(gpus.card(given.gpu)),
+        rank=given.rank,
+        steps=given.steps,
+        tiny=given.tiny,
+        synthetic_data=given.synthetic_data,
+    )
+
+
+def _facts(card: gpus.Card) -> dict[str, Any]:
+    """See `harness.probe.virtual_gpu.card.VirtualCard`."""
+    return {
+        "name": card.cuda_name,
+        "memory_bytes": card.usable_bytes,
+        "compute_capability": [int(part) for part in card.compute_capability.split(".")],
+        "multiprocessors": card.multiprocessors,
+    }
+
+
+def load_scenarios(settings: Settings, names: Iterable[str] = ()) -> dict[str, Scenario]:
+    """The project's scenarios by name, and the programs that ``names`` has exactly. Raises UsageError naming the file that
+    does not declare a scenario, or the program that is not where it was."""
+    found = _declared(settings)
+    programs = _programs(settings)
+    for name in names:
+        if name in programs and name not in found:
+            try:
+                found[name] = _scenario(programs[name])
+            except ScenarioError as error:
+                hint = "give it with --program once more"
+                raise UsageError(str(error).removeprefix("program: "), where=name, hint=hint) from None
+    return found
+
+
+def list_scenarios(settings: Settings) -> dict[str, Scenario]:
+    """The project's scenarios by name, and all programs that are still where they were. Raises UsageError naming the file
+    that does not declare a scenario."""
+    found = _declared(settings)
+    for name, given in _programs(settings).items():
+        with contextlib.suppress(ScenarioError, UsageError):  # gone, or changed since: it is no workload any more
+            found.setdefault(name, _scenario(given))
+    return found
+
+
+def folders(settings: Settings) -> dict[str, str]:
+    """The user's folder of each workload that is a program, by the workload's name. Raises UsageError."""
+    programs = {name: given.folder for name, given in _programs(settings).items()}
+    scenarios = {name: scenario.folder for name, scenario in _declared(settings).items()}
+    return {name: folder for name, folder in {**programs, **scenarios}.items() if folder}
+
+
+def chosen(scenario: str | None, given: Program | None, settings: Settings) -> str:
+    """The name of the one workload that a command is about: a scenario's, or that of the program, which has one from now on.
+    Raises UsageError, EnvironmentUnavailable."""
+    if (scenario is None) == (given is None):
+        both = "a scenario and a program" if scenario is not None else "no workload"
+        raise UsageError(both, where="command line", hint="name a scenario, or give --program 'torchrun train.py'")
+    return str(scenario) if given is None else _kept(given, settings)
+
+
+def _kept(given: Program, settings: Settings) -> str:
+    if settings.executor != "local":
+        hint = "leave out --executor: programs run on this machine"
+        raise UsageError(f"not with the executor {settings.executor}", where="--program", hint=hint)
+    try:
+        _scenario(given)
+    except ScenarioError as error:
+        raise _unusable(str(error).removeprefix("program: ")) from None
+    file = Path(settings.environments) / _FOLDER / f"{given.name}.json"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.encode(given), durable=False)
+    except OSError as error:
+        hint = "free space or set DSREGRESS_ENVIRONMENTS"
+        raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(file), hint=hint) from None
+    return given.name
+
+
+def _declared(settings: Settings) -> dict[str, Scenario]:
+    """The project's scenarios by name. Raises UsageError."""
+    folder = Path(settings.scenarios)
+    changed = tuple((file, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.py")) if file.is_file())
+    return dict(_loaded(folder, changed))
+
+
+@functools.lru_cache(maxsize=1)  # a scenario that is a program hashes the program's files
+def _loaded(folder: Path, changed: tuple[tuple[Path, int], ...]) -> dict[str, Scenario]:
+    """``changed``: the folder's files, and when each changed. Raises UsageError."""
+    return declared.scenarios(folder)
+
+
+def _programs(settings: Settings) -> dict[str, Program]:
+    """The programs that were given, by name."""
+    given = {}
+    for file in sorted(Path(settings.environments, _FOLDER).glob("*.json")):
+        with contextlib.suppress(OSError, ValueError):  # another release's, or removed meanwhile
+            given[file.stem] = msgspec.json.decode(file.read_bytes(), type=Program)
+    return given
+
+
+def _unusable(why: str) -> UsageError:
+    return UsageError(why, where="--program", hint="docs/programs.md shows the launch lines that are understood")

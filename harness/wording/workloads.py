@@ -1,0 +1,89 @@
+"""Workloads in words, short enough for a line of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.wording.quantities import listing
+
+#: Parameters whose values read badly: name -> words of each value; ``{}`` takes any other value.
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "zero_stage": {"{}": "ZeRO-{}"},
+    "gradient_checkpointing": {"none": "no checkpointing", "{}": "{} checkpointing"},
+    "gradient_clipping": {"none": "clipping not set", "{}": "clipping {}"},
+    "gradient_accumulation_steps": {"{}": "accumulation {}"},
+    "gradient_accumulation_dtype": {"none": "accumulation dtype not set", "{}": "accumulated in {}"},
+    "offload_optimizer": {"true": "optimizer offloaded", "false": "optimizer not offloaded"},
+    "offload_param": {"true": "parameters offloaded", "false": "parameters not offloaded"},
+    "world_size": {"{}": "{} ranks"},
+    "lora_rank": {"0": "no LoRA", "{}": "LoRA"},
+    "dtype": {"{}": "{}"},
+    "model": {"{}": "{}"},
+}
+
+#: Values of one parameter that are named.
+_MOST_VALUES = 3
+
+#: Parameters that are named, where several tell the same workloads apart.
+_MOST_NAMED = 3
+
+
+def told_apart_by(affected: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
+    """The fewest resolved parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
+    accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or it
+    takes more than a reader can hold."""
+    known: dict[str, set[str]] = {}
+    for name in affected[0]:
+        values = {_value(one.get(name)) for one in affected}
+        if len(values) <= _MOST_VALUES:
+            known[name] = values
+    apart = {
+        name: {at for at, one in enumerate(others) if _value(one.get(name)) not in values}
+        for name, values in known.items()
+    }
+    order = list(dict.fromkeys((*_WORDS, *known)))
+    named: list[str] = []
+    left = set(range(len(others)))
+    while left:
+        # Those that tell most apart, with the fewest values.
+        ranks = {name: (-len(left & told), len(known[name])) for name, told in apart.items()}
+        best = [name for name in sorted(ranks, key=order.index) if ranks[name] == min(ranks.values())]
+        if not best or left.isdisjoint(apart[best[0]]) or len(named) >= _MOST_NAMED:
+            return ""
+        named += best[:_MOST_NAMED]
+        left = left.difference(*(apart[name] for name in best[:_MOST_NAMED]))
+    return ", ".join(
+        " or ".join(dict.fromkeys(_spelled(name, value) for value in sorted(known[name])))
+        for name in order
+        if name in named
+    )
+
+
+def conditions(variants: Sequence[str]) -> str:
+    """What variants have in common: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty where they name nothing in common."""
+    named = [dict(part.partition("=")[::2] for part in variant.split(",") if "=" in part) for variant in variants]
+    words = []
+    for name in named[0] if named else ():
+        values = sorted({one[name] for one in named if name in one})
+        is_any = len(values) > 1 and "none" in values  # set or not set: no condition
+        if all(name in one for one in named) and len(values) <= _MOST_VALUES and not is_any:
+            words.append(" or ".join(filter(None, dict.fromkeys(_spelled(name, value) for value in values))))
+    return ", ".join(filter(None, words))
+
+
+def label(workloads: Sequence[str], models: Sequence[str]) -> str:
+    """A row's label: the models, and what their variants have in common."""
+    variants = [workload.split("/", 1)[1].rpartition("/")[0] for workload in workloads]
+    return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
+
+
+def _value(value: Any) -> str:
+    """As a variant's name has it."""
+    return {"None": "none", "True": "true", "False": "false", "": "none"}.get(str(value), str(value))
+
+
+def _spelled(name: str, value: str) -> str:
+    words = _WORDS.get(name, {})
+    text = words.get(value, words.get("{}", f"{name}={value}"))
+    return text.format(value.replace("_", "-"))

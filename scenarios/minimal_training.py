@@ -1,0 +1,26 @@
+"""The least there is to training: everything that can be left out is left out, so that a variant names all that it has.
+
+`python -m harness reproduce` sets a finding's parameters back to these one by one, to learn which of them it needs.
+Clipping is off, and nothing completes the configuration. Buckets, and the window of live parameters in stage 3, are as
+small against the tiny model as DeepSpeed's defaults are against a large one.
+"""
+
+from harness.probe.scenario import Scenario
+
+SCENARIO = Scenario(
+    version=1,
+    summary="Llama, one rank, fp32, ZeRO-0: nothing configured that can be left out",
+    framework="harness.probe.frameworks.deepspeed",
+    parameters={
+        "model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 1, "dtype": "fp32",
+        "objective": "next_token", "model_outputs": "loss", "frozen": "", "lora_rank": 0, "lora_modules_to_save": "",
+        "integration": "none", "zero_stage": 0, "zero_init": False, "offload_optimizer": False, "offload_param": False,
+        "gradient_checkpointing": "none", "gradient_clipping": 0.0, "decay_groups": False, "learning_rate_decay": 1.0,
+        "gradient_accumulation_steps": 1, "identical_micro_batches": False, "gradient_accumulation_dtype": None,
+        "reduce_bucket_size": 4096, "prefetch_bucket_size": None, "persistence_threshold": 0,
+        "max_live_parameters": 30_000, "max_reuse_distance": 30_000, "overlap_comm": None, "hpz_partition_size": None,
+        "round_robin_gradients": None, "compile_backend": "none",
+        "infinite_gradient_step": None, "checkpoint": False, "evaluate": False,
+    },
+    devices={"cpu": {}},
+)  # fmt: skip

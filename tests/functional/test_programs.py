@@ -1,0 +1,95 @@
+"""A program that nobody wrote for us, on real releases: transformers' Trainer as its users call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional.releases import AFTER, BEFORE, FAULTY, RELEASES, Regress, cells
+
+TRAIN = """
+import argparse
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model")
+model_name = parser.parse_args().model
+arguments = TrainingArguments(
+    output_dir="out",
+    deepspeed="ds.json",
+    bf16=True,
+    per_device_train_batch_size=1,
+    gradient_accumulation_steps=2,
+    gradient_checkpointing=True,
+    gradient_checkpointing_kwargs={"use_reentrant": False},
+    max_steps=100,
+    logging_steps=1,
+)
+tokenizer = AutoTokenizer.from_pretrained(model_name)
+ids = tokenizer("What a program trains is its own.")["input_ids"]
+data = [{"input_ids": ids, "labels": ids} for _ in range(1000)]
+model = AutoModelForCausalLM.from_pretrained(model_name)
+Trainer(model=model, args=arguments, train_dataset=data).train()
+"""
+
+CONFIG = """{
+    "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
+    "bf16": {"enabled": "auto"},
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto"
+}"""
+
+LINE = "accelerate launch --num_processes 2 train.py --model Qwen/Qwen2.5-7B"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("program")
+    (made / "train.py").write_text(TRAIN)
+    (made / "ds.json").write_text(CONFIG)
+    return made
+
+
+def held(report: dict[str, Any]) -> dict[str, int]:
+    return {release: cell["metrics"]["backward.device_retained_bytes"] for (release, _), cell in cells(report).items()}
+
+
+def test_a_7b_program_shows_in_sim_what_the_faulty_release_holds_and_the_others_do_not(
+    regress: Regress, folder: Path
+) -> None:
+    releases = ",".join(RELEASES)
+    report = regress("--program", LINE, "--ranks", "8", "--deepspeed", releases, "--baseline", BEFORE, cwd=folder)
+    found = held(report)
+    assert found[FAULTY] - found[BEFORE] > 10e9
+    assert found[AFTER] <= found[BEFORE]
+    assert report["exit_code_seen"] == 1
+    assert sorted(file.name for file in folder.iterdir()) == ["ds.json", "train.py"]
+
+
+def test_shrunk_the_same_program_trains_on_real_ranks(regress: Regress, folder: Path) -> None:
+    report = regress(
+        *("--program", LINE, "--tiny", "--device", "cpu", "--rounds", "2"),
+        *("--deepspeed", f"{BEFORE},{FAULTY}", "--baseline", BEFORE),
+        cwd=folder,
+    )
+    assert {cell["outcome"] for cell in report["cells"]} == {"passed"}
+    found = held(report)
+    assert found[FAULTY] > found[BEFORE]
+    assert "training_difference" not in {finding["metric"] for finding in report["findings"]}
+
+
+def test_a_program_has_a_name_by_which_it_is_explained(
+    harness: Callable[..., Any], regress: Regress, folder: Path
+) -> None:
+    report = regress("--program", LINE, "--tiny", "--deepspeed", FAULTY, "--baseline", FAULTY, cwd=folder)
+    (cell,) = report["cells"]
+    done = harness("explain", f"{FAULTY}/{cell['scenario']}/base/sim", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "gathered parameters" in done.stdout
+    assert "train.py" in done.stdout

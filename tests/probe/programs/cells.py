@@ -1,0 +1,50 @@
+"""Runs a program as a cell: what several tests of programs share."""
+
+from __future__ import annotations
+
+import os
+import types
+from pathlib import Path
+from typing import Any
+
+from harness.probe.border.wire import CellRequest, RunRecord
+from harness.probe.process.cell import Gate, execute
+from harness.probe.program import ADAPTER, DEFAULTS
+
+
+def ran(
+    folder: Path,
+    device: str,
+    ranks: int,
+    line: str,
+    *,
+    run: Path | None = None,
+    explain: bool = False,
+    **parameters: Any,
+) -> RunRecord:
+    """The record of a program whose files are in ``folder``; ``run`` is the run's own folder."""
+    run = run or folder.parent / f"run-{device}-{len(os.listdir(folder.parent))}"
+    run.mkdir()
+    request = CellRequest(
+        scenario="program",
+        variant="base",
+        device=device,
+        parameters={**DEFAULTS, "program": line, "world_size": ranks, **parameters},
+        framework=ADAPTER,
+        warmup_rounds=0,
+        rounds=0,
+        timeout_s=120.0,
+        explain=explain,
+        program_folder=str(folder),
+    )
+    before = os.getcwd()
+    os.chdir(run)
+    try:
+        return execute(request, run, types.SimpleNamespace(extra_info={}), Gate())
+    finally:
+        os.chdir(before)
+
+
+def passed(record: RunRecord) -> RunRecord:
+    assert record.outcome == "passed", f"{record.stage}: {record.signature}\n{record.log_tail}"
+    return record

@@ -1,0 +1,94 @@
+"""Programs load data sets by name, through the datasets library, without a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+datasets = pytest.importorskip("datasets")
+
+from harness.probe.programs import offline  # noqa: E402
+from harness.probe.programs.data import synthetic_data  # noqa: E402
+from harness.probe.programs.errors import NotHere  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    with offline.no_network():
+        yield
+
+
+def test_a_data_set_that_is_not_here_is_made_up() -> None:
+    before = datasets.load_dataset
+    with synthetic_data(True) as made:
+        found = datasets.load_dataset("trl-lib/Capybara")
+        again = datasets.load_dataset("trl-lib/Capybara", split="train")
+    assert set(found) == {"train", "test"}
+    assert found["train"][5] == again[5]
+    assert found["train"][0]["messages"][0]["role"] == "user"
+    assert made == ["trl-lib/Capybara"]
+    assert datasets.load_dataset is before
+
+
+def test_parts_of_splits_and_several_splits() -> None:
+    with synthetic_data(True):
+        whole = datasets.load_dataset("imdb", split="train")
+        assert datasets.load_dataset("imdb", split="train[10:20]")["text"][:] == whole["text"][10:20]
+        assert len(datasets.load_dataset("imdb", split="train[:25%]")) == len(whole) // 4
+        assert len(datasets.load_dataset("imdb", split="train[:1000000]")) == len(whole)
+        both = datasets.load_dataset("imdb", split=["train", "test"])
+        assert [len(part) for part in both] == [len(whole), 256]
+        assert len(datasets.load_dataset("imdb", split="train+test")) == len(whole) + 256
+        assert len(datasets.load_dataset("HuggingFaceH4/ultrachat_200k", split="test_sft")) == 256
+
+
+def test_a_program_may_choose_more_rows_than_are_made() -> None:
+    with synthetic_data(True):
+        train = datasets.load_dataset("imdb", split="train")
+        more = train.select(range(5000))
+        assert len(more) == 5000
+        assert more[len(train)] == train[0]
+
+
+def test_rows_may_be_streamed() -> None:
+    with synthetic_data(True):
+        stream = datasets.load_dataset("openai/gsm8k", "main", split="train", streaming=True)
+        assert "#### " in next(iter(stream))["answer"]
+
+
+def test_without_the_flag_it_is_one_line_that_names_it(tmp_path: Path) -> None:
+    with synthetic_data(False):
+        with pytest.raises(NotHere, match="the data set trl-lib/Capybara .* --synthetic-data") as refused:
+            datasets.load_dataset("trl-lib/Capybara")
+        with pytest.raises(NotHere, match="the data set saved "):
+            datasets.load_from_disk(str(tmp_path / "saved"))
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith("test_data.py:")
+
+
+def test_the_users_files_are_loaded_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text("".join(json.dumps({"text": str(row)}) + "\n" for row in range(3)))
+    with synthetic_data(True) as made:
+        found = datasets.load_dataset("json", data_files=str(tmp_path / "mine.json"), split="train")
+        assert found["text"][:] == ["0", "1", "2"]
+        found.save_to_disk(tmp_path / "saved")
+        assert len(datasets.load_from_disk(tmp_path / "saved")) == 3
+    assert made == []
+
+
+def test_files_that_are_not_here_are_made_up_under_their_splits(tmp_path: Path) -> None:
+    files = {"train": str(tmp_path / "a.json"), "held_out": str(tmp_path / "b.json")}
+    with synthetic_data(True) as made:
+        found = datasets.load_dataset("json", data_files=files)
+    assert set(found) == {"train", "held_out"}
+    assert made == ["a.json"]
+
+
+def test_other_errors_of_a_program_stay_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text("{")
+    with synthetic_data(True), pytest.raises(Exception) as raised:  # noqa: PT011
+        datasets.load_dataset("json", data_files=str(tmp_path / "mine.json"))
+    assert type(raised.value).__module__.startswith("datasets")

@@ -1,0 +1,47 @@
+"""Metrics that are not on this machine, with a library in the place of ``evaluate``."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from harness.probe.programs.errors import NotHere
+from harness.probe.programs.metrics import absent_metrics
+
+
+@pytest.fixture
+def evaluate(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def load(path: str, config_name: str | None = None) -> Any:
+        if path == "mine.py":
+            return "my own"
+        raise FileNotFoundError(path)
+
+    library: Any = types.ModuleType("evaluate")
+    library.__spec__ = importlib.machinery.ModuleSpec("evaluate", None)
+    library.load = load
+    monkeypatch.setitem(sys.modules, "evaluate", library)
+    return library
+
+
+def test_a_metric_that_is_not_here_takes_predictions_and_refuses_a_value(evaluate: Any) -> None:
+    with absent_metrics():
+        metric = evaluate.load("glue", "mrpc")
+        metric.add_batch(predictions=[1], references=[0])
+        with pytest.raises(NotHere, match="glue/mrpc"):
+            metric.compute()
+
+
+def test_a_metric_that_is_here_is_used(evaluate: Any) -> None:
+    with absent_metrics():
+        assert evaluate.load("mine.py") == "my own"
+
+
+def test_afterwards_a_missing_metric_is_an_error_again(evaluate: Any) -> None:
+    with absent_metrics():
+        pass
+    with pytest.raises(FileNotFoundError):
+        evaluate.load("glue")

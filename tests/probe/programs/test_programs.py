@@ -1,0 +1,425 @@
+"""Programs as people write them, unmodified, as cells: on real ranks and in the simulation."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from harness.probe.virtual_gpu import VirtualCard
+from tests.probe.programs.cells import passed, ran
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+WORKSPACE = VirtualCard().blas_workspace_bytes
+
+PLAIN = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)).to("cuda")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+torch.manual_seed(0)
+for step in range(20):
+    for micro_batch in range(2):
+        loss = model(torch.randn(4, 64).cuda()).pow(2).mean()
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(step, loss.item())
+"""
+
+DEEPSPEED = """
+import argparse, torch, deepspeed
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int)
+parser.add_argument("--stage", type=int)
+stage = parser.parse_args().stage
+deepspeed.init_distributed()
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64))
+config = {
+    "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "bf16": {"enabled": True},
+    "zero_optimization": {"stage": stage, "reduce_bucket_size": 50000, "stage3_param_persistence_threshold": 0},
+}
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+torch.manual_seed(0)
+while True:
+    loss = engine(torch.randn(2, 64, dtype=torch.bfloat16).to(engine.device)).float().pow(2).mean()
+    engine.backward(loss)
+    engine.step()
+"""
+
+
+def test_plain_pytorch_has_its_phases_on_a_cpu(folder: Path) -> None:
+    (folder / "train.py").write_text(PLAIN)
+    record = passed(ran(folder, "cpu", 1, "python train.py"))
+    phases = record.ranks[0].phases
+    assert list(phases) == ["init", "forward", "backward", "step"]
+    weights = (64 * 256 + 256 + 256 * 64 + 64) * 4
+    assert phases["init"].device_retained_bytes >= weights
+    assert phases["backward"].device_retained_bytes >= 4 * weights  # gradients and both moments
+    assert all(reading.host_calls for phase, reading in phases.items() if phase != "init")
+    numerics = record.ranks[0].numerics
+    assert numerics is not None
+    assert len(numerics.losses) == 3
+    assert numerics.note == "a program: there is no truth to compare it with, only other releases"
+
+
+def test_plain_pytorch_that_says_cuda_is_on_the_virtual_card_in_sim(folder: Path) -> None:
+    (folder / "train.py").write_text(PLAIN)
+    phases = passed(ran(folder, "sim", 1, "train.py")).ranks[0].phases
+    weights = (64 * 256 + 256 + 256 * 64 + 64) * 4
+    assert phases["backward"].device_retained_bytes >= 4 * weights
+    assert phases["backward"].flops
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_deepspeed_program_is_the_same_to_the_byte_in_sim_and_on_ranks(folder: Path, stage: int) -> None:
+    pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(DEEPSPEED)
+    line = f"deepspeed --num_gpus 2 train.py --stage {stage}"
+    on_ranks = passed(ran(folder, "cpu", 2, line)).ranks[0].phases
+    simulated = passed(ran(folder, "sim", 2, line)).ranks[0].phases
+    for phase in ("forward", "backward", "step"):
+        cpu, sim = on_ranks[phase], simulated[phase]
+        assert sim.collectives == cpu.collectives
+        assert sim.flops == cpu.flops
+        # On ranks there is no cuBLAS, of which each of two threads has a workspace; Adam's step count is on the host.
+        assert sim.device_retained_bytes - 2 * WORKSPACE == cpu.device_retained_bytes - 4
+
+
+def test_any_rank_is_simulated_and_says_which(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import os, torch\nrank = int(os.environ['RANK'])\nkept = torch.empty(1000 * rank, device='cuda')\n" + PLAIN
+    )
+    one = passed(ran(folder, "sim", 8, "torchrun train.py", rank="5"))
+    assert [rank.rank for rank in one.ranks] == [5]
+    kinds = passed(ran(folder, "sim", 8, "torchrun train.py", rank="all-kinds"))
+    assert [rank.rank for rank in kinds.ranks] == [0, 1, 4, 7]
+    held = [rank.phases["step"].device_retained_bytes for rank in kinds.ranks]
+    assert held[3] - held[0] == pytest.approx(28_000, abs=1024)
+
+
+@pytest.mark.parametrize(
+    ("program", "signature"),
+    [
+        ("print('nothing')\n", "ProgramError: train.py ended without an optimizer step"),
+        (
+            PLAIN.replace("range(20)", "range(1)"),
+            "ProgramError: train.py ended after 1 optimizer step, and 2 are needed",
+        ),
+        ("import sys\nsys.exit(3)\n", "ProgramError: train.py exits with 3"),
+        (
+            "from argparse import ArgumentParser as P\np = P()\np.add_argument('--lr', required=True)\np.parse_args()\n",
+            "ProgramError: train.py exits with 2: train.py: error: the following arguments are required: --lr",
+        ),
+        ("def inner():\n    raise KeyError('text')\ninner()\n", "KeyError: 'text'"),
+    ],
+)
+def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, signature: str) -> None:
+    (folder / "train.py").write_text(program)
+    record = ran(folder, "sim", 1, "train.py")
+    assert record.outcome == "failed"
+    assert record.signature.startswith(signature)
+
+
+def test_a_program_that_tiny_cannot_shrink_is_one_line(folder: Path) -> None:
+    (folder / "train.py").write_text(PLAIN)
+    signature = ran(folder, "sim", 1, "train.py", tiny=True).signature
+    assert signature.startswith("ProgramError: train.py builds no model from a configuration class")
+
+
+def test_a_traceback_points_into_the_users_file(folder: Path) -> None:
+    (folder / "train.py").write_text("import library\nlibrary.boom()\n")
+    (folder / "library.py").write_text("\n\ndef boom():\n    raise ValueError('here')\n")
+    record = ran(folder, "cpu", 1, "train.py")
+    assert 'File "train.py", line 2, in <module>' in record.log_tail
+    assert 'library.py", line 4, in boom' in record.log_tail
+
+
+def test_what_a_program_writes_reaches_no_file_of_the_users(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "log.txt").write_text("mine\n")
+    (folder / "train.py").write_text(
+        "import os\n"
+        "assert open('data/log.txt').read() == 'mine\\n'\n"
+        "open('data/log.txt', 'a').write('more')\n"
+        "assert open('data/log.txt').read() == 'mine\\nmore'\n"
+        "open('new.txt', 'w').write('x')\n"
+        "os.makedirs('out/checkpoint')\n" + PLAIN
+    )
+    passed(ran(folder, "cpu", 1, "train.py"))
+    assert sorted(os.listdir(folder)) == ["data", "train.py"]
+    assert (folder / "data" / "log.txt").read_text() == "mine\n"
+
+
+def test_a_program_that_catches_everything_is_ended_all_the_same(folder: Path) -> None:
+    body = "".join(f"    {line}\n" for line in PLAIN.strip().splitlines())
+    (folder / "train.py").write_text(f"try:\n{body}except Exception:\n    print('caught')\nprint('never')\n")
+    passed(ran(folder, "cpu", 1, "train.py"))
+
+
+def test_arguments_and_variables_reach_the_program(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import os, sys\n"
+        "assert sys.argv == ['train.py', '--lr', '2'], sys.argv\n"
+        "assert os.environ['MINE'] == 'x y'\n" + PLAIN
+    )
+    passed(ran(folder, "cpu", 1, "MINE='x y' python train.py --lr {lr}", lr=2))
+
+
+@pytest.mark.parametrize("path", ["src", "../library"])
+def test_a_path_of_modules_before_the_launcher_is_searched(folder: Path, path: str) -> None:
+    (folder / path).mkdir()
+    (folder / path / "mine.py").write_text("size = 64\n")
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "train.py").write_text("import mine\n" + PLAIN)
+    passed(ran(folder, "sim", 1, f"PYTHONPATH={path} torchrun jobs/train.py"))
+
+
+def test_a_module_of_the_users_is_launched_by_its_name(folder: Path) -> None:
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "job.py").write_text(PLAIN)
+    passed(ran(folder, "cpu", 1, "python -m package.job"))
+
+
+def test_accelerates_own_configuration_file_says_how_its_ranks_start(folder: Path) -> None:
+    pytest.importorskip("accelerate")
+    (folder / "zero.yaml").write_text(
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_machines: 1\n"
+        "num_processes: 2\nuse_cpu: false\ndeepspeed_config:\n  zero_stage: 2\n  gradient_accumulation_steps: 3\n"
+    )
+    (folder / "train.py").write_text(
+        "import os\n"
+        "assert os.environ['ACCELERATE_USE_DEEPSPEED'] == 'true'\n"
+        "assert os.environ['ACCELERATE_DEEPSPEED_ZERO_STAGE'] == '2'\n"
+        "assert os.environ['ACCELERATE_MIXED_PRECISION'] == 'bf16'\n" + PLAIN
+    )
+    passed(ran(folder, "cpu", 2, "accelerate launch --config_file zero.yaml train.py"))
+
+
+def test_new_tokens_get_embeddings_in_sim(folder: Path) -> None:
+    pytest.importorskip("transformers")
+    (folder / "train.py").write_text(
+        "import torch, transformers\n"
+        "sizes = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=4, vocab_size=96)\n"
+        "model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).cuda()\n"
+        "model.resize_token_embeddings(104)\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "while True:\n"
+        "    ids = torch.arange(96, 104, device='cuda')[None]\n"
+        "    model(input_ids=ids, labels=ids).loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    passed(ran(folder, "sim", 1, "train.py"))
+
+
+def test_an_explained_program_names_the_lines_that_hold_its_memory(folder: Path) -> None:
+    (folder / "train.py").write_text(PLAIN)
+    run = folder.parent / "explained"
+    record = passed(ran(folder, "sim", 1, "train.py", run=run, explain=True))
+    assert '"train.py:' in (run / "explanation.json").read_text()
+    assert record.detail.configuration["optimizer"] == "AdamW"
+
+
+PIPELINE = """
+import argparse, torch, deepspeed
+from deepspeed.pipe import PipelineModule, LayerSpec
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int)
+parser.parse_args()
+deepspeed.init_distributed("nccl")
+layers = [LayerSpec(torch.nn.Linear, 64, 64, bias=False) for _ in range(4)]
+net = PipelineModule(layers=layers, loss_fn=torch.nn.MSELoss(), num_stages=2, activation_checkpoint_interval=0)
+data = [(torch.randn(64), torch.randn(64)) for _ in range(64)]
+config = {
+    "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "steps_per_print": 100,
+    "optimizer": {"type": "Adam", "params": {}},
+}
+engine, _, _, _ = deepspeed.initialize(model=net, model_parameters=net.parameters(), training_data=data, config=config)
+while True:
+    engine.train_batch()
+"""
+
+
+def test_a_pipeline_has_the_phases_of_its_micro_batches(folder: Path) -> None:
+    pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(PIPELINE)
+    record = ran(folder, "sim", 2, "deepspeed --num_gpus 2 train.py")
+    assert record.outcome == "passed", record.signature
+    phases = record.ranks[0].phases
+    assert set(phases) == {"init", "forward", "backward", "step"}
+    assert phases["forward"].collectives["send"][0] == phases["forward"].collectives["recv"][0] + 1 == 4
+    assert phases["step"].op_launches > 0
+
+
+def test_a_later_stage_of_a_pipeline_learns_what_the_stages_before_it_send(folder: Path) -> None:
+    pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(PIPELINE.replace("num_stages=2", "num_stages=4"))
+    record = passed(ran(folder, "sim", 4, "deepspeed --num_gpus 4 train.py", rank="3"))
+    (last,) = record.ranks
+    assert last.rank == 3
+    assert sum(last.phases[phase].collectives["recv"][0] for phase in ("forward", "backward")) == 4
+
+
+WAITING = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("nccl")
+length = torch.zeros(1, dtype=torch.int64, device="cuda")
+if os.environ["RANK"] == "0":
+    raise ValueError("no data")
+dist.recv(length, 0)
+print(length.item())
+"""
+
+
+def test_a_rank_that_waits_for_one_that_fails_says_for_what(folder: Path) -> None:
+    (folder / "train.py").write_text(WAITING)
+    signature = ran(folder, "sim", 2, "torchrun train.py", rank="1").signature
+    assert "rank 1 receives nothing (ValueError: no data (train.py:" in signature
+    assert "from rank 0" in signature
+
+
+SHARDED = """
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+torch.distributed.init_process_group("nccl")
+split = init_device_mesh("cuda", (2,))
+halves = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)).cuda()
+parallelize_module(halves, split, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+with torch.device("meta"):
+    shards = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 64))
+fully_shard(shards, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
+shards.to_empty(device=torch.device("cuda"))
+for layer in shards:
+    layer.reset_parameters()
+weights = [*halves.parameters()], [*shards.parameters()]
+optimizers = [torch.optim.AdamW(each, lr=1e-3) for each in weights]
+while True:
+    (shards(halves(torch.randn(4, 64, device="cuda"))).float().pow(2).mean()).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_tensors_split_and_sharded_are_the_same_in_sim_and_on_ranks(folder: Path) -> None:
+    (folder / "train.py").write_text(SHARDED)
+    measured, simulated = (
+        passed(ran(folder, device, 2, "torchrun train.py")).ranks[0].phases for device in ("cpu", "sim")
+    )
+    assert simulated["forward"].collectives == measured["forward"].collectives
+    assert simulated["forward"].collectives["all_reduce"] == [1, 4 * 64 * 4]  # of the split layers' result
+    assert simulated["backward"].collectives == measured["backward"].collectives
+
+
+IN_BACKWARD = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 64)).cuda()
+optimizers = {weight: torch.optim.AdamW([weight], foreach=False) for weight in model.parameters()}
+def update(weight):
+    optimizers[weight].step()
+    optimizers[weight].zero_grad()
+for weight in optimizers:
+    weight.register_post_accumulate_grad_hook(update)
+for step in range(20):
+    model(torch.randn(4, 64).cuda()).pow(2).mean().backward()
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_optimizers_that_step_in_backward_make_one_step_of_it(folder: Path, device: str) -> None:
+    (folder / "train.py").write_text(IN_BACKWARD)
+    phases = passed(ran(folder, device, 1, "train.py")).ranks[0].phases
+    weights = (64 * 256 + 256 + 256 * 64 + 64) * 4
+    assert phases["backward"].device_retained_bytes % WORKSPACE < 4 * weights  # no gradient is left
+    assert phases["backward"].op_launches > phases["step"].op_launches == 0
+
+
+ALIGNED = """
+import torch
+model = torch.nn.GRU(16, 32, batch_first=True).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+targets, lengths = torch.ones(3, 6, dtype=torch.int64).cuda(), torch.tensor([4, 6, 5]).cuda()
+while True:
+    scores = model(torch.randn(3, 20, 16).cuda())[0].transpose(0, 1)
+    torch.nn.CTCLoss()(scores.log_softmax(-1), targets, torch.tensor([20, 18, 20]).cuda(), lengths).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_loss_over_alignments_takes_its_lengths_from_the_data(folder: Path) -> None:
+    (folder / "train.py").write_text(ALIGNED)
+    passed(ran(folder, "sim", 1, "train.py"))
+
+
+SPAWNING = """
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+def main(rank, world):
+    dist.init_process_group("nccl", rank=rank, world_size=world)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).to(rank), device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        model(torch.randn(2, 64).to(rank)).sum().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    world = int(sys.argv[1])
+    mp.spawn(main, args=(world,), nprocs=world)
+"""
+
+
+def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
+    (folder / "train.py").write_text(SPAWNING)
+    record = ran(folder, "sim", 4, "python train.py 4")
+    assert record.outcome == "passed", record.signature
+    assert "all_reduce" in record.ranks[0].phases["backward"].collectives
+    assert "give it --ranks 8" in ran(folder, "sim", 4, "python train.py 8").signature
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "import multiprocessing\np = multiprocessing.Process(target=print)\np.start()\np.join()",
+            "it started Process(print)",
+        ),
+        ("name = input('model? ')", "asks for input"),
+        ("import not_a_package", "add its package with --with"),
+        (
+            "import urllib.request\nurllib.request.urlopen('http://data.example.com/train.bin')",
+            "train.py:2: no connection to data.example.com",
+        ),
+    ],
+)
+def test_what_has_no_place_here_is_one_line_with_the_way_out(folder: Path, text: str, said: str) -> None:
+    (folder / "train.py").write_text(text)
+    assert said in ran(folder, "sim", 1, "train.py").signature
+
+
+WRAPPED = """
+import os, torch, torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel
+dist.init_process_group("nccl")
+card = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(card)
+replica = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda(), device_ids=[card], output_device=card)
+shard = FullyShardedDataParallel(torch.nn.Linear(64, 64), device_id=card, sync_module_states=True)
+optimizers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in (replica, shard)]
+while True:
+    shard(replica(torch.randn(4, 64).cuda())).pow(2).mean().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_a_model_that_a_wrapper_puts_on_a_card_trains(folder: Path, device: str) -> None:
+    (folder / "train.py").write_text(WRAPPED)
+    passed(ran(folder, device, 2, "torchrun train.py"))

@@ -1,0 +1,31 @@
+"""Loading a checkpoint in a simulation counts its bytes and reads none."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+safetensors = pytest.importorskip("safetensors")
+
+from harness.probe.programs.weights import local_weights  # noqa: E402
+from harness.probe.sim import Simulation  # noqa: E402
+
+
+def test_a_converted_checkpoint_is_counted_and_takes_no_memory(tmp_path: Path) -> None:
+    before = safetensors.safe_open
+    with local_weights(tmp_path), Simulation(0, 2) as simulation:
+        config = transformers.AutoConfig.from_pretrained("facebook/opt-1.3b")
+        simulation.meter.begin()
+        held_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        model = transformers.AutoModelForCausalLM.from_pretrained("facebook/opt-1.3b", torch_dtype=torch.float32)
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held_before
+        reading = simulation.meter.end()
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    assert config.torch_dtype == torch.float16
+    assert reading.host_retained_bytes >= 4 * parameters
+    assert grown_kib < 400 << 10  # 5.3 GB in fp32
+    assert safetensors.safe_open is before

@@ -1,0 +1,49 @@
+"""Large tensors on the host have a size and no contents, so they cost no memory of this machine."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from harness.probe.meters.ledger import DEVICE, HOST  # noqa: E402
+from harness.probe.sim import Simulation  # noqa: E402
+
+GIB = 1 << 30
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def test_a_pinned_copy_that_a_framework_makes_outside_of_an_operator_costs_nothing() -> None:
+    with Simulation() as simulation:
+        ledger, before = simulation.mode.ledger, resident_bytes()
+        source = torch.zeros(GIB, dtype=torch.float32, device="cpu")
+        ledger.reset_peak()
+        pinned = simulation._pin(source)
+        assert ledger.live[HOST] == 8 * GIB
+        assert ledger.peak[DEVICE] == 0
+        states = torch.zeros_like(pinned), torch.zeros_like(pinned)
+        states[0].mul_(0.9).add_(pinned, alpha=0.1)
+        assert ledger.live[HOST] == 16 * GIB
+        assert resident_bytes() - before < GIB // 4
+
+
+def test_a_small_pinned_copy_keeps_its_contents() -> None:
+    with Simulation() as simulation:
+        assert simulation._pin(torch.tensor([3, 1, 4])).tolist() == [3, 1, 4]
+
+
+def test_optimizer_states_of_an_offloaded_zero_2_partition_cost_nothing() -> None:
+    """The partition is cast on the host, pinned by the accelerator, and AdamW makes its states from it."""
+    with Simulation() as simulation:
+        before = resident_bytes()
+        partition = simulation._pin(torch.empty(GIB, dtype=torch.bfloat16, device="meta").to("cpu").clone().float())
+        partition.requires_grad_()
+        partition.grad = simulation._pin(torch.zeros(GIB, dtype=torch.float32, device="cpu"))
+        torch.optim.AdamW([partition], foreach=False).step()
+        assert resident_bytes() - before < GIB // 4

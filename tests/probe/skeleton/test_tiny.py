@@ -1,0 +1,21 @@
+"""Configurations are shrunk so that the model still fits together."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.probe.skeleton import tiny
+
+transformers = pytest.importorskip("transformers")
+
+
+def test_sections_of_positions_shrink_with_the_heads_of_the_part_that_reads() -> None:
+    text = {
+        "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]},
+    }  # fmt: skip
+    config = transformers.Qwen2VLConfig(text_config=text)
+    assert tiny.shrink(config)
+    part = config.text_config
+    assert sum(part.rope_scaling["mrope_section"]) == part.hidden_size // part.num_attention_heads // 2
+    assert not tiny.shrink(config)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.probe.launch_line import LaunchLineError, parse
+
+
+@pytest.mark.parametrize(
+    ("line", "launcher", "program", "arguments"),
+    [
+        ("train.py --lr 1", "python", "train.py", ("--lr", "1")),
+        ("python3.11 -u train.py x", "python", "train.py", ("x",)),
+        ("/usr/bin/python train.py", "python", "train.py", ()),
+        ("torchrun --nproc_per_node=8 --standalone train.py a b", "torchrun", "train.py", ("a", "b")),
+        ("torchrun --nnodes 2 --rdzv_backend c10d dir/train.py -m x", "torchrun", "dir/train.py", ("-m", "x")),
+        (
+            "deepspeed --num_gpus 8 --no_local_rank train.py --deepspeed ds.json",
+            "deepspeed",
+            "train.py",
+            ("--deepspeed", "ds.json"),
+        ),
+        ("deepspeed --include localhost:0,1 train.py", "deepspeed", "train.py", ()),
+        ("accelerate launch --config_file zero3.yaml --num_processes 4 train.py", "accelerate", "train.py", ()),
+        ("accelerate launch --use_deepspeed train.py -q", "accelerate", "train.py", ("-q",)),
+        ("accelerate launch --an_option_of_another_release train.py x", "accelerate", "train.py", ("x",)),
+        ("python -m torch.distributed.run --nproc-per-node 2 train.py", "torchrun", "train.py", ()),
+        ("trl sft --model_name_or_path m", "trl", "sft", ("--model_name_or_path", "m")),
+        ("llamafactory-cli train x.yaml", "llamafactory-cli", "train", ("x.yaml",)),
+        ("torchrun \\\n  --nproc_per_node 2 \\\n  train.py", "torchrun", "train.py", ()),
+    ],
+)  # fmt: skip
+def test_a_launch_line_is_launcher_program_and_arguments(
+    line: str, launcher: str, program: str, arguments: tuple[str, ...]
+) -> None:
+    parsed = parse(line)
+    assert (parsed.launcher, parsed.program, parsed.arguments) == (launcher, program, arguments)
+    assert not parsed.is_module
+
+
+def test_a_module_is_told_from_a_file() -> None:
+    assert parse("python -m axolotl.cli.train x.yaml").is_module
+    assert parse("accelerate launch -m axolotl.cli.train x.yaml").program == "axolotl.cli.train"
+    assert parse("torchrun --nproc_per_node 8 --module axolotl.cli.train x.yaml").name == "train"
+
+
+def test_variables_before_the_launcher_are_the_programs() -> None:
+    assert parse("A=1 B='x y' python train.py").variables == (("A", "1"), ("B", "x y"))
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks"),
+    [
+        ("train.py", None),
+        ("torchrun --nproc_per_node 8 --nnodes 4 train.py", 32),
+        ("torchrun --nproc-per-node=auto train.py", None),
+        ("deepspeed --num_gpus=4 --num_nodes 2 train.py", 8),
+        ("accelerate launch --num_processes 16 --num_machines 2 train.py", 16),
+        ("python train.py --num_gpus 3", None),
+    ],
+)
+def test_ranks_are_those_of_the_launchers_own_options(line: str, ranks: int | None) -> None:
+    assert parse(line).ranks == ranks
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "no program; write e.g. 'train.py --model qwen'"),
+        ("A=1", "no program; write e.g. 'train.py --model qwen'"),
+        ("torchrun --nproc_per_node 8", "torchrun without a program; write e.g. 'torchrun train.py'"),
+        ("accelerate test", "accelerate without launch launches nothing; write 'accelerate launch train.py'"),
+        ("accelerate launch", "accelerate without a program; write e.g. 'accelerate launch train.py'"),
+        ("python -c 'print(1)'", "python -c: write the program into a file"),
+        ("srun python train.py", "srun is not understood; write the line that it starts, e.g. 'torchrun train.py'"),
+        ("train.py | tee log", "'|' is for a shell; write one launch line without it"),
+        ("train.py 'x", "cannot be read as a shell would: No closing quotation"),
+        ("trl", "trl without a command; write e.g. 'trl sft --model_name_or_path Qwen/Qwen2.5-7B'"),
+        ("cd x\npython train.py", "several lines; write one launch line"),
+    ],
+)
+def test_a_line_that_launches_nothing_says_why(line: str, why: str) -> None:
+    with pytest.raises(LaunchLineError) as refused:
+        parse(line)
+    assert str(refused.value) == why

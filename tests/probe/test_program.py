@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.probe.program import program
+from harness.probe.scenario import ScenarioError, one_by_one
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "ds.json").write_text("{}\n")
+    return tmp_path
+
+
+def test_a_program_runs_in_sim_and_on_cpu_with_the_ranks_of_its_line(folder: Path) -> None:
+    declared = program(version=1, line="torchrun --nproc_per_node 4 train.py", folder=str(folder))
+    assert list(declared.devices) == ["sim", "cpu"]
+    assert declared.resolve("base", "sim")["world_size"] == 4
+    assert declared.folder == str(folder)
+
+
+def test_values_in_the_line_are_parameters_that_variants_change(folder: Path) -> None:
+    declared = program(
+        version=1,
+        line="train.py --batch {batch}",
+        folder=str(folder),
+        values={"batch": 1},
+        variants=one_by_one(batch=(2, 4)),
+    )
+    assert declared.variant_ids == ["batch=2", "batch=4"]
+    assert declared.resolve("batch=8", "sim")["batch"] == 8
+
+
+def test_changed_code_or_settings_are_another_workload(folder: Path) -> None:
+    def sources() -> str:
+        parameters = program(version=1, line="train.py --deepspeed ds.json", folder=str(folder)).parameters
+        return str(parameters["sources_sha256"])
+
+    before = sources()
+    (folder / "data.bin").write_bytes(b"x")
+    assert sources() == before
+    (folder / "ds.json").write_text('{"a": 1}\n')
+    changed = sources()
+    assert changed != before
+    (folder / "package").mkdir()
+    (folder / "package" / "model.py").write_text("x = 1\n")
+    assert sources() != changed
+
+
+def test_a_file_that_the_line_names_counts_whatever_it_is(folder: Path) -> None:
+    data = folder / "data.bin"
+    data.write_bytes(b"1")
+    first = program(version=1, line="train.py --data=data.bin", folder=str(folder)).parameters["sources_sha256"]
+    data.write_bytes(b"2")
+    assert program(version=1, line="train.py --data=data.bin", folder=str(folder)).parameters["sources_sha256"] != first
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("torchrun no.py", "program: no such file: no.py in "),
+        ("train.py --batch {batch}", "program: {batch} has no value"),
+        ("torchrun", "program: torchrun without a program"),
+    ],
+)
+def test_what_cannot_be_launched_is_refused(folder: Path, line: str, why: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        program(version=1, line=line, folder=str(folder))
+    assert str(refused.value).startswith(why)

@@ -1,0 +1,139 @@
+"""What a program calls cuda is the card, however it says so; what it puts on meta has no bytes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from harness.probe import virtual_gpu  # noqa: E402
+from harness.probe.meters.meter import TorchMeter  # noqa: E402
+from harness.probe.sim import Simulation, SimulationError  # noqa: E402
+from harness.probe.virtual_gpu import Books  # noqa: E402
+
+WAYS: dict[str, Callable[[], Any]] = {
+    "a name": lambda: torch.ones(1024, device="cuda"),
+    "a name with an index": lambda: torch.ones(1024, device="cuda:0"),
+    "a device": lambda: torch.ones(1024, device=torch.device("cuda", 0)),
+    "an index": lambda: torch.ones(1024, device=0),
+    "to, a name": lambda: torch.ones(1024).to("cuda"),
+    "to, an index": lambda: torch.ones(1024).to(0),
+    "to, by keyword": lambda: torch.ones(1024).to(device="cuda", dtype=torch.float32),
+    "to, as another": lambda: torch.ones(1024).to(torch.empty(1, device="cuda")),
+    "cuda": lambda: torch.ones(1024).cuda(),
+    "cuda, an index": lambda: torch.ones(1024).cuda(0, non_blocking=True),
+    "from data": lambda: torch.tensor([0.0] * 1024, device="cuda"),
+    "a legacy type": lambda: torch.cuda.FloatTensor(1024),
+    "type": lambda: torch.ones(1024).type("torch.cuda.FloatTensor"),
+    "a generator": lambda: torch.randn(1024, device="cuda", generator=torch.Generator(device="cuda").manual_seed(1)),
+    "like another": lambda: torch.zeros_like(torch.empty(1024, device="cuda")),
+    "a module": lambda: torch.nn.Linear(1024, 1, bias=False).cuda().weight,
+    "a module, to": lambda: torch.nn.Linear(1024, 1, bias=False).to("cuda").weight,
+    "a module's argument": lambda: torch.nn.Linear(1024, 1, bias=False, device="cuda").weight,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_say_cuda_is_the_card(way: str, books: Books) -> None:
+    before = torch.cuda.memory_allocated()
+    tensor = WAYS[way]()
+    assert (str(tensor.device), tensor.is_cuda, tensor.is_meta, tensor.get_device()) == ("cuda:0", True, False, 0)
+    assert torch.cuda.memory_allocated() - before == 4096
+
+
+def test_a_default_device_and_a_context_make_tensors_on_the_card(books: Books) -> None:
+    with torch.device("cuda"):
+        inside = torch.ones(1024)
+    torch.set_default_device("cuda:0")
+    try:
+        default = torch.ones(1024)
+    finally:
+        torch.set_default_device(None)
+    assert (inside.is_cuda, default.is_cuda, torch.ones(1).is_cuda) == (True, True, False)
+    assert torch.cuda.memory_allocated() == 8192
+
+
+def test_what_a_program_puts_on_meta_has_no_bytes_and_says_so(books: Books) -> None:
+    with torch.device("meta"):
+        model = torch.nn.Linear(512, 512)
+    half = model.to(torch.bfloat16)
+    assert all(parameter.is_meta and str(parameter.device) == "meta" for parameter in half.parameters())
+    assert torch.cuda.memory_allocated() == 0
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        half.to("cuda")
+    assert next(half.to_empty(device="cuda").parameters()).is_cuda
+    card = torch.ones(4, device="cuda")
+    assert card.to("meta").is_meta
+    assert card.is_cuda
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_code_in_backward_sees_the_card(watched: bool, books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    if watched:  # as `steps.StepWatch` does it
+        original = torch.autograd.backward
+        monkeypatch.setattr(
+            torch.autograd, "backward", functools.wraps(original)(lambda *args, **kw: original(*args, **kw))
+        )
+    seen: list[str] = []
+
+    class Watched(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            seen.extend([str(gradient.device), str(torch.empty(1, device="cuda").device)])
+            return gradient
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    Watched.apply(x).sum().backward()
+    torch.autograd.backward(Watched.apply(x).sum())
+    torch.autograd.grad(Watched.apply(x).sum(), x)
+    assert seen == ["cuda:0"] * 6
+
+
+def test_data_moves_between_card_and_host_beneath_a_tensor(books: Books) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(1 << 20, device="cuda"))
+    graph = parameter * 1
+    host = torch.zeros(1 << 20)
+    parameter.data = host
+    assert (parameter.device.type, parameter.requires_grad, parameter.is_leaf) == ("cpu", True, True)
+    del graph
+    assert torch.cuda.memory_allocated() == 0
+    parameter.data = parameter.data.to("cuda")
+    assert parameter.is_cuda
+
+
+def test_another_ranks_card_is_refused_by_name(books: Books) -> None:
+    with pytest.raises(SimulationError, match="cuda:1 is another rank's card") as refused:
+        torch.ones(1, device="cuda:1")
+    assert "test_devices.py" in str(refused.value)
+
+
+def test_pinned_memory_is_the_hosts_and_known_as_such(books: Books) -> None:
+    pinned = torch.ones(1 << 20).pin_memory()
+    assert (pinned.is_pinned(), torch.ones(4).is_pinned(), pinned.device.type) == (True, False, "cpu")
+    assert torch.cuda.memory_allocated() == 0
+
+
+def test_on_cpu_ranks_the_card_is_the_hosts_memory() -> None:
+    with TorchMeter("cpu", trace=True) as meter, virtual_gpu.attached("cpu", meter):
+        tensor = torch.full((1024,), 3.0, device="cuda")
+        assert float(tensor.sum()) == 3072.0
+        assert torch.cuda.memory_allocated() >= 4096
+
+
+def test_everything_is_put_back() -> None:
+    before = {name: getattr(torch.cuda, name) for name in dir(torch.cuda)}
+    outside = (torch.Generator, torch.load, torch.set_autocast_enabled, torch.distributed.init_process_group)
+    with Simulation(0, 2) as simulation, virtual_gpu.attached("meta", simulation.mode, world_size=2):
+        assert torch.cuda.is_available()
+    assert {name: getattr(torch.cuda, name) for name in dir(torch.cuda)} == before
+    assert (
+        torch.Generator, torch.load, torch.set_autocast_enabled, torch.distributed.init_process_group
+    ) == outside  # fmt: skip

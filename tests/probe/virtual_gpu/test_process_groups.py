@@ -1,0 +1,83 @@
+"""A program joins by the names that it uses on GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+
+from harness.probe.meters.meter import TorchMeter  # noqa: E402
+from harness.probe.sim import SimulationError  # noqa: E402
+from harness.probe.virtual_gpu import Books, attached  # noqa: E402
+
+DIM = 512
+SHARE = DIM // 4 * DIM * 4  #: bytes of a quarter of a weight
+
+
+@pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl", None])
+def test_a_rank_joins_by_itself_and_hears_the_backend_that_it_named(backend: str | None, books: Books) -> None:
+    assert not dist.is_initialized()
+    dist.init_process_group(backend)
+    assert (dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.is_nccl_available()) == (
+        0,
+        4,
+        "nccl",
+        True,
+    )
+    assert dist.get_backend(dist.new_group([0, 1], backend="gloo")) == "gloo"
+    dist.destroy_process_group()
+    assert not dist.is_initialized()
+
+
+def test_objects_are_those_of_ranks_that_agree(books: Books) -> None:
+    dist.init_process_group("nccl")
+    gathered: list[object] = [None] * 4
+    dist.all_gather_object(gathered, {"loss": 1})
+    assert gathered == [{"loss": 1}] * 4
+    mine = ["run-1"]
+    dist.broadcast_object_list(mine, src=0)
+    assert mine == ["run-1"]
+    with pytest.raises(SimulationError, match="simulate rank 1"):
+        dist.broadcast_object_list([None], src=1)
+
+
+def test_ddp_holds_parameters_gradients_and_its_buckets(books: Books) -> None:
+    dist.init_process_group("nccl")
+    model = torch.nn.Linear(DIM, DIM, bias=False).to(0)
+    parallel = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
+    parallel(torch.ones(1, DIM, device="cuda")).sum().backward()
+    held = torch.cuda.memory_allocated() - 2 * books.card.blas_workspace_bytes
+    assert 3 * 4 * SHARE <= held < 3 * 4 * SHARE + 64 * 1024
+
+
+def test_fsdp2_holds_a_share_of_each_weight_and_of_its_states(books: Books) -> None:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    if not hasattr(fsdp, "fully_shard"):
+        pytest.skip("this release of torch has no fully_shard")
+    mesh = torch.distributed.device_mesh.init_device_mesh("cuda", (4,))
+    model = torch.nn.Sequential(*[torch.nn.Linear(DIM, DIM, bias=False) for _ in range(4)])
+    for layer in model:
+        fsdp.fully_shard(layer, mesh=mesh)
+    fsdp.fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        model(torch.ones(1, DIM, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    held = torch.cuda.memory_allocated() - 2 * books.card.blas_workspace_bytes
+    assert 4 * 3 * SHARE <= held < 4 * 3 * SHARE + 64 * 1024
+    assert model[0].weight.is_cuda
+
+
+def test_gloo_gathers_shapes_that_nccl_takes(tmp_path: Path) -> None:
+    meter = TorchMeter(device="cpu")
+    with attached("cpu", meter):
+        dist.init_process_group("nccl", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+        flat = torch.empty(2)
+        dist.all_gather_into_tensor(flat, torch.ones(2, 1, requires_grad=True))
+        dist.destroy_process_group()
+    assert flat.tolist() == [1.0, 1.0]

@@ -1,0 +1,142 @@
+"""Published figures beside predictions: which reading is meant, units, and what counts as close enough."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from harness.advice import accuracy, gpus
+from harness.advice.accuracy import Figure, Point, Reading
+from harness.errors import UsageError
+from harness.model import Cell, Failed, Outcome, Passed
+from harness.probe.border.wire import MemoryReading, RankRecord, RunRecord
+from harness.probe.program import program
+from tests.builders.cells import cell, result_of
+
+GIB = 1 << 30
+
+
+def point(*readings: Reading, unit: accuracy.Unit = "GiB") -> Point:
+    return Point(
+        name="p", grade="A", measured_on="1 GPU", line="train.py", gpu="H100-80G", steps=2, deepspeed="0.16.4",
+        unknown="", unit=unit, readings=readings,
+    )  # fmt: skip
+
+
+def read(at: str, step: int, allocated: float, peak: float = 0.0) -> MemoryReading:
+    return MemoryReading(
+        at=at, step=step, allocated_bytes=round(allocated), allocated_peak_bytes=round(peak), reserved_bytes=0,
+        reserved_peak_bytes=0,
+    )  # fmt: skip
+
+
+def figures(point: Point, *taken: MemoryReading) -> tuple[Figure, ...]:
+    record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, readings=list(taken))])
+    return accuracy.answer(point, result_of(of_torch(cell("0.16.4", "sim")), record)).figures
+
+
+def of_torch(cell: Cell) -> Cell:
+    stack = msgspec.structs.replace(cell.stack, versions={**cell.stack.versions, "torch": "2.13.0"})
+    return msgspec.structs.replace(cell, stack=stack)
+
+
+def figure(quantity: str, measured: float, predicted: float | None) -> Figure:
+    return Figure(
+        point="p", at="a", step=None, quantity=quantity, measured_bytes=round(measured), rounding_bytes=0.005 * GIB,
+        predicted_bytes=None if predicted is None else round(predicted),
+    )  # fmt: skip
+
+
+def test_every_quantity_that_was_published_is_a_figure() -> None:
+    allocated, peak = figures(point(Reading(at="init", allocated=2.5, peak=3.0)), read("init", 0, 2.5 * GIB, 4 * GIB))
+    assert (allocated.quantity, allocated.measured_bytes, allocated.error_bytes) == ("allocated", 5 * GIB // 2, 0)
+    assert (peak.quantity, peak.error_bytes, peak.is_within) == ("peak", GIB, False)
+
+
+def test_the_unit_is_that_of_the_source() -> None:
+    (decimal,) = figures(point(Reading(at="f", peak=9.68), unit="GB"))
+    (exact,) = figures(point(Reading(at="f", peak=17763840), unit="bytes"))
+    assert (decimal.measured_bytes, exact.measured_bytes) == (9_680_000_000, 17_763_840)
+
+
+def test_a_reading_is_found_by_its_step_or_is_the_last() -> None:
+    taken = [read("t.py:9 in after", 1, 10), read("t.py:9 in after", 2, 20), read("t.py:9 in thereafter", 3, 30)]
+    (first,) = figures(point(Reading(at="after", step=1, allocated=1.0)), *taken)
+    (last,) = figures(point(Reading(at="after", allocated=1.0)), *taken)
+    assert (first.predicted_bytes, last.predicted_bytes) == (10, 20)
+
+
+def test_a_job_that_never_came_there_has_no_prediction() -> None:
+    (missing,) = figures(point(Reading(at="after", allocated=1.0)), read("before", 1, 10))
+    assert (missing.predicted_bytes, missing.error_bytes, missing.is_within) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "measured", "predicted", "within"),
+    [
+        ("allocated", 100 * GIB, 100.5 * GIB, True),
+        ("allocated", 100 * GIB, 99.4 * GIB, False),
+        ("peak", 1 * GIB, 1.019 * GIB, True),
+        ("peak", 1 * GIB, 0.97 * GIB, False),
+        ("reserved", 10 * GIB, 10.2 * GIB, True),
+        ("reserved", 10 * GIB, 9.6 * GIB, False),
+        ("peak", 1 * GIB, None, False),
+    ],
+)
+def test_close_enough_is_a_share_or_a_hundredth_or_two(
+    quantity: str, measured: float, predicted: float | None, within: bool
+) -> None:
+    assert figure(quantity, measured, predicted).is_within is within
+
+
+def test_errors_are_counted_over_the_figures_that_have_a_prediction() -> None:
+    answer = accuracy.PointAnswer(
+        point=point(),
+        cell="c",
+        torch="2.13.0",
+        outcome=result_of(cell("1"), None).outcome,
+        figures=(
+            figure("peak", 2 * GIB, 2.1 * GIB),
+            figure("peak", 4 * GIB, 4 * GIB),
+            figure("peak", 0.1 * GIB, 0.104 * GIB),
+            figure("peak", 5 * GIB, None),
+        ),
+    )
+    (peak,) = accuracy.errors([answer])
+    assert (peak.quantity, peak.figures, peak.as_printed, peak.within) == ("peak", 3, 2, 2)
+    assert peak.median_bytes == pytest.approx(0.004 * GIB, rel=1e-6)
+    assert (peak.mean_share, peak.largest_share) == (pytest.approx(0.025), pytest.approx(0.05))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "predicted", "is_incomplete"),
+    [(Passed(), GIB, False), (Passed(), None, True), (Failed("init", "ValueError"), GIB, True)],
+)
+def test_a_point_is_complete_where_its_job_ended_well_and_each_figure_has_a_prediction(
+    outcome: Outcome, predicted: int | None, is_incomplete: bool
+) -> None:
+    answer = accuracy.PointAnswer(
+        point=point(), cell="c", torch="2.13.0", outcome=outcome, figures=(figure("peak", 2 * GIB, predicted),)
+    )
+    assert bool(accuracy.incomplete([answer])) is is_incomplete
+    assert bool(accuracy.missed([answer])) is (predicted is not None)
+
+
+def test_points_are_chosen_by_globs() -> None:
+    chosen = accuracy.points(["gpt2_zero*", "offload_states"])
+    assert {one.name.partition("-")[0] for one in chosen} == {"gpt2_zero", "offload_states"}
+    with pytest.raises(UsageError, match="no such point: gpt3"):
+        accuracy.points(["gpt3"])
+
+
+@pytest.mark.parametrize("one", accuracy.points(), ids=lambda one: one.name)
+def test_every_point_of_the_table_can_be_launched(one: Point) -> None:
+    scenario = program(version=1, line=one.line, folder=one.folder, gpu=gpus.card(one.gpu).name, steps=one.steps)
+    assert scenario.parameters["world_size"] >= 1
+    assert one.readings
+    assert one.source
+
+
+def test_points_have_names_of_their_own() -> None:
+    names = [one.name for one in accuracy.points()]
+    assert len(set(names)) == len(names)

@@ -1,0 +1,52 @@
+"""Exit codes of ``accuracy``: a job that was not simulated to its end is neither a hit nor an excused miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import cli
+from harness.advice.accuracy import Figure, PointAnswer, points
+from harness.model import Failed, Outcome, Passed
+from harness.run import accuracy
+
+GIB = 1 << 30
+(POINT,) = points(["mlp-fp32"])
+FAILED = Failed("init", "ValueError: no")
+
+
+def answer(predicted: int | None, outcome: Outcome, explained: str = "") -> PointAnswer:
+    figure = Figure(
+        point="p", at="end", step=2, quantity="peak", measured_bytes=GIB, rounding_bytes=1.0, predicted_bytes=predicted,
+        explained=explained,
+    )  # fmt: skip
+    return PointAnswer(point=POINT, cell="c", torch="2.13.0", outcome=outcome, figures=(figure,))
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (answer(GIB, Passed()), 0),
+        (answer(2 * GIB, Passed(), explained="another rank"), 0),
+        (answer(2 * GIB, Passed()), 1),
+        (answer(None, Passed(), explained="another rank"), 3),
+        (answer(None, FAILED, explained="another rank"), 3),
+        (answer(GIB, FAILED), 3),
+    ],
+)
+def test_the_exit_code_beside_a_point_that_is_predicted(
+    second: PointAnswer, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(accuracy, "answers", lambda *_, **__: [answer(GIB, Passed()), second])
+    assert exit_code() == code
+    assert ("not simulated to the end: mlp-fp32" in capsys.readouterr().err) is (code == 3)
+
+
+def test_no_prediction_at_all_is_nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "answers", lambda *_, **__: [answer(None, FAILED)])
+    assert exit_code() == 4
+
+
+def exit_code() -> object:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["accuracy"])
+    return caught.value.code

@@ -1,0 +1,168 @@
+"""Problems in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.compare import Thresholds, compare
+from harness.model import Failed, Result
+from harness.probe.border.wire import RunRecord
+from harness.report.first_screen import FirstScreen, first_screen
+from harness.wording.workloads import conditions
+from tests.builders import synthetic
+from tests.builders.synthetic import MIB, result
+
+SIM = {"model": "llama-3-70b", "world_size": 32, "gpu": "A800-80G", "dtype": "bf16"}
+
+
+def screen(*results: Result) -> FirstScreen:
+    return first_screen(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), "nothing is worse")
+
+
+def simulated(version: str, peak_gib: int) -> Result:
+    made = synthetic.record()
+    for rank in made.ranks:
+        rank.phases["backward"].device_peak_bytes = peak_gib << 30
+        rank.phases["backward"].device_retained_bytes = (peak_gib << 30) - MIB
+    one = result(version, variant="gradient_checkpointing=non_reentrant", device="sim", run=made)
+    one.cell.parameters.update(SIM)
+    return one
+
+
+def test_what_no_longer_fits_its_card_is_out_of_memory_with_the_nearest_release_that_fits() -> None:
+    seen = screen(simulated("0.15.0", 40), simulated("0.16.0", 164), simulated("0.16.8", 40), simulated("0.17.0", 40))
+    (section,) = seen.sections
+    (line,) = section.problems
+    assert section.title == "OUT OF MEMORY"
+    assert line.releases == "0.16.0"
+    assert line.consequence == (
+        "llama-3-70b on 32 ranks does not fit A800-80G: needs 164 GiB, was 40.0 GiB. Use 0.16.8."
+    )
+    assert (line.since, line.until) == ("0.16.0; not in 0.15.0", "0.16.0; not in 0.16.8")
+    assert seen.matrix.columns == ("0.16.8-0.17.0", "0.16.0", "0.15.0")
+    assert [row.words for row in seen.matrix.rows] == [("fits", "OOM", "fits")]
+
+
+def test_a_leak_that_still_fits_says_how_much_is_to_spare() -> None:
+    seen = screen(simulated("0.15.0", 40), simulated("0.16.0", 60))
+    (section,) = seen.sections
+    assert section.title == "HOLDS MORE MEMORY"
+    assert "llama-3-70b on 32 ranks fits A800-80G, 17.8 GiB to spare." in section.problems[0].consequence
+
+
+def test_no_release_to_use_is_named_where_the_next_one_fails() -> None:
+    def holding(mib: int) -> RunRecord:
+        return synthetic.noisy_record(1, held_mib=mib)
+
+    failed = result("0.17.0", outcome=Failed("step", "TypeError: no (engine.py:step)"))
+    seen = screen(result("0.15.0", run=holding(0)), result("0.16.0", run=holding(3)), failed)
+    lines = {line.releases: line.sentences for section in seen.sections for line in section.problems}
+    assert lines["0.16.0"].endswith("The last release without it is 0.15.0.")
+    assert lines["0.17.0"].endswith("Use 0.15.0.")
+
+
+def test_conditions_are_what_all_variants_name() -> None:
+    assert conditions(["zero_stage=1,lora_rank=8", "zero_stage=2,lora_rank=8"]) == "ZeRO-1 or ZeRO-2, LoRA"
+    assert conditions(["zero_stage=1", "base"]) == ""
+    assert conditions(["gradient_clipping=none"]) == "clipping not set"
+    assert conditions(["gradient_clipping=none", "gradient_clipping=1.0"]) == ""
+
+
+def test_nothing_worse_is_the_headline_without_problems() -> None:
+    seen = screen(result("0.15.0"), result("0.16.0"))
+    assert (seen.headline, seen.sections) == ("nothing is worse", ())
+    assert seen.upgrade == "python -m harness compare YOURS 0.16.0"
+
+
+def on(stage: int, version: str, scenario: str = "a", **changes: Any) -> Result:
+    one = result(version, scenario=scenario, variant=f"zero_stage={stage}", **changes)
+    one.cell.parameters.update(zero_stage=stage)
+    return one
+
+
+def held(mib: int) -> RunRecord:
+    return synthetic.noisy_record(1, held_mib=mib)
+
+
+def texts(seen: FirstScreen) -> list[str]:
+    return [line.text for section in seen.sections for line in section.problems]
+
+
+def test_a_condition_is_named_only_where_no_free_workload_meets_it() -> None:
+    two, three = (on(2, "0.15.0"), on(2, "0.16.0", run=held(9))), (on(3, "0.15.0"), on(3, "0.16.0"))
+    assert texts(screen(*two, *three))[0].startswith("ZeRO-2: backward holds")
+    other = (on(2, "0.15.0", "b"), on(2, "0.16.0", "b"))
+    assert texts(screen(*two, *other))[0].startswith("a: backward holds")
+    assert texts(screen(*two, *other, *three))[0].startswith("a, ZeRO-2: backward holds")
+
+
+def test_a_number_is_that_of_the_newest_release_beside_the_last_one_without_the_problem() -> None:
+    def calls(version: str, times: float) -> Result:
+        made = synthetic.record()
+        for rank in made.ranks:
+            rank.phases["backward"].host_calls = int(100_000 * times)
+        return result(version, run=made)
+
+    seen = screen(calls("0.15.0", 3), calls("0.16.0", 6), calls("0.17.0", 12))
+    assert any(
+        "backward makes 600,000 more Python and C calls than 0.16.0 (2x): 600,000 -> 1,200,000" in text
+        for text in texts(seen)
+    )
+
+
+def test_what_the_baseline_alone_has_is_counted_as_fixed_and_a_run_that_passes_then_says_so() -> None:
+    failed = Failed("step", "TypeError: no (engine.py:step)")
+    seen = screen(on(2, "0.15.0", outcome=failed), on(2, "0.16.0"), on(3, "0.15.0"), on(3, "0.16.0", run=held(9)))
+    assert seen.headline == "deepspeed 0.15.0 to 0.16.0: 1 memory leak; fixed since 0.15.0: 1 crash"
+    assert "baseline itself" not in " ".join(texts(seen))
+    assert {row.words for row in seen.matrix.rows} == {("passes", "CRASH"), ("LEAK", "same")}
+
+
+def test_a_release_without_a_verdict_ends_a_range() -> None:
+    crashed = result("0.17.0", outcome=Failed("step", "TypeError: no (engine.py:step)"))
+    runs = [result(version, run=held(3)) for version in ("0.16.0", "0.16.1", "0.18.0", "0.18.1")]
+    seen = screen(result("0.15.0", run=held(0)), *runs, crashed)
+    assert "0.16.0, 0.16.1, 0.18.0, 0.18.1" in [line.releases for s in seen.sections for line in s.problems]
+
+
+def test_a_run_that_costs_more_but_fits_keeps_its_word_and_one_that_never_fitted_is_not_out_of_memory() -> None:
+    fitting = screen(simulated("0.15.0", 40), with_more_collectives(simulated("0.16.0", 40)))
+    assert [row.words for row in fitting.matrix.rows] == [("fits",)]
+    too_large = screen(simulated("0.15.0", 164), simulated("0.16.0", 164))
+    assert [row.words for row in too_large.matrix.rows] == [("no fit",)]
+
+
+def with_more_collectives(one: Result) -> Result:
+    assert one.record is not None
+    for rank in one.record.ranks:
+        rank.phases["backward"].collectives = {"all_gather": [1000, 64 * MIB]}
+    return one
+
+
+def test_a_workload_whose_baseline_does_not_fit_rules_no_release_out() -> None:
+    def small(version: str, gib: int) -> Result:
+        one = simulated(version, gib)
+        one.cell.parameters["gpu"] = "V100-32G"
+        return one
+
+    def elsewhere(one: Result) -> Result:
+        return msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, scenario="other"))
+
+    peaks = {"0.15.0": 40, "0.16.0": 164, "0.17.0": 40}
+    seen = screen(
+        *(simulated(version, gib) for version, gib in peaks.items()),
+        *(elsewhere(small(version, gib)) for version, gib in peaks.items()),
+    )
+    assert any(line.consequence.endswith("Use 0.17.0.") for s in seen.sections for line in s.problems)
+
+
+def test_rows_of_one_label_name_their_scenarios() -> None:
+    seen = screen(
+        on(3, "0.15.0", "a"),
+        on(3, "0.16.0", "a", run=held(9)),
+        on(3, "0.15.0", "b"),
+        on(3, "0.16.0", "b"),
+    )
+    assert sorted(row.label for row in seen.matrix.rows) == ["a (1), llama-tiny, ZeRO-3", "b (1), llama-tiny, ZeRO-3"]

@@ -1,0 +1,49 @@
+"""The table of factors agrees with the scenario that it simplifies to, and reads as English."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.probe import scenario
+from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST, values_of
+from tests.paths import ROOT
+
+MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
+LLAMA = scenario.load(ROOT / "scenarios" / "llama_zero3_backward.py")
+#: Of the scenario, what is a size.
+SIZES = {"sequence_length", "micro_batch_size"}
+
+
+def test_each_factors_first_value_is_that_of_the_simplest_scenario() -> None:
+    base = {**MINIMAL.parameters, **MINIMAL.devices["cpu"]}
+    assert {factor.name: factor.values[0] for factor in FACTORS} == {n: v for n, v in base.items() if n not in SIZES}
+
+
+@pytest.mark.parametrize("variant", LLAMA.variant_ids)
+def test_every_parameter_of_the_coverage_variants_is_a_factor(variant: str) -> None:
+    changed = scenario.parse_variant(variant, LLAMA.parameters)
+    assert changed.keys() <= BY_NAME.keys()
+
+
+def test_values_of_a_cell_are_the_tables_and_its_own() -> None:
+    assert values_of(BY_NAME["max_live_parameters"], {"max_live_parameters": 0}) == (30_000, 0)
+    assert values_of(BY_NAME["zero_stage"], {}) == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "hidden", "text"),
+    [
+        ("zero_stage", (1, 2), (0, 3), "ZeRO stage 1 or 2"),
+        ("gradient_accumulation_steps", (2, 4), (1,), "gradient accumulation above 1"),
+        ("gradient_accumulation_steps", (4,), (1, 2), "gradient accumulation 4"),
+        ("model_outputs", (None,), ("loss",), "a model that returns several tensors"),
+        ("offload_optimizer", (True,), (False,), "offload of the optimizer"),
+        ("gradient_clipping", (None,), (0.0, 1.0), "clipping not configured"),
+        ("hpz_partition_size", (2,), (None,), "hpZ partition of 2"),
+        ("world_size", (2, 4), (1,), "ranks above 1"),
+    ],
+)
+def test_conditions_read_as_english(
+    name: str, shown: tuple[object, ...], hidden: tuple[object, ...], text: str
+) -> None:
+    assert BY_NAME[name].text(shown, hidden) == text

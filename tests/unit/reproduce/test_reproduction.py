@@ -1,0 +1,306 @@
+"""The way from a finding to a confirmed script, on made-up releases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.bisect.questions import parse
+from harness.cli.progress import QuietWatch
+from harness.config.settings import Settings
+from harness.envs.installer import Installer
+from harness.errors import NothingMeasured
+from harness.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict
+from harness.probe import scenario
+from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from harness.report.answers import reproduce as report
+from harness.reproduce import running
+from harness.reproduce.factors import SIMPLEST
+from harness.reproduce.reproduction import Reproduction, Request, reproduce
+from harness.reproduce.running import ScriptRun
+from harness.reproduce.script import Script
+from harness.run import session
+from harness.run.session import Session
+from harness.system import kept
+from harness.system.kept import Kept
+from tests.builders.cells import HARDWARE, result_of
+from tests.paths import ROOT
+
+MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
+LLAMA = scenario.load(ROOT / "scenarios" / "llama_zero3_backward.py")
+RELEASES = ("0.18.1", "0.18.2", "0.18.3", "0.19.5", "0.19.6")
+VARIANT = "gradient_accumulation_steps=4,zero_stage=2,offload_optimizer=true"
+
+Faulty = Callable[[str, Mapping[str, Any]], bool]
+
+
+def quarter(version: str, p: Mapping[str, Any]) -> bool:
+    """A release of the middle, stages 1 and 2, accumulation, several outputs."""
+    own = version in ("0.18.3", "0.19.5") and p["zero_stage"] in (1, 2) and p.get("model_outputs") is None
+    return own and p["gradient_accumulation_steps"] > 1
+
+
+def stack(version: str) -> Stack:
+    return Stack(
+        python="3.11", versions={"torch": "2.13.0", "transformers": "4.57.6", "deepspeed": version}, label=version
+    )
+
+
+def cell(version: str) -> Cell:
+    return Cell(
+        stack=stack(version),
+        scenario="llama_zero3_backward",
+        scenario_version=1,
+        variant=VARIANT,
+        device="cpu",
+        framework=MINIMAL.framework,
+        parameters=LLAMA.resolve(VARIANT, "cpu"),
+    )
+
+
+def measured(cell: Cell, faulty: Faulty) -> Result:
+    error = 30.0 if faulty(cell.stack.versions["deepspeed"], cell.parameters) else 0.2
+    numerics = Numerics(losses=[1.0], true_losses=[1.0], gradient_norm_error=error, loss_error=0.1, parameter_error=0.1)
+    rank = RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)
+    return result_of(cell, RunRecord(outcome="passed", world_size=1, ranks=[rank]))
+
+
+def crashed(cell: Cell, faulty: Faulty) -> Result:
+    is_faulty = faulty(cell.stack.versions["deepspeed"], cell.parameters)
+    outcome: Outcome | None = Failed("step", "RuntimeError: Output 0 of Split (x.py:step)") if is_faulty else None
+    return result_of(cell, None if outcome else measured(cell, lambda *_: False).record, outcome)
+
+
+class Executor:
+    """Of a session in which nothing runs."""
+
+    def cluster(self, hardware: Hardware) -> Any:
+        return SimpleNamespace(shares_environments=False, close=lambda: None)
+
+
+def opened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, faulty: Faulty, result: Callable[[Cell, Faulty], Result]
+) -> Session:
+    """A session of the releases that were made up, which opens as the command opens it: without stacks."""
+    target = SimpleNamespace(executor=Executor(), hardware=lambda: HARDWARE)
+    monkeypatch.setattr(session, "open_target", lambda *_: target)
+    monkeypatch.setattr(
+        session, "build_environments", lambda stacks, *_: [Environment(stack=one, lock_sha256="") for one in stacks]
+    )
+    monkeypatch.setattr(session, "measure", lambda matrix, *_, **__: [result(one, faulty) for one in matrix.cells])
+    settings = Settings(environments=str(folder), results=str(folder / "results"))
+    return Session(settings, (), QuietWatch(), cast(Installer, None))
+
+
+def answered(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scripted: Callable[[Script, str], bool],
+    *,
+    faulty: Faulty = quarter,
+    metric: str | None = "gradient_norm_error",
+    stored: bool = True,
+    result: Callable[[Cell, Faulty], Result] = measured,
+    conditions: bool = True,
+    releases: Sequence[str] = RELEASES,
+    run: Callable[..., ScriptRun] | None = None,
+) -> Reproduction:
+    """``scripted`` says whether a script shows the fault in a release."""
+
+    def made_up(script: Script, environment: Environment, version: str, *_: Any) -> ScriptRun:
+        shows = scripted(script, version)
+        line = f"gradient norm {1 if shows else 4}, plain PyTorch 4"
+        return ScriptRun(
+            version=version, answer=Verdict.BAD if shows else Verdict.GOOD, exit_code=int(shows), line=line
+        )
+
+    monkeypatch.setattr(running, "run", run or made_up)
+    request = Request(
+        cell=cell("0.18.3"),
+        question=parse(metric) if metric else None,
+        against=None,
+        baseline=stack("0.18.1"),
+        package="deepspeed",
+        stored={v: result(cell(v), faulty) for v in releases} if stored else {},
+        detail_of=lambda _: None,
+        file="f.py",
+        conditions=conditions,
+    )
+    return reproduce(request, MINIMAL, opened(folder, monkeypatch, faulty, result))
+
+
+def as_composed(script: Script, version: str) -> bool:
+    return version in ("0.18.3", "0.19.5") and "return loss, x" in script.text and '"stage": 1' in script.text
+
+
+def test_a_finding_comes_to_its_smallest_cell_and_a_confirmed_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed)
+    assert found.smallest.variant == "model_outputs=none,zero_stage=1,gradient_accumulation_steps=2"
+    assert (found.bad, found.good) == ("0.18.3", "0.18.2")
+    assert [(run.version, run.answer) for run in found.runs] == [
+        ("0.18.3", Verdict.BAD),
+        ("0.18.2", Verdict.GOOD),
+        ("0.19.6", Verdict.GOOD),
+    ]
+    assert found.is_confirmed
+
+
+def test_the_answer_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = report.as_text(answered(tmp_path, monkeypatch, as_composed)).splitlines()
+    assert lines[1] == ("needs: ZeRO stage 1 or 2; gradient accumulation above 1; a model that returns several tensors")
+    assert lines[2].startswith("does not matter: ranks, dtype, gradient clipping, ")
+    assert lines[4] == "affected releases: 0.18.3 to 0.19.5 (not in 0.18.2; not in 0.19.6)"
+    assert lines[5:9] == [
+        "confirmed without the harness: yes",
+        "  0.18.3, exit code 1: gradient norm 1, plain PyTorch 4",
+        "  0.18.2, exit code 0: gradient norm 4, plain PyTorch 4",
+        "  0.19.6, exit code 0: gradient norm 4, plain PyTorch 4",
+    ]
+    assert lines[9] == "goes away with ZeRO stage 0: gradient norm 4, plain PyTorch 4"
+
+
+def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = report.as_issue(answered(tmp_path, monkeypatch, as_composed))
+    assert text.startswith("# the gradient norm is wrong with ZeRO stage 1 or 2; gradient accumulation above 1; ")
+    assert "```python\n# pip install torch==2.13.0 deepspeed==0.18.3  # shows the fault: exit code 1\n" in text
+    assert "deepspeed 0.18.2, exit code 0: gradient norm 4, plain PyTorch 4" in text
+    assert "[deepspeed 0.18.3](https://pypi.org/project/deepspeed/0.18.3/)" in text
+    assert text.count("```") == 4
+
+
+def test_a_script_that_does_not_show_it_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answered(tmp_path, monkeypatch, lambda script, version: False)
+    assert not found.is_confirmed
+    assert found.script is not None
+    assert "0.18.3: gradient norm 4" in found.why_not
+    assert "confirmed without the harness: no" in report.as_text(found)
+    issue = report.as_issue(found)
+    assert "\n\n**Not confirmed:** 0.18.3: gradient norm 4, plain PyTorch 4; " in issue
+    assert not any(part in issue for part in ("What happens", "```", "Goes away", "exit code"))
+    assert "[deepspeed 0.18.3](https://pypi.org/project/deepspeed/0.18.3/)" in issue
+
+
+def test_a_script_that_shows_it_in_a_later_sound_release_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = answered(tmp_path, monkeypatch, lambda script, version: version in ("0.18.3", "0.19.6"))
+    assert not found.is_confirmed
+    assert found.why_not == "0.19.6: gradient norm 1, plain PyTorch 4"
+
+
+def test_a_later_release_that_is_not_to_be_had_here_denies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scripted(script: Script, version: str) -> bool:
+        if version == "0.19.6":
+            raise NothingMeasured("failed in install: no such wheel", where=version)
+        return as_composed(script, version)
+
+    found = answered(tmp_path, monkeypatch, scripted)
+    assert found.is_confirmed
+    assert found.runs[2].answer is Verdict.UNKNOWN
+    assert "  0.19.6: failed in install: no such wheel\n" in report.as_text(found)
+
+
+def test_an_interruption_ends_the_scripts_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), list[float]()
+
+    def run(script: Script, environment: Environment, version: str, *others: Any) -> ScriptRun:
+        if version == "0.18.3":
+            assert begun.wait(10)
+            raise KeyboardInterrupt
+        add = others[-1]
+
+        def started(command: Kept) -> None:
+            add(command)
+            begun.set()
+
+        done = kept.run(["sleep", "60"], folder=str(tmp_path), environment={}, timeout_s=60, started=started)
+        ended.append(done.returncode)
+        return ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=done.returncode, line="")
+
+    begins = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        answered(tmp_path, monkeypatch, as_composed, run=run)
+    assert time.monotonic() - begins < 30
+    assert len(ended) == 1
+
+
+def test_releases_of_which_it_is_not_known_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other_end(cell: Cell, faulty: Faulty) -> Result:
+        if cell.stack.label == "0.18.4":
+            return result_of(cell, None, Failed("step", "RuntimeError: Output 0 of Split"))
+        return measured(cell, faulty)
+
+    found = answered(tmp_path, monkeypatch, as_composed, result=other_end, releases=(*RELEASES, "0.18.4"))
+    assert "affected releases: 0.18.3 to 0.19.5 (not in 0.18.2; not in 0.19.6; not known of 0.18.4)" in report.as_text(
+        found
+    )
+
+
+def test_without_conditions_a_title_names_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
+    assert report.as_issue(found).startswith("# the gradient norm is wrong in 0.18.3\n")
+
+
+def test_a_script_that_shows_it_in_both_releases_confirms_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not answered(tmp_path, monkeypatch, lambda script, version: True).is_confirmed
+
+
+def test_the_cells_own_model_is_tried_where_plain_layers_do_not_show_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = answered(
+        tmp_path, monkeypatch, lambda s, v: v == "0.18.3" and "transformers" in s.text and '"stage": 1' in s.text
+    )
+    assert found.script is not None
+    assert found.script.model == "transformers"
+    assert found.is_confirmed
+
+
+def test_a_finding_that_is_not_seen_is_no_reproduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NothingMeasured, match=r"not seen at a small size on cpu: 0\.18\.3: 0\.2"):
+        answered(tmp_path, monkeypatch, as_composed, faulty=lambda version, p: False)
+
+
+def test_where_it_cannot_be_judged_each_release_has_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def everywhere_at_a_small_size(cell: Cell, faulty: Faulty) -> Result:
+        return measured(cell, lambda version, _: version == "0.18.3" or cell.scenario == SIMPLEST)
+
+    with pytest.raises(NothingMeasured, match=r"cannot be judged .*: 0\.18\.3: 30 .*; 0\.18\.2: 30 "):
+        answered(tmp_path, monkeypatch, as_composed, result=everywhere_at_a_small_size)
+
+
+def test_without_a_metric_the_gravest_finding_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(tmp_path, monkeypatch, as_composed, metric=None).question.name == "gradient_norm_error"
+
+
+def test_what_is_not_stored_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed, metric=None, stored=False)
+    assert (found.good, found.history) == ("0.18.1", ())
+    assert found.smallest.variant.endswith("zero_stage=1,gradient_accumulation_steps=2")
+
+
+def test_a_crash_is_reduced_by_its_own_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed, metric="outcome", result=crashed)
+    assert found.question.key == "RuntimeError: Output 0 of Split"
+    assert found.smallest.variant == "model_outputs=none,zero_stage=1,gradient_accumulation_steps=2"
+
+
+def test_the_json_holds_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    found = json.loads(report.as_json(answered(tmp_path, monkeypatch, as_composed)))
+    assert found["confirmed"]
+    assert [need["factor"] for need in found["needs"]] == ["zero_stage", "gradient_accumulation_steps", "model_outputs"]
+    assert found["script"].startswith("# pip install")

@@ -1,0 +1,201 @@
+"""Scripts are short, need the released packages alone, and say all that the cell has, or are refused."""
+
+from __future__ import annotations
+
+import ast
+import math
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.bisect.questions import parse
+from harness.probe import scenario
+from harness.reproduce.factors import SIMPLEST
+from harness.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose, literal
+from tests.paths import ROOT
+
+MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
+DEFAULTS = MINIMAL.resolve("base", "cpu")
+BAD = {"torch": "2.13.0", "transformers": "4.57.6", "peft": "0.21.2", "deepspeed": "0.18.3"}
+GOOD = {**BAD, "deepspeed": "0.18.2"}
+RELEASED = {"torch", "deepspeed", "transformers", "peft"}
+QUARTER = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": None}
+
+
+def script(metric: str, model: str = LAYERS, expected: object = msgspec.UNSET, **changes: Any) -> Script:
+    return compose(
+        Subject(
+            parameters=MINIMAL.resolve("base", "cpu", changes),
+            defaults=DEFAULTS,
+            question=parse(metric),
+            bad=BAD,
+            good=GOOD,
+            model=model,
+            expected=expected,
+        )
+    )
+
+
+def imported(text: str) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(str(node.module).partition(".")[0])
+    return found
+
+
+def statements(text: str) -> int:
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+CHANGES = [
+    {},
+    QUARTER,
+    {"zero_stage": 3, "zero_init": True, "world_size": 2, "gradient_checkpointing": "non_reentrant"},
+    {"zero_stage": 3, "zero_init": True, "world_size": 4, "hpz_partition_size": 2},
+    {"zero_stage": 2, "dtype": "bf16", "offload_optimizer": True, "gradient_accumulation_dtype": "fp32"},
+    {"dtype": "fp16", "zero_stage": 1, "decay_groups": True, "learning_rate_decay": 0.5},
+    {"objective": "two_backwards", "zero_stage": 2},
+    {"objective": "several_outputs", "model_outputs": None},
+    {"objective": "no_head"},
+    {"objective": "two_runs", "gradient_checkpointing": "reentrant"},
+    {"frozen": "layers.0", "zero_stage": 3, "zero_init": True},
+    {"checkpoint": True, "evaluate": True, "compile_backend": "eager"},
+    {"infinite_gradient_step": 1, "dtype": "bf16"},
+]
+METRICS = [
+    "gradient_norm_error",
+    "loss_error",
+    "parameter_error",
+    "backward.device_retained_bytes",
+    "init.device_retained_bytes",
+    "step.device_excess_bytes",
+    "forward.collective_count",
+    "backward.collective_bytes",
+    "configuration:deepspeed.gradient_clipping",
+    "outcome",
+]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("changes", CHANGES, ids=scenario.variant_id)
+@pytest.mark.parametrize("model", [LAYERS, TRANSFORMERS])
+def test_a_script_is_python_and_imports_released_packages_alone(
+    metric: str, changes: dict[str, Any], model: str
+) -> None:
+    found = script(metric, model, **changes)
+    assert imported(found.text) <= RELEASED | sys.stdlib_module_names
+    assert "harness" not in found.text
+    assert max(map(len, found.text.splitlines())) <= 125
+    assert "\n\n\n\n" not in found.text
+
+
+def test_the_text_of_a_script() -> None:
+    """As a maintainer reads it."""
+    text = script("gradient_norm_error", **QUARTER).text
+    lines = text.splitlines()
+    assert lines[:3] == [
+        "# pip install torch==2.13.0 deepspeed==0.18.3  # shows the fault: exit code 1",
+        "# pip install torch==2.13.0 deepspeed==0.18.2  # does not: exit code 0",
+        "# torchrun --nproc-per-node 1 reproduce.py",
+    ]
+    assert '    "gradient_accumulation_steps": 4,' in lines
+    assert '    "zero_optimization": {"stage": 1},' in lines
+    assert "        return loss, x" in lines
+    assert "STEPS, MICRO_BATCHES = 2, 4" in lines
+    assert statements(text) <= 55
+
+
+def test_a_model_of_one_output_returns_it_alone() -> None:
+    assert "        return loss\n" in script("gradient_norm_error", **{**QUARTER, "model_outputs": "loss"}).text
+
+
+def test_a_count_is_printed_until_the_figure_to_compare_with_is_known() -> None:
+    metric = "backward.device_retained_bytes"
+    first, second = script(metric), script(metric, expected=27_328)
+    assert first.needs_expected
+    assert "sys.exit(measured" not in first.text
+    assert not second.needs_expected
+    assert "EXPECTED = 27328  # as in deepspeed 0.18.2" in second.text
+    assert "sys.exit(measured > 1.02 * EXPECTED)" in second.text
+
+
+def test_a_setting_is_read_from_the_engine() -> None:
+    text = script("configuration:deepspeed.zero_config.overlap_comm", expected=True).text
+    assert "value = engine._config.zero_config.overlap_comm" in text
+    assert "engine.backward" not in text
+
+
+def test_packages_that_a_script_does_not_import_are_not_installed() -> None:
+    assert "transformers" not in script("gradient_norm_error").text
+    assert "transformers==4.57.6" in script("gradient_norm_error", TRANSFORMERS).text
+    assert "peft==0.21.2" in script("outcome", TRANSFORMERS, lora_rank=8).text
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"attention": "eager"}, "attention=eager"),
+        ({"objective": "preference"}, "objective=preference"),
+        ({"identical_micro_batches": True}, "identical_micro_batches=True"),
+        ({"integration": "transformers"}, "integration=transformers"),
+    ],
+)
+def test_what_no_fragment_says_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(NoFragment, match=named):
+        script("gradient_norm_error", **changes)
+
+
+def test_adapters_need_a_model_of_transformers() -> None:
+    with pytest.raises(NoFragment, match="adapters"):
+        script("outcome", LAYERS, lora_rank=8)
+
+
+def test_a_metric_without_a_verdict_is_refused() -> None:
+    with pytest.raises(NoFragment, match="step_time_s"):
+        script("step_time_s")
+
+
+@pytest.mark.parametrize(
+    ("package", "installed"),
+    [
+        ("deepspeed", "torch==2.13.0 deepspeed==0.18.2"),
+        ("transformers", "torch==2.13.0 deepspeed==0.18.2 transformers==4.57.6"),
+        ("torch", "torch==2.13.0 deepspeed==0.18.2"),
+    ],
+)
+def test_what_is_installed_has_deepspeed_and_each_package_once(package: str, installed: str) -> None:
+    parameters = MINIMAL.resolve("base", "cpu")
+    question = parse("gradient_norm_error")
+    text = compose(
+        Subject(parameters=parameters, defaults=DEFAULTS, question=question, bad=BAD, good=GOOD, package=package)
+    ).text
+    assert f"# pip install {installed}  # does not" in text
+
+
+def test_a_count_of_none_in_the_good_release_has_no_ratio() -> None:
+    text = script("forward.collective_count", expected=0).text
+    assert "EXPECTED = 0  # as in" in text
+    assert "ratio" not in text
+    assert "sys.exit(measured > 1.02 * EXPECTED)" in text
+
+
+def test_a_setting_that_is_none_in_the_good_release_is_compared_with() -> None:
+    found = script("configuration:deepspeed.gradient_clipping", expected=None)
+    assert not found.needs_expected
+    assert "EXPECTED = None" in found.text
+
+
+def test_a_loss_that_is_not_a_number_is_the_worst() -> None:
+    line = next(line for line in script("loss_error").text.splitlines() if line.startswith("loss, true_loss"))
+    names: dict[str, Any] = {"losses": [1.0, float("nan")], "true_losses": [1.0, 0.9]}
+    exec(line, names)
+    assert math.isnan(names["loss"])
+
+
+def test_texts_are_quoted_as_python() -> None:
+    assert ast.literal_eval(literal({'a"b': 'c"\\'})) == {'a"b': 'c"\\'}

@@ -1,0 +1,58 @@
+"""Scenario files are read by a process that must answer for each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.probe.scenario import find, load
+from harness.run import declared
+from tests.paths import ROOT
+
+SOUND = """
+from harness.probe.scenario import Scenario
+print("read")
+SCENARIO = Scenario(version=1, summary="s", framework="f", parameters={"a": (1, 2.0)}, devices={"cpu": {}})
+"""
+
+
+def test_they_are_those_of_the_files() -> None:
+    folder = ROOT / "scenarios"
+    found = declared.scenarios(folder)
+    assert found.keys() == find(folder).keys()
+    for name, file in find(folder).items():
+        for device in found[name].devices:
+            for variant in found[name].variant_ids:
+                assert found[name].resolve(variant, device) == load(file).resolve(variant, device)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import os; os._exit(0)", "does not load: ended with exit code 0; "),
+        ("import os; os.kill(os.getpid(), 11)", "does not load: killed by SIGSEGV; "),
+        ("raise SystemExit(0)", "does not load: SystemExit: 0; "),
+        ("import time; time.sleep(60)", "does not load: did not end within 5 s; "),
+        (SOUND.replace("version=1", "version='1'"), "Expected `int`, got `str`"),
+        ("", "has no SCENARIO = Scenario(...); "),
+    ],
+)
+def test_a_file_that_gives_no_answer_is_named_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], code: str, why: str
+) -> None:
+    if "sleep" in code:
+        monkeypatch.setattr(declared, "_LONGEST_S", 5)
+    for name, text in (("a", SOUND), ("b", code), ("c", SOUND)):
+        (tmp_path / f"{name}.py").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        declared.scenarios(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}/b.py: {why}")
+    assert capfd.readouterr().out == ""
+
+
+def test_what_a_file_prints_is_not_printed_by_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sound.py").write_text(SOUND)
+    assert declared.scenarios(tmp_path)["sound"].parameters == {"a": [1, 2.0]}
+    assert capfd.readouterr().out == ""

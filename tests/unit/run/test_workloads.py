@@ -1,0 +1,141 @@
+"""Which names mean a program that was given before, and what is read of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.config.settings import Settings
+from harness.errors import UsageError
+from harness.probe import program as programs
+from harness.run import declared, matrix, workloads
+from harness.run.matrix import Selection
+from harness.run.workloads import Program
+
+SCENARIO = """
+from harness.probe.scenario import Scenario
+SCENARIO = Scenario(version=1, summary="s", framework="f", parameters={"size": 1}, devices={"sim": {}})
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "llama.py").write_text(SCENARIO)
+    return Settings(scenarios=str(tmp_path / "scenarios"), environments=str(tmp_path / "environments"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "mine"
+    made.mkdir()
+    (made / "train.py").write_text("print('trains')\n")
+    return made
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders whose files were hashed, in order."""
+    seen: list[Path] = []
+    real = programs.sources_sha256
+
+    def sources_sha256(line: programs.LaunchLine, folder: Path) -> str:
+        seen.append(folder)
+        return real(line, folder)
+
+    monkeypatch.setattr(programs, "sources_sha256", sources_sha256)
+    return seen
+
+
+def given(settings: Settings, folder: Path, line: str = "torchrun train.py") -> str:
+    return workloads.chosen(None, Program(line=line, folder=str(folder)), settings)
+
+
+def test_a_program_that_was_given_is_a_scenario_by_its_exact_name(settings: Settings, folder: Path) -> None:
+    name = given(settings, folder)
+    found = workloads.load_scenarios(settings, [name])
+    assert list(found) == ["llama", name]
+    assert found[name].parameters["program"] == "torchrun train.py"
+
+
+@pytest.mark.parametrize(
+    "selection", [Selection(scenarios=("*",)), Selection(scenarios=("train-*",)), Selection(variants=("base",))]
+)
+def test_no_glob_means_a_program(settings: Settings, folder: Path, selection: Selection) -> None:
+    given(settings, folder)
+    globs = matrix.scenario_globs(selection, settings.select)
+    assert list(workloads.load_scenarios(settings, globs)) == ["llama"]
+
+
+def test_the_name_of_a_program_may_stand_in_the_settings(settings: Settings, folder: Path) -> None:
+    name = given(settings, folder)
+    globs = matrix.scenario_globs(Selection(), [f"{name}/base/sim", "llama/base/sim"])
+    assert list(workloads.load_scenarios(settings, globs)) == ["llama", name]
+
+
+def test_all_programs_are_listed_but_for_those_that_are_gone(settings: Settings, folder: Path, tmp_path: Path) -> None:
+    name = given(settings, folder)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "gone.py").write_text("")
+    gone = given(settings, tmp_path / "old", "python gone.py")
+    workloads._scenario.cache_clear()  # another command
+    (tmp_path / "old" / "gone.py").unlink()
+    assert list(workloads.list_scenarios(settings)) == ["llama", name]
+    with pytest.raises(UsageError, match=r"gone-\w+: no such file: gone.py"):
+        workloads.load_scenarios(settings, [gone])
+
+
+def test_a_scenario_of_the_project_keeps_its_name(settings: Settings, folder: Path) -> None:
+    name = given(settings, folder)
+    Path(settings.scenarios, f"{name}.py").write_text(SCENARIO)
+    assert workloads.load_scenarios(settings, [name])[name].framework == "f"
+    assert workloads.list_scenarios(settings)[name].framework == "f"
+    assert workloads.folders(settings) == {}
+
+
+def test_the_files_of_a_program_are_hashed_once(settings: Settings, folder: Path, hashed: list[Path]) -> None:
+    name = given(settings, folder)
+    workloads.load_scenarios(settings, [name])
+    workloads.list_scenarios(settings)
+    workloads.folders(settings)
+    assert hashed == [folder]
+
+
+def test_the_files_of_a_program_are_not_read_for_another_workload(
+    settings: Settings, folder: Path, hashed: list[Path]
+) -> None:
+    name = given(settings, folder)
+    workloads._scenario.cache_clear()  # another command
+    hashed.clear()
+    workloads.load_scenarios(settings, ["llama"])
+    assert workloads.folders(settings) == {name: str(folder)}
+    assert hashed == []
+
+
+def test_a_scenario_that_is_a_program_is_read_once(
+    settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    real = declared.scenarios
+    monkeypatch.setattr(declared, "scenarios", lambda folder: read.append(folder) or real(folder))
+    Path(settings.scenarios, "ours.py").write_text(
+        "from harness.probe.program import program\n"
+        f"SCENARIO = program(version=1, line='torchrun train.py', folder={str(folder)!r})\n"
+    )
+    assert list(workloads.load_scenarios(settings)) == ["llama", "ours"]
+    assert workloads.folders(settings) == {"ours": str(folder)}
+    assert read == [Path(settings.scenarios)]
+
+
+def test_a_scenario_that_changed_is_loaded_anew(settings: Settings) -> None:
+    assert workloads.load_scenarios(settings)["llama"].version == 1
+    file = Path(settings.scenarios, "llama.py")
+    file.write_text(SCENARIO.replace("version=1", "version=2"))
+    assert workloads.load_scenarios(settings)["llama"].version == 2
+
+
+def test_what_cannot_be_read_is_no_program(settings: Settings, folder: Path) -> None:
+    name = given(settings, folder)
+    (Path(settings.environments) / "programs" / "torn-123456.json").write_text('{"line": "tor')
+    assert workloads.folders(settings) == {name: str(folder)}
