@@ -73,7 +73,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
     notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
     failure: NotInstalled | None = None
-    build_s: float = 0.0
+    build_s: float = 0.0  #: what building it just now took; 0 where it stood already
 
 
 def differing_parameters(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

@@ -94,11 +94,11 @@ class Progress:
             if state == "waiting":
                 self.note(f"environment {name}: another run is building it")
             return
-        took = time.monotonic() - self._building.pop(name, time.monotonic())
+        self._building.pop(name, None)
         if environment.failure is not None:
             self.note(f"environment {name}: {outcome_text(environment.failure)}")
-        elif took > 1 and took >= environment.build_s:  # else it was there, and a busy machine was slow to see it
-            self.note(f"environment {name}: built in {took:.0f} s")
+        elif environment.build_s > 1:
+            self.note(f"environment {name}: built in {environment.build_s:.0f} s")
 
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
         self._total = self._done + len(cells)  # `fit` measures in several goes

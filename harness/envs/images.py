@@ -174,7 +174,8 @@ class ImageBuilder:
         self, client: DockerClient, of: ImageParts, locked: LockedStack, waiting: Callable[[], None]
     ) -> NotInstalled | None:
         try:
-            # Images belong to the engine, not to this project: every build on this machine waits for the same lock.
+            # Images belong to the engine, not to this project: builds wait for one another where their temporary
+            # folder is the same; for those elsewhere see `give_name`.
             locks = Path(tempfile.gettempdir()) / f"dsregress-images-{os.getuid()}"
             locks.mkdir(mode=0o700, exist_ok=True)
             with held(locks / f"{of.common_key}.lock", waiting):
@@ -222,7 +223,6 @@ class ImageBuilder:
                 answers = client.api.build(
                     path=str(context),
                     dockerfile=str(_DOCKERFILES / f"{which}.Dockerfile"),
-                    tag=tag,
                     buildargs={**arguments, "BUILD": build, **proxies},
                     labels={**labels},
                     network_mode="host",  # an index on this machine is one as well
@@ -230,7 +230,9 @@ class ImageBuilder:
                     forcerm=True,
                     decode=True,
                 )
-                log, error = _follow(answers)
+                log, error, built = _follow(answers)
+        if not error:
+            give_name(client, built, tag)
         _forget_stages(client, build)
         if not error:
             return None
@@ -266,6 +268,17 @@ def find(client: DockerClient, tag: str) -> Image | None:
             return client.images.get(tag)
         except ImageNotFound:
             return None
+
+
+def give_name(client: DockerClient, built: str, tag: str) -> None:
+    """Give an image, by its id, its name; where another build was faster it is removed instead, as the id of the image that
+    cells ran in is part of what identifies their results."""
+    present = find(client, tag)
+    with docker.engine_errors(tag):
+        if present is None:
+            client.images.get(built).tag(tag)
+        elif present.id != built:
+            client.images.remove(built)
 
 
 def kept(client: DockerClient) -> list[StoredImage]:
@@ -331,18 +344,23 @@ def _forget_stages(client: DockerClient, build: str) -> None:
         client.images.prune(filters={"dangling": True, "label": label})
 
 
-def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str]:
-    """What the last step of a build printed, and its error, empty where it has none."""
+def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str, str]:
+    """What the last step of a build printed; its error, empty where it has none; the id of the image, empty where there
+    is none."""
     log: list[str] = []
+    built = ""
     for answer in answers:
+        match answer.get("aux"):
+            case {"ID": str(built)}:
+                continue
         text = str(answer.get("stream", ""))
         if re.match(r"Step \d+/\d+ :", text):
             log.clear()
         elif not re.match(r" ---> |Removing intermediate container", text):
             log.append(text)
         if "error" in answer:
-            return re.sub(r"\x1b\[[0-9;]*m", "", "".join(log)), str(answer["error"])
-    return "".join(log), ""
+            return re.sub(r"\x1b\[[0-9;]*m", "", "".join(log)), str(answer["error"]), ""
+    return "".join(log), "", built
 
 
 def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> EnvironmentUnavailable:

@@ -47,7 +47,6 @@ class _Marker(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     lock_sha256: str
     torch: str  #: cpu or cuda
-    build_s: float
     stamps: dict[str, str]  #: distribution -> see `harness.envs.inside.stamp`
     yanked: tuple[str, ...] = ()  #: lines for the user
     shared: dict[str, str]  #: distribution that other environments share -> its requirement
@@ -84,7 +83,9 @@ def build(
         place.parent.mkdir(parents=True, exist_ok=True)
         with held(place.with_name(f"{place.name}.lock"), waiting):
             marker = _whole(place, locked)
+            build_s = 0.0
             if marker is None:
+                began = time.monotonic()
                 _clear(place)
                 try:
                     made = _make(place, folder, locked, installer, gpu, framework, source)
@@ -95,9 +96,11 @@ def build(
                     shutil.rmtree(place, ignore_errors=True)
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
                 marker, notes = made
+                build_s = round(time.monotonic() - began, 3)
             else:
                 notes = _restore(place, folder, marker, installer, locked.stack.python)
-            return _describe(place, locked, marker, framework, notes)
+            environment = _describe(place, locked, marker, framework, notes)
+            return msgspec.structs.replace(environment, build_s=build_s)
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
         raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(place), hint=hint) from None
@@ -177,7 +180,6 @@ def _make(
     source: Source | None,
 ) -> tuple[_Marker, tuple[str, ...]] | NotInstalled:
     """The marker of an environment that is built now, with lines for the user."""
-    began = time.monotonic()
     version = torch_version(locked.requirements)
     cpu_torch = installer.cpu_torch(version, locked.stack.python) if version and not gpu else None
     pins = without(locked.requirements, source.package) if source else locked.requirements
@@ -213,7 +215,6 @@ def _make(
         schema=_SCHEMA,
         lock_sha256=locked.sha256,
         torch=lines.torch,
-        build_s=round(time.monotonic() - began, 3),
         stamps=separated.stamps,
         yanked=installed,
         shared={name: of_name[name] for name in separated.shared if name in of_name},
@@ -306,7 +307,6 @@ def _describe(
         installed=inside.installed(packages),
         code_sha256=inside.code_sha256(packages, framework, peers(locked.stack), edited),
         notes=(*marker.yanked, *notes, *reports),
-        build_s=marker.build_s,
     )
 
 

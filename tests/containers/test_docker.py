@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.docker import Containers
+from harness.envs import images
 from harness.errors import EnvironmentUnavailable
 from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
@@ -242,6 +243,25 @@ def test_images_are_listed_and_pruned(project: Project, docker_engine: Engine) -
     assert project.run("images", f"tinyframe{gone}").out == "0 stacks, 0 common\n"
     assert stack(left) in project.run("images", "tinyframe").out
     assert "dsregress-common:" in project.run("images").out  # others stand on it
+
+
+def test_of_two_builds_of_an_image_the_first_keeps_the_name_and_the_other_is_removed(
+    docker_engine: Engine, tmp_path: Path
+) -> None:
+    client, tag = docker_engine.client, "dsregress-test-name:1"
+    made = []
+    for content in ("one", "other"):
+        (tmp_path / "pyproject.toml").write_text(content)
+        client.api.import_image(src=_archive(tmp_path), repository="dsregress-test-built", tag=content)
+        image = client.images.get(f"dsregress-test-built:{content}")
+        made.append(image.id)
+    client.images.get(made[0]).tag(tag)
+    client.images.remove("dsregress-test-built:one")
+    for built in (made[1], made[0]):
+        images.give_name(client, built, tag)
+        assert client.images.get(tag).id == made[0]
+    assert images.find(client, made[1]) is None
+    client.images.remove(tag)
 
 
 def test_without_a_daemon_one_line_says_what_to_do(project: Project) -> None:
