@@ -21,6 +21,7 @@ from harness.reproduce.reproduction import Request, reproduce
 from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store, newest
+from harness.versions import commits
 
 
 @click.command("reproduce")
@@ -76,11 +77,15 @@ def command(
     if cell.framework != simplest.framework:
         hint = "scripts train by DeepSpeed's own engine"
         raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+
+    def in_release(version: str) -> Stack:
+        return commits.stack_of(cell.stack, package, version, label=version)
+
     request = Request(
         cell=cell,
         question=questions.parse(metric) if metric else None,
-        against=_in_release(cell.stack, package, one_release(package, against, installer)) if against else None,
-        baseline=_in_release(cell.stack, package, settings.baseline),
+        against=in_release(one_release(package, against, installer)) if against else None,
+        baseline=in_release(settings.baseline),
         package=package,
         stored=_stored(store, cell, package),
         detail_of=pipeline.details_of([store, Store(settings.results)]),
@@ -99,17 +104,11 @@ def command(
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
 
 
-def _in_release(stack: Stack, package: str, version: str) -> Stack:
-    """The stack with another release of the package under test."""
-    return msgspec.structs.replace(stack, versions={**stack.versions, package: version}, label=version)
-
-
 def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:
     """Version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
-    found = {}
-    for result in newest(store.load(scenario=cell.scenario).results).values():
-        stack = result.cell.stack
-        same_series = _in_release(stack, package, "").versions == _in_release(cell.stack, package, "").versions
-        if result.cell.workload == cell.workload and same_series and stack.python == cell.stack.python:
-            found[stack.versions[package]] = result
-    return found
+    series = commits.stack_of(cell.stack, package, "")
+    return {
+        result.cell.stack.versions[package]: result
+        for result in newest(store.load(scenario=cell.scenario).results).values()
+        if result.cell.workload == cell.workload and commits.stack_of(result.cell.stack, package, "") == series
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import compare
 from harness.bisect import questions
-from harness.bisect.questions import Observation, Question
+from harness.bisect.questions import DetailOf, Observation, Question
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.compare.outcomes import signature
 from harness.config.settings import Settings
@@ -18,7 +18,6 @@ from harness.model import Cell, Passed, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario, variant_id
 from harness.reproduce.factors import BY_NAME as FACTORS
 from harness.reproduce.factors import SIMPLEST, SIZES
-from harness.run import pipeline
 from harness.run.session import Session
 from harness.store import newest
 
@@ -32,16 +31,24 @@ _LONGEST = 150
 _SIGNATURE = 40
 
 
-class Finding:
+class ReleasePair:
     """One question about one pair of releases, as a test of any cell."""
 
-    def __init__(self, question: Question, bad: Stack, good: Stack, session: Session, scenario: Scenario) -> None:
+    def __init__(
+        self,
+        question: Question,
+        bad: Stack,
+        good: Stack,
+        session: Session,
+        scenario: Scenario,
+        detail_of: DetailOf,
+    ) -> None:
         """``scenario`` is that of the simplest values. Starts nothing."""
         self.question = question
         self._bad, self._good = bad, good
         self._session = session
         self._scenario = scenario
-        self._detail_of = pipeline.details_of([session.store])
+        self._detail_of = detail_of
         self._seen: dict[str, Result] = {}
 
     @property
@@ -55,10 +62,10 @@ class Finding:
         The other release is measured where that is still open.
         """
         bad = self._results(self._bad, parameter_sets)
-        settled = [self.settled(result) for result in bad]
+        settled = [self._settled(result) for result in bad]
         still_open = [at for at, verdict in enumerate(settled) if verdict is None]
         good = dict(zip(still_open, self._results(self._good, [parameter_sets[at] for at in still_open]), strict=True))
-        return [verdict or self.judge(bad[at], good[at]) for at, verdict in enumerate(settled)]
+        return [verdict or self._judge(bad[at], good[at]) for at, verdict in enumerate(settled)]
 
     def answers(self, parameters: Mapping[str, Any]) -> str:
         """What each release that was looked at said of one cell, in words."""
@@ -77,7 +84,7 @@ class Finding:
     def _observed(self, result: Result) -> Observation:
         return questions.observe(self.question, result, self._detail_of)
 
-    def settled(self, bad: Result) -> Verdict | None:
+    def _settled(self, bad: Result) -> Verdict | None:
         """What needs no other release; None where one has to be asked."""
         observed = self._observed(bad)
         metric = BY_NAME[self.question.metric]
@@ -87,7 +94,7 @@ class Finding:
             return Verdict.GOOD if observed.value == "passed" else Verdict.UNKNOWN
         return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1 else None
 
-    def judge(self, bad: Result, good: Result) -> Verdict:
+    def _judge(self, bad: Result, good: Result) -> Verdict:
         """Whether a pair of results shows the finding, where the one alone does not settle it."""
         observed, other = self._observed(bad), self._observed(good)
         metric = BY_NAME[self.question.metric]
@@ -100,9 +107,14 @@ class Finding:
         return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
 
 
+def base_parameters(scenario: Scenario) -> dict[str, Any]:
+    """Those of the scenario's base variant, without the model's shape."""
+    return {**scenario.parameters, **scenario.devices[DEVICE]}
+
+
 def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
     """The cell of the simplest scenario with these parameters, named by what is not simplest."""
-    base = {**scenario.parameters, **scenario.devices[DEVICE]}
+    base = base_parameters(scenario)
     changes = {name: value for name, value in parameters.items() if name != SHAPE and value != base.get(name)}
     name = variant_id(changes)
     if len(name) > _LONGEST:
@@ -120,7 +132,7 @@ def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> 
 
 def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
     """The parameters of a cell, at a size that trains on a processor: its own where it ran there, else its factors alone."""
-    base = {**scenario.parameters, **scenario.devices[DEVICE]}
+    base = base_parameters(scenario)
     if cell.device == DEVICE:
         own = {name: value for name, value in cell.parameters.items() if name != SHAPE}
     else:
@@ -142,10 +154,10 @@ def leaps(cell: Cell) -> list[set[str]]:
 
 
 def question_of(
-    results: Iterable[Result], bad: Cell, baseline: Stack, settings: Settings, session: Session
+    results: Iterable[Result], bad: Cell, baseline: Stack, settings: Settings, detail_of: DetailOf
 ) -> Question:
     """The gravest finding on a cell, as a question. Raises NothingMeasured where there is none."""
-    comparison = compare.compare(results, baseline.id, settings.thresholds, pipeline.details_of([session.store]))
+    comparison = compare.compare(results, baseline.id, settings.thresholds, detail_of)
     picked = questions.chosen(comparison, bad.stack.id)
     if picked is None or picked[1].kind == "improvement":
         hint = "name what is: --metric configuration:KEY, or --against another release"
@@ -153,9 +165,14 @@ def question_of(
     return picked[0]
 
 
-def with_signature(question: Question, result: Result) -> Question:
-    """A question about the outcome, with the error that it is about."""
-    if question.metric != OUTCOME.name or question.key or isinstance(result.outcome, Passed):
+def lacks_error(question: Question) -> bool:
+    """Whether it is about an outcome, and does not say which."""
+    return question.metric == OUTCOME.name and not question.key
+
+
+def with_error(question: Question, result: Result) -> Question:
+    """A question that lacks an error, with the one that a result ended by."""
+    if not lacks_error(question) or isinstance(result.outcome, Passed):
         return question
     error = signature(result.outcome).rpartition(" (")[0] or signature(result.outcome)  # without its place in the code
     return Question(question.metric, question.phase, error[:_SIGNATURE])

@@ -30,6 +30,10 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
     def noun(self) -> str:
         return self.alone or self.title
 
+    def value_in(self, parameters: Mapping[str, Any]) -> Any:
+        """The value that a cell has; the simplest one where it names none."""
+        return parameters.get(self.name, self.values[0])
+
     def text(self, shown: Sequence[Any], hidden: Collection[Any] = ()) -> str:
         """The values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
         if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
@@ -195,7 +199,7 @@ BY_NAME = {factor.name: factor for factor in FACTORS}
 
 def values_of(factor: Factor, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
     """What there is to try: the table's values, and the cell's own."""
-    own = parameters.get(factor.name, factor.values[0])
+    own = factor.value_in(parameters)
     return factor.values if _among(own, factor.values) else (*factor.values, own)
 
 

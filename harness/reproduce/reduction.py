@@ -115,32 +115,30 @@ def _together(
 def _simpler(factor: Factor, current: Parameters) -> tuple[Any, ...]:
     """The values before the present one, the simplest first."""
     values = values_of(factor, current)
-    own = current.get(factor.name, factor.values[0])
-    return values[: values.index(own)]
+    return values[: values.index(factor.value_in(current))]
 
 
 def _conditions(smallest: dict[str, Any], factors: Sequence[Factor], shows: Shows) -> tuple[Condition, ...]:
     trials = [
-        (factor, value)
+        (factor.name, value)
         for factor in factors
         for value in values_of(factor, smallest)
-        if value != smallest.get(factor.name, factor.values[0])
+        if value != factor.value_in(smallest)
     ]
-    verdicts = shows([{**smallest, factor.name: value} for factor, value in trials]) if trials else ()
-    seen: dict[tuple[str, Any], Verdict] = {
-        (factor.name, value): verdict for (factor, value), verdict in zip(trials, verdicts, strict=True)
-    }
-    found = []
-    for factor in factors:
-        own = smallest.get(factor.name, factor.values[0])
+    verdicts = shows([{**smallest, name: value} for name, value in trials]) if trials else ()
+    seen = {(factor.name, factor.value_in(smallest)): Verdict.BAD for factor in factors}
+    seen |= zip(trials, verdicts, strict=True)
 
-        def having(verdict: Verdict, factor: Factor = factor) -> tuple[Any, ...]:
-            return tuple(v for v in values_of(factor, smallest) if seen.get((factor.name, v)) is verdict)
+    def having(factor: Factor, verdict: Verdict) -> tuple[Any, ...]:
+        return tuple(value for value in values_of(factor, smallest) if seen[factor.name, value] is verdict)
 
-        shown = tuple(v for v in values_of(factor, smallest) if v == own or seen[factor.name, v] is Verdict.BAD)
-        found.append(
-            Condition(
-                factor=factor, value=own, shown=shown, hidden=having(Verdict.GOOD), unknown=having(Verdict.UNKNOWN)
-            )
+    return tuple(
+        Condition(
+            factor=factor,
+            value=factor.value_in(smallest),
+            shown=having(factor, Verdict.BAD),
+            hidden=having(factor, Verdict.GOOD),
+            unknown=having(factor, Verdict.UNKNOWN),
         )
-    return tuple(found)
+        for factor in factors
+    )

@@ -85,7 +85,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Stack
     package: str
     stored: Mapping[str, Result]  #: version -> the newest result of the same workload in that release
-    detail_of: DetailOf  #: of these
+    detail_of: DetailOf  #: of these, and of what the session measures
     file: str
     conditions: bool = True  #: say what it needs
 
@@ -100,16 +100,16 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
         raise NothingMeasured("no other release to compare with", where=bad.id, hint="name one: --against VERSION")
     session.build([bad, good])
     session.keep_open()
-    finding = cells.Finding(question, bad, good, session, simplest)
+    pair = cells.ReleasePair(question, bad, good, session, simplest, request.detail_of)
     start = cells.at_small_size(request.cell, simplest)
-    verdict = finding.shows([start])[0]
+    verdict = pair.shows([start])[0]
     if verdict is not Verdict.BAD:
         known = "not seen" if verdict is Verdict.GOOD else "cannot be judged"
-        what = f"{question.title}: {known} at a small size on {cells.DEVICE}: {finding.answers(start)}"
+        what = f"{question.title}: {known} at a small size on {cells.DEVICE}: {pair.answers(start)}"
         raise NothingMeasured(
             what, where=request.cell.id, hint="name another release (--against) or finding (--metric)"
         )
-    reduced = reduction.reduce(start, FACTORS, finding.shows, cells.leaps(request.cell), vary=request.conditions)
+    reduced = reduction.reduce(start, FACTORS, pair.shows, cells.leaps(request.cell), vary=request.conditions)
     session.end()  # scripts start processes of their own
     smallest = cells.cell_of(simplest, bad, reduced.parameters)
     scripted = _Scripted(question, bad, good, package, request.file, simplest, session)
@@ -134,25 +134,34 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
         why_not=why_not,
         history=history,
         remedies=remedies,
-        trials=finding.trials,
+        trials=pair.trials,
     )
 
 
 def _question(request: Request, session: Session) -> Question:
-    cell, version = request.cell, request.cell.stack.versions[request.package]
-    baseline = request.against or request.baseline
-    there = dict(request.stored)
-    missing = [stack for stack in (cell.stack, baseline) if stack.versions[request.package] not in there]
-    needs_baseline = request.question is None
-    if version not in there or (needs_baseline and missing):
-        session.build(missing)
-        wanted = [msgspec.structs.replace(cell, stack=stack) for stack in missing]
-        for result in newest(session.measure(wanted, baseline=baseline)).values():
-            there[result.cell.stack.versions[request.package]] = result
-    question = request.question or cells.question_of(
-        [there[version], there[baseline.versions[request.package]]], cell, baseline, session.settings, session
-    )
-    return cells.with_signature(question, there[version])
+    """As given, else the gravest finding on the cell. Of the cell itself, only what this takes is measured."""
+    question, bad = request.question, request.cell.stack
+    if question is None:
+        baseline = request.against or request.baseline
+        results = _of_cell(request, [bad, baseline], session)
+        question = cells.question_of(results, request.cell, baseline, session.settings, request.detail_of)
+        return cells.with_error(question, results[0])
+    if cells.lacks_error(question):
+        return cells.with_error(question, *_of_cell(request, [bad], session))
+    return question
+
+
+def _of_cell(request: Request, stacks: Sequence[Stack], session: Session) -> list[Result]:
+    """The cell's result in each of these stacks, stored or measured now."""
+    package = request.package
+    found = dict(request.stored)
+    missing = {stack.versions[package]: stack for stack in stacks if stack.versions[package] not in found}
+    if missing:
+        session.build(list(missing.values()))
+        wanted = [msgspec.structs.replace(request.cell, stack=stack) for stack in missing.values()]
+        measured = newest(session.measure(wanted, baseline=request.against or request.baseline))
+        found |= {result.cell.stack.versions[package]: result for result in measured.values()}
+    return [found[stack.versions[package]] for stack in stacks]
 
 
 def _history(request: Request, question: Question, session: Session) -> tuple[ReleaseAnswer, ...]:
@@ -200,7 +209,7 @@ class _Scripted:
         self, question: Question, bad: Stack, good: Stack, package: str, file: str, simplest: Scenario, session: Session
     ) -> None:
         self._question, self._bad, self._good, self._package, self._file = question, bad, good, package, file
-        self._defaults = {**simplest.parameters, **simplest.devices[cells.DEVICE]}
+        self._defaults = cells.base_parameters(simplest)
         self._session = session
 
     def confirmed(self, parameters: Mapping[str, Any]) -> tuple[Script | None, tuple[ScriptRun, ...], str]:

@@ -291,6 +291,31 @@ def test_what_is_not_stored_is_measured(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.smallest.variant.endswith("zero_stage=1,gradient_accumulation_steps=2")
 
 
+def test_with_a_metric_nothing_of_the_cell_itself_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Cell] = []
+
+    def recorded(cell: Cell, faulty: Faulty) -> Result:
+        seen.append(cell)
+        return measured(cell, faulty)
+
+    answered(tmp_path, monkeypatch, as_composed, stored=False, result=recorded)
+    assert {one.scenario for one in seen} == {SIMPLEST}
+
+
+def test_an_outcome_takes_the_error_of_the_release_that_has_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Cell] = []
+
+    def recorded(cell: Cell, faulty: Faulty) -> Result:
+        seen.append(cell)
+        return crashed(cell, faulty)
+
+    found = answered(tmp_path, monkeypatch, as_composed, metric="outcome", stored=False, result=recorded)
+    assert found.question.key == "RuntimeError: Output 0 of Split"
+    assert [one.stack.label for one in seen if one.scenario != SIMPLEST] == ["0.18.3"]
+
+
 def test_a_crash_is_reduced_by_its_own_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = answered(tmp_path, monkeypatch, as_composed, metric="outcome", result=crashed)
     assert found.question.key == "RuntimeError: Output 0 of Split"
