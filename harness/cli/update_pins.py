@@ -40,9 +40,9 @@ def update_pins(
         ).stacks
 
     newest = max(stacks(None), key=lambda stack: [Version(stack.versions[p]) for p in sorted(stack.versions)])
-    base = "" if upgrade or not locking.BASE.exists() else locking.BASE.read_text(encoding="utf-8")
+    base = "" if upgrade else locking.base_pins()
     _lock(newest, locking.BASE, base, installer)
-    base = locking.BASE.read_text(encoding="utf-8")
+    base = locking.base_pins()
     kept = {locking.BASE}
     for name in (None, *settings.stacks):
         for stack in stacks(name):

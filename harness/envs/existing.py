@@ -38,7 +38,7 @@ from harness.system.scratch import scratch_folder
 OLDEST = (3, 10)
 
 #: Reading the metadata and the code of a large environment from a network file system takes a minute.
-LIMIT_S = 180.0
+_DESCRIPTION_LIMIT_S = 180.0
 _VERSION_LIMIT_S = 30.0
 
 _WHERE = "--python"
@@ -57,6 +57,11 @@ class _Description(msgspec.Struct, frozen=True):
     wheels: str
     code: str
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """Distribution -> version, by the names that `inside.normal` gives."""
+        return {inside.normal(name): version for name, version in self.installed.items()}
+
 
 def read(
     path: str,
@@ -68,7 +73,6 @@ def read(
     variables: Mapping[str, str],
     folder: Path,
     installer: Installer,
-    limit_s: float = LIMIT_S,
 ) -> Environment:
     """The environment of the interpreter ``path``, or of the environment in the folder ``path``.
 
@@ -81,14 +85,14 @@ def read(
     program = _program(path)
     _check(program, path, variables)
     packages = sorted({*AXES, *named})
-    found = _asked(program, path, packages, variables, limit_s)
-    if needed and inside.normal(needed) not in {inside.normal(name) for name in found.installed}:
+    found = _described(program, path, packages, variables)
+    present = found.versions
+    if needed and inside.normal(needed) not in present:
         hint = "measured processes see no PYTHONPATH and no user's own site-packages: install it into the environment"
         raise UsageError(f"{path} has no {needed}", where=_WHERE, hint=hint)
     label, minor = _label(found.prefix), f"{found.python[0]}.{found.python[1]}"
-    installed = {inside.normal(name): version for name, version in found.installed.items()}
     versions = {
-        name: _as_named(name, installed[inside.normal(name)]) for name in packages if inside.normal(name) in installed
+        name: _as_named(name, present[inside.normal(name)]) for name in packages if inside.normal(name) in present
     }
     content = _hash(found.wheels, found.code)
     beside = _beside(program, path, minor, found, tools, pins, folder, installer)
@@ -138,11 +142,9 @@ def _check(program: str, path: str, variables: Mapping[str, str]) -> None:
         )
 
 
-def _asked(
-    program: str, path: str, packages: Sequence[str], variables: Mapping[str, str], limit_s: float
-) -> _Description:
+def _described(program: str, path: str, packages: Sequence[str], variables: Mapping[str, str]) -> _Description:
     text = Path(interpreter.__file__).read_text(encoding="utf-8")
-    done = _run([program, "-c", text, inside.__file__, *packages], path, variables, limit_s)
+    done = _run([program, "-c", text, inside.__file__, *packages], path, variables, _DESCRIPTION_LIMIT_S)
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     try:
         return msgspec.json.decode(lines[-1] if lines else "", type=_Description)
@@ -196,11 +198,11 @@ def _beside(
     installer: Installer,
 ) -> str:
     """The folder of what the probe needs and the interpreter lacks; empty where it lacks nothing."""
-    there = {inside.normal(name): version for name, version in found.installed.items()}
+    present = found.versions
     missing = []
     for line in tools:
         requirement = Requirement(line)
-        version = there.get(inside.normal(requirement.name))
+        version = present.get(inside.normal(requirement.name))
         if version is None:
             missing.append(line)
         elif not _fits(version, requirement.specifier):

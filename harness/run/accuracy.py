@@ -44,12 +44,13 @@ def _cells(points: Sequence[Point], settings: Settings, installer: Installer) ->
     """The cell of each point, in the release that it was measured with."""
     names = [workloads.chosen(None, _program(point), settings) for point in points]
     scenarios = workloads.load_scenarios(settings, names)
+    here = hardware.detect()
     found: list[Cell] = []
     for point, name in zip(points, names, strict=True):
         choice = pipeline.Choice(versions={"deepspeed": point.deepspeed}, baseline=f"deepspeed=={point.deepspeed}")
         stacks = pipeline.plan_stacks(settings, choice, installer).stacks
         selection = Selection(scenarios=(name,), variants=(BASE_VARIANT,), devices=("sim",))
-        found += matrix.build(stacks[:1], scenarios, selection, (), hardware.detect()).cells
+        found += matrix.build(stacks[:1], scenarios, selection, (), here).cells
     return found
 
 

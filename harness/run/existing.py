@@ -61,7 +61,7 @@ def environments_of(
             named={*settings.stack, *packages},
             needed="torch" if "torch" in settings.stack else varied_package(settings),
             tools=locking.TOOLS,
-            pins=locking.BASE.read_text(encoding="utf-8") if locking.BASE.exists() else "",
+            pins=locking.base_pins(),
             variables={**child_environment(), **ENVIRONMENT},
             folder=Path(settings.environments),
             installer=installer,

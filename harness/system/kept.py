@@ -93,9 +93,7 @@ class Kept:
         self._hears("pid", "errno", _ENDING_S)
         if "pid" not in self._received:
             self.end()
-            for end in (self.process.stdin, self.process.stdout, self.process.stderr):
-                if end is not None:
-                    end.close()
+            _close_pipes(self.process)
             number = self._received.get("errno", 0)
             raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
 
@@ -195,10 +193,14 @@ def run(
         out, err = kept.process.communicate(timeout=timeout_s)
     finally:
         kept.end()
-        for end in (kept.process.stdout, kept.process.stderr):
-            if end is not None:
-                end.close()
+        _close_pipes(kept.process)
     return subprocess.CompletedProcess(command, kept.code, out, err)
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for end in (process.stdin, process.stdout, process.stderr):
+        if end is not None:
+            end.close()
 
 
 def end_marked(folder: str) -> dict[str, int]:

@@ -74,7 +74,7 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
     if (there := known(stack, cache=cache, tools=tools)) is not None:
         return there
     requirements = wanted(stack, tools)
-    base, cached = _base(), _cached(stack, cache, requirements)
+    base, cached = base_pins(), _cached(stack, cache, requirements)
     resolved = resolve(requirements, base=base, compile=compile, python=stack.python)
     if isinstance(resolved, NotInstalled):
         return resolved
@@ -151,12 +151,13 @@ def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
     write_atomically(file, (_header(requirements) + "\n".join(pins) + "\n").encode())
 
 
-def _base() -> str:
+def base_pins() -> str:
+    """The text of the committed base lock; empty where there is none."""
     return BASE.read_text(encoding="utf-8") if BASE.exists() else ""
 
 
 def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
-    key = hashlib.sha256("\n".join((*requirements, OLDEST_PYTHON, _base())).encode()).hexdigest()[:12]
+    key = hashlib.sha256("\n".join((*requirements, OLDEST_PYTHON, base_pins())).encode()).hexdigest()[:12]
     return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
 
 
