@@ -74,7 +74,7 @@ class ChangedSetting(msgspec.Struct, frozen=True):
     value: str
     baseline: str
     runs: tuple[tuple[str, str], ...]  #: stack id and workload
-    is_told_apart: bool  #: whether other workloads of the same stacks had the baseline's value
+    has_contrast: bool  #: whether other workloads of the same stacks had the baseline's value
 
 
 class ProblemKind(IntEnum):

@@ -115,8 +115,8 @@ def _settings(keys: Mapping[tuple[str, str, str, str], Sequence[str]], cells: Ce
     for setting, changed in runs.items():
         stacks, workloads = {stack for stack, _ in changed}, {workload for _, workload in changed}
         others = (cells.stacks_of(workload) for workload in cells.workloads if workload not in workloads)
-        is_told_apart = any(not stacks.isdisjoint(other) for other in others)
-        found.append(ChangedSetting(*setting, runs=tuple(changed), is_told_apart=is_told_apart))
+        has_contrast = any(not stacks.isdisjoint(other) for other in others)
+        found.append(ChangedSetting(*setting, runs=tuple(changed), has_contrast=has_contrast))
     return found
 
 

@@ -200,7 +200,7 @@ def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, st
     found: dict[frozenset[tuple[str, str]], list[ChangedSetting]] = defaultdict(list)
     for one in settings:
         found[frozenset(one.runs)].append(one)
-    return {runs: one for runs, (one, *more) in found.items() if one.is_told_apart and not more}
+    return {runs: one for runs, (one, *more) in found.items() if one.has_contrast and not more}
 
 
 def _together(known: Iterable[_Known], order: Sequence[str], workloads: _Workloads) -> list[_Cluster]:

@@ -195,7 +195,8 @@ def _scenario(workload: str) -> str:
 
 
 def _condition(comparison: Comparison, affected: Sequence[str], others: Sequence[str]) -> str:
-    return workloads.told_apart_by(*([comparison.parameters[one] for one in side] for side in (affected, others)))
+    sides = ([comparison.parameters[one] for one in side] for side in (affected, others))
+    return workloads.distinguishing_parameters(*sides)
 
 
 def _what(comparison: Comparison, problem: Problem) -> str:

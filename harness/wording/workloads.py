@@ -29,7 +29,7 @@ _MOST_VALUES = 3
 _MOST_NAMED = 3
 
 
-def told_apart_by(affected: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
+def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
     """The fewest resolved parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
     accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or it
     takes more than a reader can hold."""
