@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from harness.benchmarks import environments, overhead, simulation, stored, sweep
-from harness.benchmarks.figures import Figure, MachineDescription, lines, write
+from harness.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
 from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings, load
 from harness.config.variables import installer_environment
@@ -28,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the sections, print their figures, and return the exit code."""
     options = _options(arguments)
     machine = _machine()
-    figures: list[Figure] = []
+    figures: list[BenchmarkFigure] = []
     benchmark_run = _BenchmarkRun(load(), options.stacks, options.repeats)
-    sections: dict[str, Callable[[], Iterator[Figure]]] = {
+    sections: dict[str, Callable[[], Iterator[BenchmarkFigure]]] = {
         "results": benchmark_run.results,
         "sim": benchmark_run.sim,
         "overhead": benchmark_run.overhead,
@@ -73,17 +73,17 @@ class _BenchmarkRun:
         self._installer = pipeline.new_installer(settings)
         self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
 
-    def results(self) -> Iterator[Figure]:
+    def results(self) -> Iterator[BenchmarkFigure]:
         return stored.run(self._variables, self._settings.root, self._repeats)
 
-    def sim(self) -> Iterator[Figure]:
+    def sim(self) -> Iterator[BenchmarkFigure]:
         scenario = workloads.load_scenarios(self._settings)[simulation.SCENARIO]
         stacks = self._stacks(1)
         with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
             (environment,) = opened.build(stacks)
             yield from simulation.run(environment, scenario, opened.target.executor, self._repeats)
 
-    def overhead(self) -> Iterator[Figure]:
+    def overhead(self) -> Iterator[BenchmarkFigure]:
         stacks = self._stacks(self._wanted)
         with session(self._settings, stacks, QuietWatch(), self._installer):
             pass  # built, so that the runs that are timed need not
@@ -91,7 +91,7 @@ class _BenchmarkRun:
         cores = hardware.detect().cores
         return overhead.run(releases, self._variables, self._settings.root, cores, min(2, self._repeats))
 
-    def environments(self) -> Iterator[Figure]:
+    def environments(self) -> Iterator[BenchmarkFigure]:
         cache = Path(self._settings.environments) / "locks"
         locks = locking.lock_all(self._stacks(self._wanted), cache=cache, compile=self._installer.compile)
         locked = [lock for lock in locks if isinstance(lock, LockedStack)]

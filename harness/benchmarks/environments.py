@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.benchmarks.figures import Figure, measured
+from harness.benchmarks.figures import BenchmarkFigure, measured
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
 from harness.model import LockedStack
@@ -15,7 +15,7 @@ from harness.system.scratch import scratch_folder
 _MB = 1e6
 
 
-def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[Figure]:
+def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[BenchmarkFigure]:
     """The first stack and each further one, with the download caches as they are."""
     section = "Environments (the same locks, download caches as they are)"
     gpu = hardware.has_gpu()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One measured quantity. Ratios are of two things measured in the same run."""
 
     section: str
@@ -32,14 +32,16 @@ class MachineDescription(msgspec.Struct, frozen=True, kw_only=True):
     load: float  #: runnable processes before the run: above 0.5 a core, times say more about the others
 
 
-def measured(section: str, what: str, values: Sequence[float], unit: str, goal: str = "") -> Figure:
+def measured(section: str, what: str, values: Sequence[float], unit: str, goal: str = "") -> BenchmarkFigure:
     """Repeats as one figure."""
     spread = (min(values), max(values)) if len(values) > 1 else (None, None)
     middle = statistics.median(values)
-    return Figure(section=section, what=what, value=middle, unit=unit, low=spread[0], high=spread[1], goal=goal)
+    return BenchmarkFigure(
+        section=section, what=what, value=middle, unit=unit, low=spread[0], high=spread[1], goal=goal
+    )
 
 
-def lines(machine: MachineDescription, figures: Sequence[Figure]) -> list[str]:
+def lines(machine: MachineDescription, figures: Sequence[BenchmarkFigure]) -> list[str]:
     """For the terminal: one line each, aligned."""
     shown = [f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:.0f} GiB, Python {machine.python}"]
     shown += [f"{machine.date}, load before the run {machine.load:.1f}"]
@@ -55,7 +57,7 @@ def lines(machine: MachineDescription, figures: Sequence[Figure]) -> list[str]:
     return shown
 
 
-def write(file: Path, machine: MachineDescription, figures: Sequence[Figure]) -> None:
+def write(file: Path, machine: MachineDescription, figures: Sequence[BenchmarkFigure]) -> None:
     """For programs. Raises OSError."""
     file.write_bytes(msgspec.json.format(msgspec.json.encode({"schema": 1, "machine": machine, "figures": figures})))
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from harness.benchmarks import watching
-from harness.benchmarks.figures import Figure, measured
+from harness.benchmarks.figures import BenchmarkFigure, measured
 from harness.errors import EXIT_OK, EXIT_REGRESSION
 from harness.model import Result
 from harness.store import Store
@@ -15,7 +15,9 @@ from harness.system.scratch import scratch_folder
 _WORKLOAD = ("--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=*", "--device", "cpu")
 
 
-def run(releases: Sequence[str], environment: dict[str, str], root: str, cores: int, repeats: int) -> Iterator[Figure]:
+def run(
+    releases: Sequence[str], environment: dict[str, str], root: str, cores: int, repeats: int
+) -> Iterator[BenchmarkFigure]:
     """A whole ``regress --fresh`` of these DeepSpeed releases, whose environments are there already.
 
     The frameworks' own work is the time in which a framework was imported or a cell ran, as the results tell it. Cells

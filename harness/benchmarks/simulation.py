@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.benchmarks.figures import Figure, measured
+from harness.benchmarks.figures import BenchmarkFigure, measured
 from harness.benchmarks.watching import PeakMemory
 from harness.launch.contract import Ended, Executor, RunPlan
 from harness.model import Cell, Environment, Passed
@@ -15,7 +15,7 @@ _MODELS = (("llama-3-70b", "20 or less"), ("llama-3-8b", "8 or less"))
 _GIB = 1 << 30
 
 
-def run(environment: Environment, scenario: Scenario, executor: Executor, repeats: int) -> Iterator[Figure]:
+def run(environment: Environment, scenario: Scenario, executor: Executor, repeats: int) -> Iterator[BenchmarkFigure]:
     """Both models as rank 0 of 32, with non-reentrant checkpointing: import, init, two steps."""
     version = environment.stack.versions["deepspeed"]
     section = f"sim, DeepSpeed {version}, rank 0 of 32, sequence 2048"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.benchmarks import made_up, watching
-from harness.benchmarks.figures import Figure, measured
+from harness.benchmarks.figures import BenchmarkFigure, measured
 from harness.errors import EXIT_REGRESSION
 from harness.store import Store, encode
 from harness.system.scratch import scratch_folder
@@ -19,7 +19,7 @@ _GIB = 1 << 30
 
 def run(
     environment: dict[str, str], root: str, repeats: int, counts: tuple[int, int] = (FEW, MANY)
-) -> Iterator[Figure]:
+) -> Iterator[BenchmarkFigure]:
     """Times of ``report`` over few and many results, and whether they grow with the number."""
     section = "Comparing and reporting stored results (harness report)"
     walls: dict[int, list[float]] = {}
@@ -44,7 +44,9 @@ def run(
     yield measured(section, f"time of {most:,} over time of {few:,}", [growth], "x", linear)
 
 
-def _sites(section: str, written: int, command: list[str], environment: dict[str, str], root: str) -> Iterator[Figure]:
+def _sites(
+    section: str, written: int, command: list[str], environment: dict[str, str], root: str
+) -> Iterator[BenchmarkFigure]:
     """The site of many results, made twice: the second time from nothing new."""
     first, again = (watching.run(command, environment, root) for _ in range(2))
     assert first.exit_code == again.exit_code == EXIT_REGRESSION, "the site failed"

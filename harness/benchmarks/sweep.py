@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from harness.benchmarks.figures import Figure
+from harness.benchmarks.figures import BenchmarkFigure
 from harness.launch.untimed import CellQueue
 from harness.launch.workers import WorkerKey, worker_key
 from harness.model import Cell, Stack
@@ -235,14 +235,16 @@ SWEEPS = {
 }
 
 
-def run() -> Iterator[Figure]:
+def run() -> Iterator[BenchmarkFigure]:
     """Figures of the bench's section ``sweep``: simulated, on no machine."""
     for name, sweep in SWEEPS.items():
         paper, schedule = on_paper(sweep), simulate(sweep)
         estimate = (
             f"on paper {paper.least_s:,.0f} s at least, by {paper.bottleneck}; {paper.empty_s:,.0f} s on empty nodes"
         )
-        yield Figure(section="sweep", what=f"{name}: all of it", value=schedule.makespan_s, unit="s", goal=estimate)
+        yield BenchmarkFigure(
+            section="sweep", what=f"{name}: all of it", value=schedule.makespan_s, unit="s", goal=estimate
+        )
         shares = {
             "cells": schedule.in_cells,
             "imports": schedule.in_imports,
@@ -250,5 +252,7 @@ def run() -> Iterator[Figure]:
             "idle at the end": schedule.idle,
         }
         for what, share in shares.items():
-            yield Figure(section="sweep", what=f"{name}: {what}", value=100 * share, unit="% of the places' time")
-        yield Figure(section="sweep", what=f"{name}: environments built", value=schedule.environments, unit="")
+            yield BenchmarkFigure(
+                section="sweep", what=f"{name}: {what}", value=100 * share, unit="% of the places' time"
+            )
+        yield BenchmarkFigure(section="sweep", what=f"{name}: environments built", value=schedule.environments, unit="")

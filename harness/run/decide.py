@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from harness.model import Cell, Result, Stack
-from harness.run.matrix import Matrix
+from harness.run.matrix import CellMatrix
 from harness.run.watch import Watch
 from harness.store import Store
 from harness.store.reuse import reusable
@@ -25,7 +25,7 @@ class Todo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    cells: Matrix,
+    cells: CellMatrix,
     keys: Mapping[str, str],
     baseline: Stack,
     rounds: int,

@@ -44,7 +44,7 @@ class SkippedCell(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+class CellMatrix(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be run. Cells of one workload stand together, in the order of the stacks."""
 
     cells: tuple[Cell, ...]
@@ -65,7 +65,7 @@ def build(
     selection: Selection,
     default: Sequence[str],
     hardware: Hardware,
-) -> Matrix:
+) -> CellMatrix:
     """The matrix of a run.
 
     ``default`` holds globs over ``scenario/variant/device`` and is what a plain run selects. ``--device`` alone runs that
@@ -85,7 +85,7 @@ def build(
                 skipped[workload] = reason
             else:
                 cells += _cells(stacks, name, scenarios[name], variant, device)
-    return Matrix(
+    return CellMatrix(
         cells=tuple(cells),
         skipped=tuple(SkippedCell(workload=workload, reason=reason) for workload, reason in skipped.items()),
     )

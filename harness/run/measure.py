@@ -15,7 +15,7 @@ from harness.launch.untimed import run_parallel
 from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.run.decide import decide, is_timed
 from harness.run.eta import expected_s
-from harness.run.matrix import Matrix
+from harness.run.matrix import CellMatrix
 from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
 from harness.system import clock
@@ -23,7 +23,7 @@ from harness.wording.quantities import left_text
 
 
 def measure(
-    cells: Matrix,
+    cells: CellMatrix,
     environments: Sequence[Environment],
     baseline: Stack,
     hardware: Hardware,

@@ -47,7 +47,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What will be run."""
 
     stacks: stacks.Plan
-    matrix: matrix.Matrix
+    matrix: matrix.CellMatrix
     hardware: Hardware
 
 

@@ -21,7 +21,7 @@ from harness.model import Cell, Environment, Result, Stack
 from harness.run.environments import build_environments
 from harness.run.explain import ExplainContext, Explained, explain_cells
 from harness.run.lock import run_lock
-from harness.run.matrix import Matrix
+from harness.run.matrix import CellMatrix
 from harness.run.measure import measure
 from harness.run.targets import open_target
 from harness.run.watch import Watch
@@ -105,7 +105,7 @@ class Session:
             settings = msgspec.structs.replace(settings, rounds=rounds)
         try:
             return measure(
-                Matrix(cells=tuple(cells), skipped=()),
+                CellMatrix(cells=tuple(cells), skipped=()),
                 list(self._environments.values()),
                 against,
                 self.target.hardware(),

@@ -21,7 +21,7 @@ _MOST_CELLS = 900
 _MOST_WORST, _MOST_LINES = 8, 400
 
 
-class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadRow(msgspec.Struct, frozen=True, kw_only=True):
     """One workload over all releases."""
 
     workload: str
@@ -36,7 +36,7 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "matrix.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the matrix
-    rows: tuple[MatrixRow, ...]
+    rows: tuple[WorkloadRow, ...]
     devices: tuple[str, ...]
     workloads: int  #: on all pages
     report: Conclusions | None
@@ -146,8 +146,8 @@ def method_page(report: Conclusions) -> MethodPage:
     return MethodPage(title="Method", report=report, metrics=tuple(metrics))
 
 
-def _row(frame: PageFrame, summary: WorkloadSummary) -> MatrixRow:
-    return MatrixRow(
+def _row(frame: PageFrame, summary: WorkloadSummary) -> WorkloadRow:
+    return WorkloadRow(
         workload=summary.workload,
         page=urls.workload_page(summary.workload),
         device=_device(summary),

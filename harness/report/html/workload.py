@@ -13,7 +13,7 @@ from harness.compare.timing import ratio_text
 from harness.report import urls
 from harness.report.html.configuration import configuration
 from harness.report.html.page import FindingLine, Page
-from harness.report.html.workload_facts import MatrixCell, Series, WorkloadFacts
+from harness.report.html.workload_facts import MatrixCell, MetricSeries, WorkloadFacts
 from harness.report.rows import Row, is_worse
 from harness.wording.quantities import short_quantity
 
@@ -136,7 +136,7 @@ def trend_page(comparison: Comparison, facts: WorkloadFacts) -> TrendPage:
     )
 
 
-def _chart(comparison: Comparison, facts: WorkloadFacts, series: Series) -> SeriesChart:
+def _chart(comparison: Comparison, facts: WorkloadFacts, series: MetricSeries) -> SeriesChart:
     changes = [change for change in facts.changes if change.series == series.title]
     return SeriesChart(
         title=series.title,
@@ -149,7 +149,7 @@ def _chart(comparison: Comparison, facts: WorkloadFacts, series: Series) -> Seri
     )
 
 
-def _first(series: Series) -> str:
+def _first(series: MetricSeries) -> str:
     """The value of the oldest release that was measured."""
     return next((series.text(at) for at, value in enumerate(series.values) if value is not None), "-")
 

@@ -44,7 +44,7 @@ class ChangePoint(msgspec.Struct, frozen=True, kw_only=True):
         return f"{reading(self.old, self.unit)} -> {reading(self.new, self.unit)} ({share(self.new, self.old)})"
 
 
-class Series(msgspec.Struct, frozen=True, kw_only=True):
+class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
     """One metric over the stacks of the comparison, in version order."""
 
     title: str
@@ -97,8 +97,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     parameters: dict[str, Any]
     outcomes: dict[str, str]  #: stack -> how it ended
-    moved: tuple[Series, ...]  #: the series with a change, the largest first
-    still: tuple[Series, ...]  #: the others
+    moved: tuple[MetricSeries, ...]  #: the series with a change, the largest first
+    still: tuple[MetricSeries, ...]  #: the others
     memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory over the stacks
     cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict for each stack; empty where it is no real size
     changes: tuple[ChangePoint, ...]
@@ -195,7 +195,7 @@ def _series(
     flat: Mapping[str, Mapping[str, float]],
     ratios: Mapping[str, float],
     thresholds: Thresholds,
-) -> tuple[list[Series], list[ChangePoint]]:
+) -> tuple[list[MetricSeries], list[ChangePoint]]:
     """One series per metric that some release measured, over the releases in ``order``, and where those series change.
 
     ``flat`` holds the worst rank's exact values by stack, ``ratios`` the step times over the baseline's.
@@ -210,7 +210,7 @@ def _series(
             if any(values):
                 lines.append((metric, f"{phase}: {metric.title}", metric.unit, values))
     lines.append((STEP_TIME, _STEP_TIME, "ratio", tuple(ratios.get(stack) for stack in order)))
-    found: list[Series] = []
+    found: list[MetricSeries] = []
     changes: list[ChangePoint] = []
     for metric, title, unit, values in lines:
         known = [value for value in values if value is not None and math.isfinite(value)]
@@ -218,7 +218,7 @@ def _series(
             continue
         limit = _limit(metric, known, thresholds)
         places = change_points(values, limit, exact=metric.exact)
-        found.append(Series(title=title, unit=unit, exact=metric.exact, values=values, changes=places))
+        found.append(MetricSeries(title=title, unit=unit, exact=metric.exact, values=values, changes=places))
         for place in places:
             before = max(at for at in range(place) if values[at] is not None)
             old, new = values[before], values[place]
@@ -247,7 +247,7 @@ def _limit(metric: Metric, known: Sequence[float], thresholds: Thresholds) -> fl
     return max(metric.limit(min(known), thresholds), 1e-12)
 
 
-def _largest(series: Series) -> float:
+def _largest(series: MetricSeries) -> float:
     known = [value for value in series.values if value is not None]
     return (max(known) - min(known)) / (abs(min(known)) or max(known))
 

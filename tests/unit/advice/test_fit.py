@@ -21,7 +21,7 @@ from harness.model import Cell, Environment, Failed, Hardware, Passed, Result, S
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
 from harness.report.answers import fit as fit_report
-from harness.run.matrix import Matrix
+from harness.run.matrix import CellMatrix
 from harness.run.measure import measure
 from harness.store import Store, newest
 
@@ -68,7 +68,7 @@ class SimulatedRuns:
 
     def run(self, cells: Sequence[Cell]) -> Iterable[Result]:
         results = measure(
-            Matrix(cells=tuple(cells), skipped=()),
+            CellMatrix(cells=tuple(cells), skipped=()),
             [Environment(stack=stack, lock_sha256="l") for stack in STACKS],
             STACKS[0],
             HARDWARE,
