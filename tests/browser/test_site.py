@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from harness.report.html.site import build
 from tests.builders.comparisons import comparison
 from tests.builders.explanations import explained_as_measured
 from tests.builders.synthetic import noisy_record, result
+from tests.offline.waiting import until
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # selenium's own
 ]
 
+#: What a script does a moment later is there by then, also on a busy machine.
+_SCRIPT_S = 20.0
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 CHOOSE = """
 const field = document.querySelector(arguments[0]);
@@ -89,14 +91,6 @@ def resize(driver: selenium.Chrome, width: int, height: int) -> None:
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Waits for what a script does a moment later; 20 s are for a machine that is busy."""
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "did not happen"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_render_without_errors_or_requests_and_never_scroll_sideways(
     width: str, browser: selenium.Chrome, site: Path
@@ -147,16 +141,16 @@ def test_a_cell_opens_its_evidence_by_keyboard(browser: selenium.Chrome, site: P
     resize(browser, *WIDTHS["desktop"])
     browser.get((site / "index.html").as_uri())
     browser.find_element("css selector", ".matrix td.k-regression a").send_keys("\ue007")
-    until(lambda: "/finding/" in browser.current_url)
+    until(lambda: "/finding/" in browser.current_url, _SCRIPT_S)
     assert browser.find_element("css selector", "pre code").text.startswith("python -m harness regress")
 
 
 def test_two_stacks_are_set_beside_each_other_from_a_file(browser: selenium.Chrome, site: Path) -> None:
     resize(browser, *WIDTHS["desktop"])
     browser.get((site / "compare.html").as_uri())
-    until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"))
+    until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"), _SCRIPT_S)
     browser.execute_script(CHOOSE, '[data-side="b"]', "3")
-    until(lambda: "0.16.4 against 0.15.0" in browser.find_element("css selector", "caption").text)
+    until(lambda: "0.16.4 against 0.15.0" in browser.find_element("css selector", "caption").text, _SCRIPT_S)
     assert "backward: Python and C calls" in browser.find_element("css selector", "[data-result]").text
 
 
@@ -165,7 +159,7 @@ def test_script_in_a_name_or_a_signature_is_text_on_every_page(browser: selenium
     for page in one_of_each(tmp_path):
         browser.get(page.as_uri())
         if page.name == "compare.html":
-            until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"))
+            until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"), _SCRIPT_S)
         assert browser.title.endswith("DeepSpeed version report"), page.name
         assert browser.find_elements("css selector", "img, script:not([src])") == [], page.name
     browser.get((tmp_path / "findings.html").as_uri())

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.offline.project import Project
+from tests.offline.waiting import killed_after
 from tests.paths import ROOT
 
 #: Longer than a command on a cluster takes on a busy machine, and than a cluster takes to start there.
@@ -47,16 +47,12 @@ class Nodes:
 
     def _answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        limit = threading.Timer(LIMIT_S, self.process.kill)
-        limit.start()
-        try:
+        with killed_after(self.process, LIMIT_S):
             for line in self.process.stdout:
                 with contextlib.suppress(ValueError):
                     answer = json.loads(line)
                     if isinstance(answer, dict):
                         return answer
-        finally:
-            limit.cancel()
         raise AssertionError(f"the cluster has ended: {(self.folder / 'log').read_text()[-2000:]}")
 
 

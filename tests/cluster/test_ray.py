@@ -6,27 +6,17 @@ import itertools
 import os
 import signal
 import socket
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running
 from tests.offline.project import GOOD, VERSION, Project, stored, without_times
-from tests.offline.waiting import heard
+from tests.offline.waiting import heard, until
 
 SEVERAL = tuple(VERSION[behaviour] for behaviour in ("good", "hungry", "wrong", "crashing", "busy", "new-default"))
 TWO_WORKLOADS = ["fit/base/cpu", "fit/gradient_accumulation_steps=3/cpu"]
-
-
-def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
-    """Returns when the condition holds."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def servers(project: Project) -> list[str]:
@@ -63,7 +53,7 @@ def test_a_timed_session_holds_all_of_its_node(project: Project, ray_cluster: No
 
     with project.started("regress", "--no-explain") as process:
         heard(process, "cells to run", LIMIT_S)  # environments are built where there is room
-        until(ended)
+        until(ended, LIMIT_S)
     states = [(state, len([*run])) for state, run in itertools.groupby(tuple(sorted(used.values())) for used in seen)]
     # Ray tries nodes for moments before it settles on one.
     assert max(states, key=lambda one: one[1])[0] == (0.0, 2.0), "one workload holds one node"
@@ -95,13 +85,13 @@ def test_a_run_that_is_ended_leaves_nothing_behind_and_keeps_what_was_measured(
 ) -> None:
     configure(project, ray_cluster, VERSION["crashing"], VERSION["hanging"], timeout_s=600)
     with project.started("regress", "--no-explain") as process:
-        until(lambda: stored(project))
-        until(lambda: servers(project))
+        until(lambda: stored(project), LIMIT_S)
+        until(lambda: servers(project), LIMIT_S)
         os.kill(process.pid, signalled)
         process.communicate(timeout=LIMIT_S)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[signalled]
-    until(lambda: not servers(project))
-    until(lambda: set(ray_cluster.used().values()) == {0.0})
+    until(lambda: not servers(project), LIMIT_S)
+    until(lambda: set(ray_cluster.used().values()) == {0.0}, LIMIT_S)
     assert [result["outcome"]["type"] for result in stored(project)] == ["failed"]
 
 
