@@ -1,4 +1,4 @@
-"""A cell's parameters -> a script of some forty lines that needs the released packages alone. Pure.
+"""A cell's parameters -> a script of less than a hundred lines that needs the released packages alone. Pure.
 
 Each feature of a workload is a fragment under ``templates/``, in plain Python; parameters that are not configured leave
 nothing behind. What no fragment says is an error: a script that leaves out a part of the cell would show something else.
