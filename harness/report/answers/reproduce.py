@@ -13,6 +13,7 @@ from harness.report.plain import plain
 from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import ReleaseAnswer, Reproduction
 from harness.reproduce.running import ScriptRun
+from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
 #: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``.
@@ -76,7 +77,8 @@ def as_issue(found: Reproduction) -> str:
         blocks.append(f"**Not confirmed:** {found.why_not}.")
     blocks += [f"**{label[0].upper()}{label[1:]}:** {text}." for label, text in (*needs(found), *spans(found))]
     if found.is_confirmed and found.script is not None:
-        blocks.append(f"**Script** ({found.script.ranks} CPU processes, no GPU):\n\n```python\n{found.script.text}```")
+        ranks = plural(found.script.ranks, "CPU process", "CPU processes")
+        blocks.append(f"**Script** ({ranks}, no GPU):\n\n```python\n{found.script.text}```")
         outputs = [f"{found.package} {_output(run)}" for run in found.runs]
         blocks.append("**Output:**\n\n```\n" + "\n".join(outputs) + "\n```")
         for one in found.remedies:

@@ -171,6 +171,7 @@ def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pyte
     text = report.as_issue(answered(tmp_path, monkeypatch, as_composed))
     assert text.startswith("# the gradient norm is wrong with ZeRO stage 1 or 2; gradient accumulation above 1; ")
     assert "```python\n# pip install torch==2.13.0 deepspeed==0.18.3  # shows the fault: exit code 1\n" in text
+    assert "**Script** (1 CPU process, no GPU):" in text
     assert "deepspeed 0.18.2, exit code 0: gradient norm 4, plain PyTorch 4" in text
     assert "[deepspeed 0.18.3](https://pypi.org/project/deepspeed/0.18.3/)" in text
     assert text.count("```") == 4
