@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
-from harness.compare import Thresholds, compare
+from harness.compare import Comparison, Thresholds, compare
 from harness.report.html.site import build
+from harness.report.view import view
+from tests.builders import comparisons
 from tests.builders.synthetic import noisy_record, result
+
+
+def first_page(comparison: Comparison, folder: Path) -> str:
+    build(comparison, folder, Thresholds(), exit_code=1)
+    return html.unescape((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def test_the_first_page_says_all_of_each_problem_as_every_format_does(tmp_path: Path) -> None:
+    comparison = comparisons.comparison()
+    page = first_page(comparison, tmp_path)
+    lines = [line for section in view(comparison).screen.sections for line in section.problems]
+    assert any(line.sentences.endswith("Use 0.16.8.") for line in lines)
+    assert [line.sentences for line in lines if f": {line.sentences}\n" not in page] == []
 
 
 def test_of_many_workloads_the_first_page_says_how_many_fare_how(tmp_path: Path) -> None:
@@ -19,8 +35,7 @@ def test_of_many_workloads_the_first_page_says_how_many_fare_how(tmp_path: Path)
         for at in range(8)
         for version in ("0.15.0", "0.16.0")
     ]
-    build(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    text = first_page(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), tmp_path)
     assert "Compatibility: outcomes of 8 workloads" in text
     assert '<th scope="row">0.16.0</th><td class="n">7</td><td class="n">1</td>' in text
     assert "llama_zero3_backward/sequence_length=8/cpu: passed in 0.15.0; worse in 0.16.0" in text
