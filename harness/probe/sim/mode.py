@@ -370,7 +370,9 @@ class SimulationMode(TorchMeter):
             copy = self._as_ghost(host.stand_in(source))
             if host.keeps_contents(source) and not self.is_ghost(source):
                 copy.copy_(source)
-                self.ledger.entries[copy.untyped_storage()._cdata].ghost = False
+                entry = self.ledger.find(copy.untyped_storage())
+                if entry is not None:  # an empty storage is not booked
+                    entry.ghost = False
         return copy
 
     def is_ghost(self, tensor: torch.Tensor) -> bool:

@@ -38,6 +38,14 @@ def test_a_small_pinned_copy_keeps_its_contents() -> None:
         assert simulation._pin(torch.tensor([3, 1, 4])).tolist() == [3, 1, 4]
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_an_empty_tensor_can_be_pinned(shape: tuple[int, ...]) -> None:
+    with Simulation() as simulation:
+        pinned = simulation._pin(torch.empty(shape, device="cpu"))
+        assert pinned.shape == shape
+        assert not simulation.mode.is_ghost(pinned)
+
+
 def test_optimizer_states_of_an_offloaded_zero_2_partition_cost_nothing() -> None:
     """The partition is cast on the host, pinned by the accelerator, and AdamW makes its states from it."""
     with Simulation() as simulation:
