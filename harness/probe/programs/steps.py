@@ -116,10 +116,11 @@ class StepWatch:
                 self._stepped_inside = None
             with self._call(lambda: self._listener.backward_begins(loss)):
                 out = original(*args, **kwargs)
-            stepped, self._stepped_inside = self._stepped_inside, None
-            if outermost and stepped is not None:
-                self._listener.step_begins()
-                self._listener.step_ended(stepped)
+            if outermost:  # a backward inside of it, as a reentrant checkpoint's, leaves this to it
+                stepped, self._stepped_inside = self._stepped_inside, None
+                if stepped is not None:
+                    self._listener.step_begins()
+                    self._listener.step_ended(stepped)
             return out
 
         return backward

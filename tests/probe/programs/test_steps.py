@@ -1,0 +1,47 @@
+"""Which calls of a program are reported as its backward and its step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+from harness.probe.programs.steps import StepWatch  # noqa: E402
+
+
+class Events(list[str]):
+    """A `Listener` that notes the names of what it gets."""
+
+    def forward_begins(self, model: Any) -> None:
+        self.append("forward")
+
+    def backward_begins(self, loss: Any) -> None:
+        self.append("backward")
+
+    def step_begins(self) -> None:
+        self.append("step")
+
+    def step_ended(self, stepper: Any) -> None:
+        self.append(f"stepped {type(stepper).__name__}")
+
+    def accumulated(self) -> None:
+        self.append("accumulated")
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_optimizers_that_step_in_hooks_of_a_checkpointed_backward_are_one_step_after_it(reentrant: bool) -> None:
+    """A reentrant checkpoint calls backward within the backward, and here every step is taken in that call."""
+    layer = torch.nn.Linear(4, 4)
+    for parameter in layer.parameters():
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+        parameter.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: optimizer.step())
+    events = Events()
+    with StepWatch(events):
+        for _ in range(2):
+            inputs = torch.ones(2, 4, requires_grad=True)
+            checkpoint(layer, inputs, use_reentrant=reentrant).sum().backward()
+    assert events == ["backward", "step", "stepped SGD"] * 2
