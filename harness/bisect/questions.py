@@ -18,6 +18,7 @@ import msgspec
 from harness.compare.comparison import Comparison
 from harness.compare.metrics import BY_NAME, CONFIGURATION, METRICS, OUTCOME, STEP_TIME, WARNINGS, Direction, Metric
 from harness.compare.outcomes import signature, stage
+from harness.compare.pairs import as_compared
 from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
@@ -115,7 +116,8 @@ def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | Non
 
 
 def observe(question: Question, result: Result, detail_of: DetailOf) -> Observation:
-    """The answer of a result."""
+    """The answer of a result, which counts as in every comparison: what cannot be simulated has none."""
+    result = as_compared(result)
     if question.metric == OUTCOME.name:
         return _observe_outcome(result)
     if not isinstance(result.outcome, Passed):

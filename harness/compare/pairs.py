@@ -63,7 +63,7 @@ class ResultIndex:
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
         self.newest: dict[str, dict[str, ResultSummary]] = {}  #: workload -> stack -> its newest result
         self._baseline_runs: dict[str, list[ResultSummary]] = defaultdict(list)
-        for result in map(_as_compared, results):
+        for result in map(as_compared, results):
             stack, workload = result.cell.stack.id, result.cell.workload
             self.stacks.setdefault(stack, result.cell.stack)
             if result.installed:
@@ -102,7 +102,7 @@ class ResultIndex:
         return next((r for r in runs if r is not base and r.result.session == base.result.session), None)
 
 
-def _as_compared(result: Result) -> Result:
+def as_compared(result: Result) -> Result:
     """What the harness cannot simulate is no failure of the release: such a cell counts as skipped."""
     match result.outcome:
         case Failed(signature=signature) if signature.startswith(_LIMIT):

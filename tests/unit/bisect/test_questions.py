@@ -73,6 +73,12 @@ def test_what_did_not_pass_says_nothing_about_bytes() -> None:
     )
 
 
+def test_a_limit_of_the_simulation_is_no_crash_of_the_release() -> None:
+    limit = "SimulationError: torch.compile cannot be simulated (deepspeed.py:compiled)"
+    for question in (OUTCOME, HELD):
+        assert read(question, Failed("init", limit)) == Observation(value=None, text=f"skipped: {limit}")
+
+
 def test_outcomes_are_told_apart_by_where_and_how_they_end() -> None:
     values = [
         read(OUTCOME, one).value
