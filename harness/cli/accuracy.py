@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from harness.advice.accuracy import incomplete, missed, points
 from harness.cli import options
 from harness.cli.lines import note
 from harness.cli.output import note_problems, write_answer
 from harness.cli.progress import Progress
+from harness.cli.stored import measuring_settings
 from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, NothingMeasured
 from harness.model import Result
 from harness.report.answers import accuracy as accuracy_report
@@ -44,16 +44,15 @@ def command(
     """
     chosen = points(wanted)
     settings = options.load_settings(results=results)
+    store = Store(settings.results)
     published: tuple[Result, ...] = ()
     if results is not None and not fresh:
-        store = Store(settings.results)
         loaded = store.load()
         note_problems(loaded.problems)
         published = loaded.results
-        if store.is_bundle:
-            settings = msgspec.structs.replace(settings, results=options.load_settings().results)
+    installer, measuring = pipeline.new_installer(settings), measuring_settings(settings, store)
     with Progress() as progress:
-        answers = accuracy.answers(chosen, settings, pipeline.new_installer(settings), progress, published, fresh=fresh)
+        answers = accuracy.answers(chosen, measuring, installer, progress, published, fresh=fresh)
     write_answer(
         lambda: accuracy_report.as_text(answers),
         (json_file, lambda: accuracy_report.as_json(answers)),

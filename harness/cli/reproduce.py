@@ -12,6 +12,7 @@ from harness.bisect.candidates import one_release
 from harness.cli import options
 from harness.cli.output import write_answer
 from harness.cli.progress import Progress
+from harness.cli.stored import measuring_settings
 from harness.cli.workload import declared_scenario, named_cell
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from harness.model import Cell, Result, Stack
@@ -68,8 +69,7 @@ def command(
         raise UsageError(f"no name for a script: {output}", where="--output", hint="name a file, e.g. reproduce.py")
     settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
     store = Store(settings.results)
-    if store.is_bundle:  # which is only read
-        settings = msgspec.structs.replace(settings, results=options.load_settings().results)
+    settings = measuring_settings(settings, store)
     installer = pipeline.new_installer(settings)
     package = targets.varied_package(settings)
     cell = named_cell(finding, settings, store, installer, {})

@@ -1,4 +1,4 @@
-"""Stored stacks, by the id or version that the user writes."""
+"""Stored results, and their stacks by the id or version that the user writes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,26 @@ from harness.store import Store
 from harness.wording import commands
 
 
+def measuring_settings(settings: Settings, store: Store) -> Settings:
+    """The settings for measuring what ``store``, the one that they name, lacks: it is stored there too, or in the configured
+    folder where that is a bundle, which is only read. Raises UsageError."""
+    if not store.is_bundle:
+        return settings
+    return msgspec.structs.replace(settings, results=options.load_settings().results)
+
+
 def published_results(
     results: str | None, settings: Settings, scenario: str, *, fresh: bool
 ) -> tuple[Published | None, Settings]:
     """What ``--results`` names, as results that answer whatever probe measured them; and the settings for measuring what
-    they lack, which is stored in the same folder, or in the configured one where they are a bundle.
+    they lack, as `measuring_settings` has them.
 
     None where the option was not given, or everything is measured afresh. Raises UsageError, ResultsError.
     """
     if results is None:
         return None, settings
     store = Store(settings.results)
-    measuring = settings
-    if store.is_bundle:
-        measuring = msgspec.structs.replace(settings, results=options.load_settings().results)
+    measuring = measuring_settings(settings, store)
     if fresh:
         return None, measuring
     published = Published(store, scenario, settings.rounds)

@@ -1,13 +1,20 @@
-"""Exit codes of ``accuracy``: a job that was not simulated to its end is neither a hit nor an excused miss."""
+"""Exit codes of ``accuracy``: a job that was not simulated to its end is neither a hit nor an excused miss. And where it
+stores what it simulates."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from harness import cli
 from harness.advice.accuracy import Figure, PointAnswer, points
+from harness.config.settings import Settings
 from harness.model import Failed, Outcome, Passed
 from harness.run import accuracy
+from harness.store import Store
+from harness.store.publishing import publish
+from tests.builders.synthetic import stored_result
 
 GIB = 1 << 30
 (POINT,) = points(["mlp-fp32"])
@@ -46,7 +53,28 @@ def test_no_prediction_at_all_is_nothing_measured(monkeypatch: pytest.MonkeyPatc
     assert exit_code() == 4
 
 
-def exit_code() -> object:
+@pytest.mark.parametrize("options", [[], ["--fresh"]])
+def test_what_is_simulated_beside_a_bundle_is_stored_in_the_configured_folder(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A bundle is only read, also where none of its results counts."""
+    stored = Store(str(tmp_path / "stored"))
+    stored.write(stored_result(), benchmark={})
+    bundle = tmp_path / "some.jsonl.gz"
+    publish(stored.folder, str(bundle))
+    folders: list[str] = []
+
+    def answers(chosen: object, settings: Settings, *_: object, **__: object) -> list[PointAnswer]:
+        folders.append(settings.results)
+        return [answer(GIB, Passed())]
+
+    monkeypatch.setattr(accuracy, "answers", answers)
+    monkeypatch.setenv("DSREGRESS_RESULTS", str(tmp_path / "configured"))
+    assert exit_code(*options, "--results", str(bundle)) == 0
+    assert folders == [str(tmp_path / "configured")]
+
+
+def exit_code(*options: str) -> object:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["accuracy"])
+        cli.main(["accuracy", *options])
     return caught.value.code
