@@ -6,11 +6,9 @@ import click
 import msgspec
 
 from harness.cli import options
-from harness.cli.progress import Progress
-from harness.errors import EnvironmentUnavailable, UsageError
+from harness.cli.building import built_here
+from harness.errors import UsageError
 from harness.run import pipeline, targets
-from harness.run.environments import build_environments
-from harness.wording.names import outcome_text
 
 
 @click.command("env")
@@ -40,9 +38,4 @@ def command(version: str | None, stacks: options.StackOptions) -> None:
         raise UsageError(
             f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
         )
-    target = targets.open_target(msgspec.structs.replace(settings, executor="local"), installer)  # to look around in
-    with Progress() as progress:
-        (environment,) = build_environments(wanted, settings, installer, progress, target)
-    if environment.failure is not None:
-        raise EnvironmentUnavailable(outcome_text(environment.failure), where=wanted[0].id)
-    click.echo(environment.python)
+    click.echo(built_here(wanted[0], settings, installer).python)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from harness.cli import options
+from harness.cli.building import built_here
 from harness.cli.lines import say
-from harness.cli.progress import Progress
 from harness.config.variables import child_environment
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.model import Environment
 from harness.probe.border import skeleton_maker
-from harness.run import pipeline, targets
-from harness.run.environments import build_environments
-from harness.wording.names import outcome_text
+from harness.run import pipeline
 from harness.wording.quantities import plural, quantity
 
 
@@ -65,12 +62,4 @@ def _environment(stacks: options.StackOptions) -> Environment:
     planned = pipeline.plan_stacks(settings, stacks.choice(), installer)
     if planned.existing:  # --python
         return planned.existing[-1]
-    wanted = planned.stacks[-1:]
-    target = targets.open_target(
-        msgspec.structs.replace(settings, executor="local"), installer
-    )  # files of this machine
-    with Progress() as progress:
-        (environment,) = build_environments(wanted, settings, installer, progress, target)
-    if environment.failure is not None:
-        raise EnvironmentUnavailable(outcome_text(environment.failure), where=wanted[0].id)
-    return environment
+    return built_here(planned.stacks[-1], settings, installer)

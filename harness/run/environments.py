@@ -8,21 +8,21 @@ from pathlib import Path
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.model import Environment, Failed, LockedStack, MachineFault, NotInstalled, Stack
-from harness.run.targets import Build, Target
+from harness.run.targets import Build
 from harness.run.watch import Watch
 from harness.versions import locking
 from harness.wording.names import outcome_text
 
 
 def build_environments(
-    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, target: Target
+    wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, build: Build
 ) -> tuple[Environment, ...]:
-    """An environment for each stack, in order; one that cannot be built has its ``failure``.
+    """An environment for each stack, in order, made by ``build``; one that cannot be built has its ``failure``.
 
     Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
     """
     cache = Path(settings.environments) / "locks"
-    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), target.build, watch)
+    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), build, watch)
 
 
 def build_locked(

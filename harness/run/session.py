@@ -82,7 +82,7 @@ class Session:
             what = f"{existed[0].id} is an interpreter that existed, and cannot be built"
             raise UsageError(what, where="stack", hint="name it: --python PATH")
         if missing:
-            self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target))
+            self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target.build))
         return tuple(self._environments[stack.id] for stack in stacks)
 
     def add(self, environments: Iterable[Environment]) -> None:

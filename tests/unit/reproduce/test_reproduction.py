@@ -88,7 +88,7 @@ def opened(
     folder: Path, monkeypatch: pytest.MonkeyPatch, faulty: Faulty, result: Callable[[Cell, Faulty], Result]
 ) -> Session:
     """A session of the releases that were made up, which opens as the command opens it: without stacks."""
-    target = SimpleNamespace(executor=Executor(), hardware=lambda: HARDWARE)
+    target = SimpleNamespace(executor=Executor(), build=None, hardware=lambda: HARDWARE)
     monkeypatch.setattr(session, "open_target", lambda *_: target)
     monkeypatch.setattr(
         session, "build_environments", lambda stacks, *_: [Environment(stack=one, lock_sha256="") for one in stacks]

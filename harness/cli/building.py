@@ -1,0 +1,25 @@
+"""The environment of one stack, for a command that uses its interpreter itself."""
+
+from __future__ import annotations
+
+from harness.cli.progress import Progress
+from harness.config.settings import Settings
+from harness.envs.installer import Installer
+from harness.errors import EnvironmentUnavailable
+from harness.model import Environment, Stack
+from harness.run import targets
+from harness.run.environments import build_environments
+from harness.wording.names import outcome_text
+
+
+def built_here(stack: Stack, settings: Settings, installer: Installer) -> Environment:
+    """The virtual environment of a stack, on this machine whatever executor the settings name; built unless it exists.
+
+    Nothing is run in it, so no scenario is read. Raises EnvironmentUnavailable where it cannot be built.
+    """
+    build = targets.venv_build(settings, installer)
+    with Progress() as progress:
+        (environment,) = build_environments([stack], settings, installer, progress, build)
+    if environment.failure is not None:
+        raise EnvironmentUnavailable(outcome_text(environment.failure), where=stack.id)
+    return environment
