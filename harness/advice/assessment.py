@@ -43,12 +43,17 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 def assess(comparison: Comparison) -> list[Assessment]:
     """Every problem, the gravest first."""
-    sound = {limit: Soundness(comparison, partial(_is_as_grave, limit=limit)) for limit in _LIMITS}
+    sound = {limit: soundness(comparison, limit) for limit in _LIMITS}
     position = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     return sorted(
         (_assessment(comparison, sound, problem) for problem in comparison.problems),
         key=lambda one: (one.kind, -position[one.problem.until], severity(one.problem.worst)),
     )
+
+
+def soundness(comparison: Comparison, limit: ProblemKind = ProblemKind.LEAK) -> Soundness:
+    """Which releases train a workload without anything as grave as ``limit``."""
+    return Soundness(comparison, partial(_is_as_grave, limit=limit))
 
 
 def _is_as_grave(found: Finding, limit: ProblemKind) -> bool:

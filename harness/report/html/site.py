@@ -22,7 +22,7 @@ from harness.report.html.holders import ExplanationOf, nothing_explained
 from harness.report.html.page import Conclusions, PageFrame
 from harness.report.html.rendering import Renderer
 from harness.report.html.site_files import SiteFiles
-from harness.report.html.workload import trend_page, workload_page
+from harness.report.html.workload import soundness_by_pin, trend_page, workload_page
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
 from harness.report.rows import Row, all_rows, section_of
 from harness.report.view import view
@@ -90,6 +90,7 @@ class _SiteBuilder:
         self._conclusions = Conclusions.of(report)
         lines = (line for section in report.screen.sections for line in section.problems)
         self._problems = {key: line for line in lines for key in line.keys}
+        self._sound = soundness_by_pin(comparison)
         self._frame = PageFrame.of(comparison, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
         self._general: dict[str, Callable[[SiteFiles], None]] = {}
@@ -132,7 +133,7 @@ class _SiteBuilder:
             ratios[comparison.baseline] = 1.0
         facts = workload_facts(comparison, workload, self._thresholds, ratios)
         cells = self._matrix_cells(workload)
-        files.page(urls.workload_page(workload), workload_page(comparison, facts, cells, rows, times))
+        files.page(urls.workload_page(workload), workload_page(comparison, facts, cells, rows, times, self._sound))
         files.page(urls.trend_page(workload), trend_page(comparison, facts))
         for row in self._rows_headed.get(workload, []):
             problem = self._problems.get(row.headline.key)

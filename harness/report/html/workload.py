@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import msgspec
 
+from harness.advice.assessment import soundness
+from harness.advice.soundness import Soundness
 from harness.compare import Comparison, StepTime
-from harness.compare.metrics import BY_NAME
 from harness.compare.timing import ratio_text
 from harness.report import urls
 from harness.report.html.configuration import configuration
@@ -93,8 +94,9 @@ def workload_page(
     cells: Mapping[str, MatrixCell],
     findings: Sequence[Row],
     times: Mapping[str, StepTime],
+    sound: Mapping[str, Soundness],
 ) -> WorkloadPage:
-    """``cells``, ``findings`` and ``times`` (by stack) are those of this workload."""
+    """``cells``, ``findings`` and ``times`` (by stack) are those of this workload, ``sound`` is `soundness_by_pin`."""
     words, rest = configuration(facts.parameters, facts.device)
     rows = [
         StackRow(
@@ -114,7 +116,7 @@ def workload_page(
         trend=urls.trend_page(facts.workload),
         configuration=words,
         parameters=tuple(rest),
-        pins=tuple(_pins(comparison, facts, findings)),
+        pins=tuple(_pins(comparison, facts.workload, sound)),
         labels=tuple(comparison.names.values()),
         memory=facts.memory,
         rows=tuple(rows),
@@ -158,24 +160,19 @@ def _bytes(value: float | None) -> str:
     return "-" if value is None else short_quantity(value, "bytes")
 
 
-def _pins(comparison: Comparison, facts: WorkloadFacts, findings: Sequence[Row]) -> Iterator[PinAdvice]:
-    """The newest release without a finding that ends or spoils a job, and the newest without any."""
-    grave: set[str] = set()
-    any_worse: set[str] = set()
-    for row in findings:
-        for group in row.groups:
-            found = group.headline
-            if found.workload != facts.workload or not is_worse(found):
-                continue
-            any_worse.add(found.stack)
-            if BY_NAME[found.metric].fails != "time":
-                grave.add(found.stack)
-    passed = [stack for stack in comparison.names if facts.outcomes.get(stack) == "passed"]
-    for what, bad in (
-        ("without a finding on memory, numerics or crashes", grave),
-        ("without any finding", any_worse),
-    ):
-        newest = next((stack for stack in reversed(passed) if stack not in bad), "")
+def soundness_by_pin(comparison: Comparison) -> dict[str, Soundness]:
+    """What is said of a release to pin -> which releases it is said of: the first is the rule of the problems' advice."""
+    return {
+        "without wrong training, crashes, leaks or out of memory": soundness(comparison),
+        "without any finding": Soundness(comparison, is_worse),
+    }
+
+
+def _pins(comparison: Comparison, workload: str, sound: Mapping[str, Soundness]) -> Iterator[PinAdvice]:
+    """The newest release of each standing."""
+    newest_first = list(reversed(comparison.names))
+    for what, rule in sound.items():
+        newest = rule.first(newest_first, [workload])
         yield PinAdvice(
             what=what,
             name=comparison.names[newest] if newest else "",
