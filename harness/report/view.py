@@ -14,6 +14,7 @@ from harness.report.first_screen import FirstScreen, first_screen
 from harness.report.plain import plain
 from harness.report.rows import Section
 from harness.report.tables import Table
+from harness.wording import commands
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing, plural
 
@@ -34,7 +35,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     compatibility: tuple[Table, ...]  #: of a sweep: one table, how many workloads of each release came to which word
     patterns: tuple[str, ...]  #: of a sweep: which workloads are not sound in which releases
     notes: tuple[str, ...]
-    worst: str  #: the command that measures the worst finding again; empty where nothing is worse
+    reproduce: str  #: the command that measures the first problem again; empty where there is none
 
 
 def view(comparison: Comparison) -> View:
@@ -44,8 +45,9 @@ def view(comparison: Comparison) -> View:
     worse, alike = by_section[rows.WORSE], by_section[rows.FAILS_TOO]
     workloads = tables.workload_tables(comparison, [*worse, *alike])
     compatibility, patterns = tables.compatibility_table(comparison)
+    screen = first_screen(comparison, _verdict(comparison), not_measured=_missing(comparison))
     return View(
-        screen=first_screen(comparison, _verdict(comparison), not_measured=_missing(comparison)),
+        screen=screen,
         measured=_measured(comparison),
         sections=sections,
         below=_below(comparison),
@@ -55,8 +57,17 @@ def view(comparison: Comparison) -> View:
         compatibility=tuple(compatibility),
         patterns=tuple(patterns),
         notes=(*comparison.notes, *tables.notes(workloads)),
-        worst=sections[0].rows[0].reproduce if worse else "",
+        reproduce=_reproduce(comparison, screen),
     )
+
+
+def _reproduce(comparison: Comparison, screen: FirstScreen) -> str:
+    """Of problem 1, by its worst finding."""
+    if not screen.sections:
+        return ""
+    found = screen.sections[0].problems[0].worst
+    stacks = dict(zip(comparison.names, comparison.stacks, strict=True))
+    return commands.measure_again(stacks[found.stack], stacks.get(comparison.baseline), found)
 
 
 def not_measured(comparison: Comparison) -> str:

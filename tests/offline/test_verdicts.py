@@ -128,7 +128,7 @@ def test_a_release_measured_later_is_timed_beside_the_baseline_and_the_earlier_o
 
 def test_the_command_that_a_report_gives_measures_its_worst_cell_again(project: Project) -> None:
     first = project.regress("--details")
-    command = first.said.out.split("To reproduce the worst finding\n")[1].split()
+    command = first.said.out.split("To reproduce problem 1\n")[1].split()
     assert command[:4] == ["python", "-m", "harness", "regress"]
     again = project.regress(*command[4:])
     assert again.findings(VERSION["hungry"]) == first.findings(VERSION["hungry"])

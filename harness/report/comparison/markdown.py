@@ -32,8 +32,8 @@ def as_markdown(comparison: Comparison) -> str:
     notes = [*([report.below] if report.below else []), *report.notes]
     lines += _section("Notes", [f"- {markdown(line)}" for line in notes])
     lines += ["", "</details>"]
-    if report.worst:
-        lines += ["", "To reproduce the worst finding:", "", *_code(report.worst)]
+    if report.reproduce:
+        lines += ["", "To reproduce problem 1:", "", *_code(report.reproduce)]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 

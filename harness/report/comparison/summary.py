@@ -42,8 +42,8 @@ def as_markdown(comparison: Comparison, site: str = "") -> str:
     if report.not_compared:
         lines += [f"<details><summary>{plural(len(report.not_compared), 'cell')} without a verdict</summary>", ""]
         lines += [*(f"- {markdown(line)}" for line in report.not_compared), "", "</details>", ""]
-    if report.worst:
-        lines += ["To reproduce the worst finding:", "", "```sh", report.worst.replace("```", ""), "```"]
+    if report.reproduce:
+        lines += ["To reproduce problem 1:", "", "```sh", report.reproduce.replace("```", ""), "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -162,8 +162,8 @@ def render(report: View) -> Group:
     for table in report.tables:
         parts += _section(table.title, [_grid(table)])
     parts += _section("Notes", _bullets([*([report.below] if report.below else []), *report.notes]))
-    if report.worst:
-        parts += _section("To reproduce the worst finding", [Padding(_line(report.worst), (0, 0, 0, 2))])
+    if report.reproduce:
+        parts += _section("To reproduce problem 1", [Padding(_line(report.reproduce), (0, 0, 0, 2))])
     return Group(*parts)
 
 

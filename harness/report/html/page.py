@@ -73,7 +73,7 @@ class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
     not_compared: tuple[str, ...]
     control: tuple[str, ...]
     notes: tuple[str, ...]
-    worst: str
+    reproduce: str
     compatibility: tuple[Table, ...]
     patterns: tuple[str, ...]
 

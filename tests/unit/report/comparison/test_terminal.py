@@ -83,7 +83,7 @@ def test_nothing_worse_is_said_with_what_was_measured() -> None:
     text = on_terminal(seen, 100)
     assert text.startswith("Nothing is worse than the baseline\n2 releases on 1 workload")
     assert "Measured deepspeed 0.15.0, 0.16.8 on 1 workload" in text
-    assert "To reproduce the worst finding" not in text
+    assert "To reproduce problem 1" not in text
     assert "Control: the baseline against itself" in text
 
 
