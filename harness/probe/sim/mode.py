@@ -375,6 +375,14 @@ class SimulationMode(TorchMeter):
                     entry.ghost = False
         return copy
 
+    def forget(self, tensor: torch.Tensor) -> None:
+        """What was written to a tensor of the device or of the host is unknown. May be called outside an operator."""
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            if tensor.is_meta:
+                self.known.forget(tensor)
+            else:
+                self._become_ghost(tensor)
+
     def is_ghost(self, tensor: torch.Tensor) -> bool:
         entry = self.ledger.find(tensor.untyped_storage())
         return entry is not None and entry.ghost

@@ -16,7 +16,6 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.virtual_gpu import (
     autocast,
     compilers,
@@ -24,6 +23,7 @@ from harness.probe.virtual_gpu import (
     deepspeed_release,
     devices,
     kernels,
+    launching,
     nvml,
     optimizers,
     process_groups,
@@ -46,7 +46,6 @@ def attached(
     rank: int = 0,
     world_size: int = 1,
     ranks_per_node: int = 8,
-    allocator: AllocatorSettings = AllocatorSettings(),  # noqa: B008 (it is frozen)
 ) -> Iterator[Books]:
     """Inside, this process has a CUDA card whose tensors live on ``target``: ``meta`` in a running `Simulation`, ``cpu`` in
     a running `TorchMeter` on real ranks.
@@ -57,7 +56,7 @@ def attached(
     importlib.import_module("torch._dynamo")  # makes tables of torch's functions, which must be the real ones
 
     per_node = min(ranks_per_node, world_size)
-    books = Books(meter, card, allocator)
+    books = Books(meter, card)
     ordinals = devices.Ordinals(rank % per_node, per_node)
     mapping = devices.DeviceMapping(target, ordinals, books)
     with contextlib.ExitStack() as stack:
@@ -68,8 +67,9 @@ def attached(
         stack.enter_context(process_groups.joined(target, rank, world_size))
         stack.enter_context(optimizers.chosen_as_on_cuda(target))
         stack.enter_context(autocast.with_cuda_policy(target))
-        stack.enter_context(kernels.stubbed(kernels.Kernels(meter, computes=target == "cpu")))
-        stack.enter_context(stand_ins.provided(meter, card, computes=target == "cpu"))
+        stack.enter_context(launching.on(launching.Device(meter, card, computes=target == "cpu")))
+        stack.enter_context(kernels.stubbed())
+        stack.enter_context(stand_ins.provided())
         stack.enter_context(readings.of_deepspeed(books.readings))
         if target == "meta":
             stack.enter_context(deepspeed_release.on_cuda(books))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
+from harness.probe.allocator.model import CachingAllocator
 from harness.probe.meters.ledger import DEVICE
 from harness.probe.virtual_gpu.card import VirtualCard
 from harness.probe.virtual_gpu.readings import Readings
@@ -32,10 +32,10 @@ class Books:
     the ledger's, unrounded, and nothing more is reserved.
     """
 
-    def __init__(self, meter: Any, card: VirtualCard, settings: AllocatorSettings) -> None:
+    def __init__(self, meter: Any, card: VirtualCard) -> None:
         self.card = card
         self.ledger = meter.ledger
-        self._allocator = CachingAllocator(settings)
+        self._allocator = CachingAllocator()
         self._at = 0
         self._peak = 0
         self._workspaces: dict[tuple[bool, int], Any] = {}  #: by whether it is autograd's thread, and stream

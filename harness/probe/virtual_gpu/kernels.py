@@ -15,156 +15,110 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from harness.probe.replacing import Patches
+from harness.probe.virtual_gpu.launching import kernel
+
+# -- on the device ---------------------------------------------------------------------------------------------------
 
 
-class Kernels:
-    """The extensions by the names of their builders."""
-
-    def __init__(self, meter: Any, *, computes: bool) -> None:
-        self._meter = meter
-        self._computes = computes
-        self._loaded = {
-            "fused_adam": types.SimpleNamespace(multi_tensor_adam=self._multi_tensor_adam),
-            "fused_lion": types.SimpleNamespace(multi_tensor_lion=self._multi_tensor_lion),
-            "fused_lamb": types.SimpleNamespace(lamb=self._lamb),
-            "cpu_adam": _CpuOptimizer("adam", self._cpu_adam),
-            "cpu_adagrad": _CpuOptimizer("adagrad", self._cpu_adagrad),
-            "cpu_lion": _CpuOptimizer("lion", self._cpu_lion),
-            "utils": types.SimpleNamespace(
-                flatten=torch._utils._flatten_dense_tensors, unflatten=torch._utils._unflatten_dense_tensors
-            ),
-        }
-
-    def named(self, name: str) -> Any:
-        """The extension; None where there is no stand-in."""
-        return self._loaded.get(name)
-
-    # -- on the device -----------------------------------------------------------------------------------------------
-
-    def _multi_tensor_adam(
-        self,
-        chunk_size: int,
-        noop_flag: torch.Tensor,
-        tensor_lists: list[list[torch.Tensor]],
-        lr: float,
-        beta1: float,
-        beta2: float,
-        epsilon: float,
-        step: int,
-        mode: int,
-        bias_correction: int,
-        weight_decay: float,
-        *_: Any,
-    ) -> None:
-        for gradient, parameter, first, second in zip(*tensor_lists):
-            with self._launched((parameter, first, second), gradient) as compute:
-                if compute:
-                    correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
-                    _adam(
-                        parameter,
-                        gradient,
-                        first,
-                        second,
-                        lr,
-                        beta1,
-                        beta2,
-                        epsilon,
-                        weight_decay,
-                        mode == 1,
-                        correction,
-                    )
-
-    def _multi_tensor_lion(
-        self,
-        chunk_size: int,
-        noop_flag: torch.Tensor,
-        tensor_lists: list[list[torch.Tensor]],
-        lr: float,
-        beta1: float,
-        beta2: float,
-        step: int,
-        weight_decay: float,
-        *_: Any,
-    ) -> None:
-        for gradient, parameter, momentum in zip(*tensor_lists):
-            with self._launched((parameter, momentum), gradient) as compute:
-                if compute:
-                    _lion(parameter, gradient, momentum, lr, beta1, beta2, weight_decay)
-
-    def _lamb(
-        self,
-        parameter: torch.Tensor,
-        low: torch.Tensor,
-        first: torch.Tensor,
-        second: torch.Tensor,
-        gradient: torch.Tensor,
-        *numbers: Any,
-    ) -> Any:
-        lr, beta1, beta2, most, least, epsilon, scale, step, inside, bias_correction, decay = numbers
-        coefficient = torch.ones((), dtype=parameter.dtype, device=parameter.device)
-        with self._launched((parameter, first, second), gradient) as compute:
-            if compute:
-                g = gradient.float() / scale
-                first.mul_(beta1).add_(g, alpha=1 - beta1)
-                second.mul_(beta2).addcmul_(g, g, value=1 - beta2)
-                root = (second + epsilon).sqrt() if inside == 0 else second.sqrt() + epsilon
-                update = first / root + decay * parameter.float()
-                if bias_correction:
-                    lr = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-                weights, updates = parameter.float().norm(), update.norm()
-                if weights > 0 and updates > 0:
-                    coefficient.copy_((weights / updates).clamp(least, most))
-                parameter.sub_((lr * coefficient.float() * update).to(parameter.dtype))
-                if low.numel():
-                    low.copy_(parameter)
-        return coefficient
-
-    # -- on the host -------------------------------------------------------------------------------------------------
-
-    def _cpu_adam(self, settings: Any, step: int, lr: float, beta1: float, beta2: float, *rest: Any) -> None:
-        epsilon, decay, bias_correction, parameter, gradient, first, second = rest[:7]
-        with self._launched((parameter, first, second, *rest[7:]), gradient) as compute:
+def _multi_tensor_adam(
+    chunk_size: int,
+    noop_flag: torch.Tensor,
+    tensor_lists: list[list[torch.Tensor]],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    step: int,
+    mode: int,
+    bias_correction: int,
+    weight_decay: float,
+    *_: Any,
+) -> None:
+    for gradient, parameter, first, second in zip(*tensor_lists):
+        with kernel(parameter, first, second) as compute:
             if compute:
                 correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
-                decoupled = bool(settings[5])
-                _adam(parameter, gradient, first, second, lr, beta1, beta2, epsilon, decay, decoupled, correction)
-                for copy in rest[7:]:
-                    copy.view(-1)[: parameter.numel()].copy_(parameter.view(-1))
+                decoupled = mode == 1
+                _adam(
+                    parameter, gradient, first, second, lr, beta1, beta2, epsilon, weight_decay, decoupled, correction
+                )
 
-    def _cpu_adagrad(
-        self, settings: Any, step: int, lr: float, epsilon: float, decay: float, *tensors: torch.Tensor
-    ) -> None:
-        parameter, gradient, variance = tensors[:3]
-        with self._launched((parameter, variance), gradient) as compute:
+
+def _multi_tensor_lion(
+    chunk_size: int,
+    noop_flag: torch.Tensor,
+    tensor_lists: list[list[torch.Tensor]],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    step: int,
+    weight_decay: float,
+    *_: Any,
+) -> None:
+    for gradient, parameter, momentum in zip(*tensor_lists):
+        with kernel(parameter, momentum) as compute:
             if compute:
-                g = gradient.float().add(parameter.float(), alpha=decay) if decay else gradient.float()
-                variance.addcmul_(g, g)
-                parameter.sub_((lr * g / (variance.sqrt() + epsilon)).to(parameter.dtype))
+                _lion(parameter, gradient, momentum, lr, beta1, beta2, weight_decay)
 
-    def _cpu_lion(
-        self, settings: Any, step: int, lr: float, beta1: float, beta2: float, decay: float, *rest: Any
-    ) -> None:
-        parameter, gradient, momentum = rest[:3]
-        with self._launched((parameter, momentum), gradient) as compute:
-            if compute:
-                _lion(parameter, gradient, momentum, lr, beta1, beta2, decay)
 
-    @contextlib.contextmanager
-    def _launched(self, written: tuple[torch.Tensor, ...], read: torch.Tensor) -> Iterator[bool]:
-        """One kernel. Yields whether to compute it; what is computed is beside the meter, as in a kernel."""
-        launches = self._meter.op_launches + 1
-        with torch.no_grad():
-            if self._computes:
-                with _disable_current_modes():
-                    yield True
-            else:
-                for tensor in written:
-                    tensor.view(-1)[:1].add_(read.reshape(-1)[:1])  # so that nothing of it is taken for known
-                yield False
-        self._meter.op_launches = launches
+def _lamb(
+    parameter: torch.Tensor,
+    low: torch.Tensor,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    gradient: torch.Tensor,
+    *numbers: Any,
+) -> Any:
+    lr, beta1, beta2, most, least, epsilon, scale, step, inside, bias_correction, decay = numbers
+    coefficient = torch.ones((), dtype=parameter.dtype, device=parameter.device)
+    with kernel(parameter, first, second) as compute:
+        if compute:
+            g = gradient.float() / scale
+            first.mul_(beta1).add_(g, alpha=1 - beta1)
+            second.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+            root = (second + epsilon).sqrt() if inside == 0 else second.sqrt() + epsilon
+            update = first / root + decay * parameter.float()
+            if bias_correction:
+                lr = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+            weights, updates = parameter.float().norm(), update.norm()
+            if weights > 0 and updates > 0:
+                coefficient.copy_((weights / updates).clamp(least, most))
+            parameter.sub_((lr * coefficient.float() * update).to(parameter.dtype))
+            if low.numel():
+                low.copy_(parameter)
+    return coefficient
+
+
+# -- on the host -----------------------------------------------------------------------------------------------------
+
+
+def _cpu_adam(settings: Any, step: int, lr: float, beta1: float, beta2: float, *rest: Any) -> None:
+    epsilon, decay, bias_correction, parameter, gradient, first, second = rest[:7]
+    with kernel(parameter, first, second, *rest[7:]) as compute:
+        if compute:
+            correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
+            decoupled = bool(settings[5])
+            _adam(parameter, gradient, first, second, lr, beta1, beta2, epsilon, decay, decoupled, correction)
+            for copy in rest[7:]:
+                copy.view(-1)[: parameter.numel()].copy_(parameter.view(-1))
+
+
+def _cpu_adagrad(settings: Any, step: int, lr: float, epsilon: float, decay: float, *tensors: torch.Tensor) -> None:
+    parameter, gradient, variance = tensors[:3]
+    with kernel(parameter, variance) as compute:
+        if compute:
+            g = gradient.float().add(parameter.float(), alpha=decay) if decay else gradient.float()
+            variance.addcmul_(g, g)
+            parameter.sub_((lr * g / (variance.sqrt() + epsilon)).to(parameter.dtype))
+
+
+def _cpu_lion(settings: Any, step: int, lr: float, beta1: float, beta2: float, decay: float, *rest: Any) -> None:
+    parameter, gradient, momentum = rest[:3]
+    with kernel(parameter, momentum) as compute:
+        if compute:
+            _lion(parameter, gradient, momentum, lr, beta1, beta2, decay)
 
 
 class _CpuOptimizer:
@@ -236,18 +190,33 @@ def _lion(
     momentum.copy_(beta2 * m + (1 - beta2) * g)
 
 
+def extensions() -> dict[str, Any]:
+    """The stand-ins for compiled extensions, by the names of their builders."""
+    return {
+        "fused_adam": types.SimpleNamespace(multi_tensor_adam=_multi_tensor_adam),
+        "fused_lion": types.SimpleNamespace(multi_tensor_lion=_multi_tensor_lion),
+        "fused_lamb": types.SimpleNamespace(lamb=_lamb),
+        "cpu_adam": _CpuOptimizer("adam", _cpu_adam),
+        "cpu_adagrad": _CpuOptimizer("adagrad", _cpu_adagrad),
+        "cpu_lion": _CpuOptimizer("lion", _cpu_lion),
+        "utils": types.SimpleNamespace(
+            flatten=torch._utils._flatten_dense_tensors, unflatten=torch._utils._unflatten_dense_tensors
+        ),
+    }
+
+
 @contextlib.contextmanager
-def stubbed(kernels: Kernels) -> Iterator[None]:
+def stubbed() -> Iterator[None]:
     """DeepSpeed's op builders, where it is imported, load these kernels in place of compiling theirs."""
     builder = sys.modules.get("deepspeed.ops.op_builder.builder")
     with Patches() as patches:
         if builder is not None:
             base: Any = builder.OpBuilder
-            load = base.load
+            load, known = base.load, extensions()
 
             def load_stub(self: Any, verbose: bool = True) -> Any:
-                kernel = kernels.named(self.name)
-                return load(self, verbose) if kernel is None else kernel
+                stand_in = known.get(self.name)
+                return load(self, verbose) if stand_in is None else stand_in
 
             patches.set(base, "load", load_stub)
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
-from harness.probe.virtual_gpu.kernels import Kernels  # noqa: E402
+from harness.probe.virtual_gpu import Books, VirtualCard, kernels, launching  # noqa: E402
 
 MIB = 1 << 20
 
@@ -54,8 +52,8 @@ def test_the_fused_kernel_computes_adam_beside_the_meter(decoupled: int, mine: A
     start, gradient = torch.randn(64), torch.randn(64)
     expected = torch.nn.Parameter(start.clone())
     optimizer = mine([expected], lr=0.1, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-    with TorchMeter("cpu", trace=True) as meter:
-        kernel = Kernels(meter, computes=True).named("fused_adam").multi_tensor_adam
+    with TorchMeter("cpu", trace=True) as meter, launching.on(launching.Device(meter, VirtualCard(), computes=True)):
+        kernel = kernels.extensions()["fused_adam"].multi_tensor_adam
         parameter, first, second = start.clone(), torch.zeros(64), torch.zeros(64)
         meter.begin()
         for step in (1, 2, 3):
@@ -70,4 +68,4 @@ def test_the_fused_kernel_computes_adam_beside_the_meter(decoupled: int, mine: A
 
 
 def test_an_extension_without_a_stand_in_is_the_releases_own() -> None:
-    assert Kernels(types.SimpleNamespace(op_launches=0), computes=False).named("async_io") is None
+    assert "async_io" not in kernels.extensions()

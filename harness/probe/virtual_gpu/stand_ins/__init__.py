@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
-from harness.probe.virtual_gpu.card import VirtualCard
-from harness.probe.virtual_gpu.stand_ins import caches, finder, launching
+from harness.probe.virtual_gpu.stand_ins import caches, finder
 from harness.probe.virtual_gpu.stand_ins.finder import Package
 
 PACKAGES = (
@@ -60,11 +58,7 @@ PACKAGES = (
 
 
 @contextlib.contextmanager
-def provided(meter: Any, card: VirtualCard, *, computes: bool) -> Iterator[None]:
-    """Inside, the packages that are not installed have stand-ins. ``meter`` and ``card`` as of `virtual_gpu.attached`."""
-    with (
-        launching.on(launching.Device(meter, card, computes)),
-        finder.found(PACKAGES) as missing,
-        caches.refreshed(missing),
-    ):
+def provided() -> Iterator[None]:
+    """Inside, the packages that are not installed have stand-ins."""
+    with finder.found(PACKAGES) as missing, caches.refreshed(missing):
         yield

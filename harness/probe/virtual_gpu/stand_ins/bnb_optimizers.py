@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from harness.probe.virtual_gpu.stand_ins import launching
+from harness.probe.virtual_gpu import launching
 
 _BLOCK = 256
 _PAGED_ELEMENTS = 100_000
@@ -120,7 +120,7 @@ class _Optimizer(torch.optim.Optimizer):
     def _update(self, group: dict[str, Any], parameter: torch.Tensor, state: dict[str, Any]) -> None:
         held = [state[f"state{index}"] for index in range(1, self.states + 1)]
         scales = [state[f"absmax{index}"] for index in range(1, self.states + 1) if "absmax1" in state]
-        with launching.launched(parameter, *held, *scales) as compute:
+        with launching.kernel(parameter, *held, *scales) as compute:
             if not compute:
                 return
             maps = self._maps or (None, None)

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from harness.probe.virtual_gpu.stand_ins import attention_by_torch, launching
+from harness.probe.virtual_gpu import launching
+from harness.probe.virtual_gpu.stand_ins import attention_by_torch
 from harness.probe.virtual_gpu.stand_ins.attention_by_torch import Rule
 
 __all__ = [
@@ -116,7 +117,7 @@ def _forward(
             )
     rng_state = torch.empty((2,), dtype=torch.int64, device=q.device)
     flops = _matrix_products(q, k, bounds) * 2
-    with launching.launched(out, lse, rng_state, launches=2 if scratch else 1, flops=flops) as compute:
+    with launching.kernel(out, lse, rng_state, launches=2 if scratch else 1, flops=flops) as compute:
         if compute:
             rng_state.copy_(torch.randint(1 << 62, (2,)) if rule.dropout else torch.zeros(2, dtype=torch.int64))
             attention_by_torch.forward(q, k, v, out, lse, rule, _cuts(bounds), int(rng_state[0]))
@@ -151,7 +152,7 @@ def _backward(
         scratch += [k.new_empty((*k.shape[:-2], heads, size)) for _ in range(2)]
     # Three kernels (dO * O, the products, dQ's conversion), and the sums over the heads of a group.
     flops = _matrix_products(q, k, bounds) * 5
-    with launching.launched(*gradients, launches=5 if grouped else 3, flops=flops) as compute:
+    with launching.kernel(*gradients, launches=5 if grouped else 3, flops=flops) as compute:
         if compute:
             seed = int(rng_state[0])
             attention_by_torch.backward(dout, q, k, v, gradients, rule, _cuts(bounds), seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.probe.virtual_gpu.stand_ins import launching
+from harness.probe.virtual_gpu import launching
 
 __all__ = ["CrossEntropyLoss", "cross_entropy_loss"]
 
@@ -21,7 +21,7 @@ class _CrossEntropy(torch.autograd.Function):
         losses, lse, z_losses = (
             torch.empty(logits.shape[0], dtype=torch.float32, device=logits.device) for _ in range(3)
         )
-        with launching.launched(losses, lse, z_losses) as compute:
+        with launching.kernel(losses, lse, z_losses) as compute:
             if compute:
                 scaled = logits.float() * scale
                 lse.copy_(scaled.logsumexp(-1))
@@ -40,7 +40,7 @@ class _CrossEntropy(torch.autograd.Function):
         logits, lse, labels = ctx.saved_tensors
         smoothing, scale, square, ignored, in_place = ctx.options
         out = logits if in_place else torch.empty_like(logits)
-        with launching.launched(out) as compute:
+        with launching.kernel(out) as compute:
             if compute:
                 ignore = labels == ignored
                 weights = (logits.float() * scale - lse[:, None]).exp() * (1 + 2 * square * lse[:, None])

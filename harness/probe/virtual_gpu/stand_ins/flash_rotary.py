@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.probe.virtual_gpu.stand_ins import launching
+from harness.probe.virtual_gpu import launching
 
 __all__ = ["RotaryEmbedding", "apply_rotary", "apply_rotary_emb", "apply_rotary_emb_func"]
 
@@ -28,7 +28,7 @@ def apply_rotary(
     out = x if inplace else torch.empty_like(x)
     rotated = 2 * cos.shape[-1]
     copies = int(not inplace and rotated < x.shape[-1])
-    with launching.launched(out, launches=1 + copies) as compute:
+    with launching.kernel(out, launches=1 + copies) as compute:
         if compute:
             at = _positions(x, seqlen_offsets, cu_seqlens)
             c, s = cos[at].float().unsqueeze(-2), sin[at].float().unsqueeze(-2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from harness.probe.virtual_gpu.stand_ins import launching
+from harness.probe.virtual_gpu import launching
 
 
 class LigerRMSNormFunction(torch.autograd.Function):
@@ -31,7 +31,7 @@ class LigerRMSNormFunction(torch.autograd.Function):
         X = X.view(-1, shape[-1])
         out = torch.empty_like(X)
         rows = X.new_empty(X.shape[0], dtype=X.dtype if casting_mode == "none" else torch.float32)
-        with launching.launched(out, rows) as compute:
+        with launching.kernel(out, rows) as compute:
             if compute:
                 x = X.float()
                 rows.copy_((x.pow(2).mean(-1) + eps).rsqrt())
@@ -47,7 +47,7 @@ class LigerRMSNormFunction(torch.autograd.Function):
         gradient = gradient.contiguous().view(-1, shape[-1])
         partial = torch.empty((launching.card().multiprocessors, shape[-1]), dtype=torch.float32, device=W.device)
         out = gradient if ctx.in_place else torch.zeros_like(gradient)
-        with launching.launched(out, partial) as compute:
+        with launching.kernel(out, partial) as compute:
             if compute:
                 g, x, r = gradient.float(), X.float(), rows.float()[:, None]
                 normed = x * r
@@ -74,7 +74,7 @@ class LigerSiLUMulFunction(torch.autograd.Function):
     def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         a, b = a.contiguous(), b.contiguous()
         out = torch.empty_like(a)
-        with launching.launched(out) as compute:
+        with launching.kernel(out) as compute:
             if compute:
                 out.copy_(torch.nn.functional.silu(a.float()).to(b.dtype) * b)
         ctx.save_for_backward(a, b)
@@ -84,7 +84,7 @@ class LigerSiLUMulFunction(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         a, b = (tensor.detach() for tensor in ctx.saved_tensors)
         gradient = gradient.contiguous()
-        with launching.launched(a, b) as compute:
+        with launching.kernel(a, b) as compute:
             if compute:
                 g, x = gradient.float(), a.float()
                 gate = x.sigmoid()
@@ -115,7 +115,7 @@ def _rotated(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     q, k = (tensor.detach().transpose(1, 2).contiguous() for tensor in (q, k))
     cos, sin = cos.contiguous(), sin.contiguous()
-    with launching.launched(q, k) as compute:
+    with launching.kernel(q, k) as compute:
         if compute:
             half = q.shape[-1] // 2
             c, s = cos[..., None, :half].float(), sin[..., None, :half].float() * way
@@ -169,7 +169,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
             if bias is not None:
                 logits = logits + bias
             logits = logits.contiguous()
-            with launching.launched(logits, losses) as compute:
+            with launching.kernel(logits, losses) as compute:
                 if compute:
                     divisor = max(int(counted), 1) if reduction == "mean" else 1
                     rule = (ignore_index, lse_square_scale, label_smoothing, softcap, divisor)
@@ -193,7 +193,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         gradients = [None if each is None else each.detach() for each in ctx.saved_tensors]
         made = [each for each in gradients if each is not None]
-        with launching.launched(*made, launches=1 + len(made)) as compute:
+        with launching.kernel(*made, launches=1 + len(made)) as compute:
             if compute and float(gradient) != 1.0:
                 for each in made:
                     each.mul_(gradient)

@@ -1,4 +1,4 @@
-"""How a stand-in launches what would be one kernel: it counts once, and allocates what its caller allocated before.
+"""How a stand-in launches what would be one kernel: it counts once, and allocates nothing itself.
 
 In cpu mode torch computes the kernel's result beside the meter; in sim nothing does, and what the kernel writes is unknown.
 """
@@ -42,8 +42,8 @@ def card() -> VirtualCard:
 
 
 @contextlib.contextmanager
-def launched(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterator[bool]:
-    """Yields whether to compute what is written; without gradient, and beside the meter."""
+def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterator[bool]:
+    """Yields whether to compute what is ``written``, on the card or on the host; without gradient, and beside the meter."""
     device = _device()
     meter = device.meter
     total = meter.op_launches + launches
@@ -53,7 +53,7 @@ def launched(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Itera
                 yield True
         else:
             for tensor in written:
-                meter.known.forget(tensor)
+                meter.forget(tensor)
             yield False
     meter.op_launches = total
     meter.flops += flops
