@@ -78,7 +78,8 @@ class Traits:
     """What one operator does, looked up once."""
 
     __slots__ = (
-        "flops", "functional", "is_composite", "kind", "launches", "name", "payload", "point_to_point", "returns_storage",
+        "flops", "functional", "is_composite", "kind", "launches", "name", "out_arguments", "payload", "point_to_point",
+        "returns_storage", "written",
     )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
@@ -94,18 +95,25 @@ class Traits:
         #: Of a functional collective: see `FUNCTIONAL`; None for anything else.
         self.functional = FUNCTIONAL.get(self.name) if namespace in _FUNCTIONAL_NAMESPACES else None
         self.point_to_point = self.name in POINT_TO_POINT
-        writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
+        #: (position, name) of each argument that it writes to.
+        self.written = tuple(
+            (position, argument.name)
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+        #: Names of its ``out=`` arguments, which it may resize.
+        self.out_arguments = tuple(a.name for a in schema.arguments if getattr(a, "is_out", False))
         aliases = [r.alias_info is not None for r in schema.returns]
-        is_view = bool(aliases) and all(aliases) and (not writes or torch.Tag.inplace_view in func.tags)
+        is_view = bool(aliases) and all(aliases) and (not self.written or torch.Tag.inplace_view in func.tags)
         #: Kernels a device launches for it: one, or none for views, what only makes room, and what has no tensor at all
         #: (torch queries its libraries through operators).
         tensors = any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
         no_kernel = is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") or not tensors
         self.launches = 0 if no_kernel else 1
         self.flops: Callable[..., int] | None = _flop_formula(func)
-        #: Whether it can return memory that was not there before. An ``out=`` argument can be resized.
-        out_argument = any(getattr(a, "is_out", False) for a in schema.arguments)
-        self.returns_storage = not (is_view or (writes and all(aliases))) or out_argument or self.name in _ADOPTS
+        #: Whether it can return memory that was not there before.
+        adopts = bool(self.out_arguments) or self.name in _ADOPTS
+        self.returns_storage = adopts or not (is_view or (self.written and all(aliases)))
 
 
 _TRAITS: dict[Any, Traits] = {}

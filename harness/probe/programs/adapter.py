@@ -34,7 +34,7 @@ from harness.probe.process.channel import Channel, pair
 from harness.probe.program import ADAPTER, ranks_of
 
 if TYPE_CHECKING:
-    from harness.probe.sim.following import Mail
+    from harness.probe.sim.following import Messages
     from harness.probe.virtual_gpu.books import Books
 
 #: Imported before ranks are forked, where the environment has them: what nearly every program imports.
@@ -80,9 +80,11 @@ def prepare(request: CellRequest, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _surroundings(parameters: Mapping[str, Any], device: str, mail: Mail | None) -> Iterator[tuple[Meter, Books]]:
+def _surroundings(
+    parameters: Mapping[str, Any], device: str, messages: Messages | None
+) -> Iterator[tuple[Meter, Books]]:
     """The meter, as of any cell; and the books of a virtual GPU, where there is no real one. In ``sim``, what other ranks
-    send comes by ``mail``."""
+    send comes by ``messages``."""
     from harness.probe import virtual_gpu
 
     rank, ranks = int(os.environ["RANK"]), int(parameters["world_size"])
@@ -94,7 +96,7 @@ def _surroundings(parameters: Mapping[str, Any], device: str, mail: Mail | None)
             Simulation(rank=rank, world_size=ranks) as simulation,
             virtual_gpu.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
         ):
-            simulation.mode.following.mail = mail
+            simulation.mode.following.messages = messages
             yield simulation.meter, books
     else:
         from harness.probe.meters.meter import TorchMeter
@@ -115,21 +117,21 @@ def run(
     announce: Callable[[str], None],
     measured: Callable[[RankRecord, Detail], None],
     channel: Channel,
-    mail: Mail | None = None,
+    messages: Messages | None = None,
 ) -> None:
     """All that a rank does (see `harness.probe.process.rank.run`). ``measured`` is called once everything untimed is
-    measured; then a round is run for each that the host wants. ``mail`` is that of a rank that is simulated for its
-    messages alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
+    measured; then a round is run for each that the host wants. ``messages`` are given to a rank that is simulated for them
+    alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
     from harness.probe.meters.warning_counts import count_warnings
     from harness.probe.programs import peers, running
     from harness.probe.programs.measuring import Measuring
 
     folder = Path.cwd()
     with contextlib.ExitStack() as stack:
-        if mail is None and request.device == "sim":
-            mail = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
+        if messages is None and request.device == "sim":
+            messages = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
         warnings = stack.enter_context(count_warnings())
-        meter, books = stack.enter_context(_surroundings(request.parameters, request.device, mail))
+        meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
         observer = stack.enter_context(sites.observe_sites(meter, _SELF, ADAPTER)) if request.explain else None
 
         def done() -> None:
@@ -153,15 +155,15 @@ def run(
         running.run(request.parameters, request.program_folder, measuring)
 
 
-def _unmeasured(request: CellRequest) -> Callable[[int, Mail], None]:
+def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
     """What a rank does that is simulated for its messages alone."""
 
-    def run_rank(rank: int, mail: Mail) -> None:
+    def run_rank(rank: int, messages: Messages) -> None:
         os.environ["RANK"] = str(rank)
         unexplained = dataclasses.replace(request, explain=False)
         host, channel = pair()
         host.send({"do": "stop"})  # no round is wanted of it
-        run(unexplained, rank, lambda stage: None, lambda record, detail: None, channel, mail)
+        run(unexplained, rank, lambda stage: None, lambda record, detail: None, channel, messages)
 
     return run_rank
 

@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -41,12 +42,19 @@ def make(run: Path, measured: Iterable[int]) -> None:
         (folder / f"started-{rank}").touch()
 
 
-class Mail:
-    """Implements `harness.probe.sim.following.Mail` for one rank."""
+class FileMessages:
+    """Implements `harness.probe.sim.following.Messages` for one rank, which sends nothing any more when the block ends."""
 
     def __init__(self, folder: Path, rank: int, start: Callable[[int], None]) -> None:
         self._folder, self._rank, self._start = folder, rank, start
         self._counts: Counter[tuple[int, int]] = Counter()
+
+    def __enter__(self) -> FileMessages:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        why = "nothing more" if error is None else f"nothing ({signature_of(error)})"
+        (self._folder / f"ended-{self._rank}").write_text(why)
 
     def send(self, contents: torch.Tensor | None, to: int) -> None:
         write_whole(self._file(self._rank, to), json.dumps(None if contents is None else contents.flatten().tolist()))
@@ -68,19 +76,15 @@ class Mail:
         contents = json.loads(file.read_text())
         return None if contents is None else torch.tensor(contents, dtype=like.dtype, device="cpu")
 
-    def end(self, why: str) -> None:
-        """The rank sends nothing any more."""
-        (self._folder / f"ended-{self._rank}").write_text(why)
-
     def _file(self, source: int, target: int) -> Path:
         self._counts[source, target] += 1
         return self._folder / f"{source}-{target}-{self._counts[source, target]}"
 
 
 @contextlib.contextmanager
-def at_hand(folder: Path, rank: int, run: Callable[[int, Mail], None]) -> Iterator[Mail]:
-    """The mail of a rank, in the ``folder`` that `make` made. ``run`` is called in the process of a rank that is simulated
-    besides. All of these processes end with the block."""
+def at_hand(folder: Path, rank: int, run: Callable[[int, FileMessages], None]) -> Iterator[FileMessages]:
+    """The messages of a rank, in the ``folder`` that `make` made. ``run`` is called in the process of a rank that is
+    simulated besides. All of these processes end with the block."""
     requests, alive = os.pipe(), os.pipe()
     parent = os.getpid()
     starter = os.fork()
@@ -93,14 +97,9 @@ def at_hand(folder: Path, rank: int, run: Callable[[int, Mail], None]) -> Iterat
             os._exit(0)
     os.close(requests[0])
     os.close(alive[0])
-    mail = Mail(folder, rank, _starting(requests[1]))
     try:
-        yield mail
-    except BaseException as error:
-        mail.end(f"nothing ({signature_of(error)})")
-        raise
-    else:
-        mail.end("nothing more")
+        with FileMessages(folder, rank, _starting(requests[1])) as messages:
+            yield messages
     finally:
         os.close(alive[1])
         os.close(requests[1])
@@ -114,13 +113,11 @@ def _starting(pipe: int) -> Callable[[int], None]:
     return start
 
 
-def _start_ranks(folder: Path, requests: tuple[int, int], alive: int, run: Callable[[int, Mail], None]) -> None:
+def _start_ranks(folder: Path, requests: tuple[int, int], alive: int, run: Callable[[int, FileMessages], None]) -> None:
     """The starter's own loop: returns when the process that needs the ranks has ended."""
     children: list[int] = []
     parent = os.getpid()
-    while alive not in (ready := select.select([requests[0], alive], [], [])[0]):
-        if not ready:
-            continue
+    while alive not in select.select([requests[0], alive], [], [])[0]:
         for line in os.read(requests[0], 4096).split():
             child = os.fork()
             if child:
@@ -136,14 +133,11 @@ def _start_ranks(folder: Path, requests: tuple[int, int], alive: int, run: Calla
         os.waitpid(child, 0)
 
 
-def _run_besides(folder: Path, rank: int, start: Callable[[int], None], run: Callable[[int, Mail], None]) -> None:
+def _run_besides(
+    folder: Path, rank: int, start: Callable[[int], None], run: Callable[[int, FileMessages], None]
+) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    mail = Mail(folder, rank, start)
-    try:
-        run(rank, mail)
-    except BaseException as error:
-        mail.end(f"nothing ({signature_of(error)})")
-    else:
-        mail.end("nothing more")
+    with contextlib.suppress(BaseException), FileMessages(folder, rank, start) as messages:
+        run(rank, messages)

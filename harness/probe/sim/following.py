@@ -35,9 +35,8 @@ _EXPERTS = 1024
 _STRIDE = 7919
 
 
-class Mail(Protocol):
-    """Integers that ranks send each other, by their numbers in the whole job. Messages between two ranks keep their
-    order."""
+class Messages(Protocol):
+    """Integers that ranks send each other, by their numbers in the whole job. Those between two ranks keep their order."""
 
     def send(self, contents: torch.Tensor | None, to: int) -> None:
         """``contents`` are None where they are unknown."""
@@ -52,7 +51,7 @@ class Following:
     def __init__(self, known: KnownValues) -> None:
         self.known = known
         #: What comes from other ranks is unknown without it.
-        self.mail: Mail | None = None
+        self.messages: Messages | None = None
         self._random_state: torch.Tensor | None = None
         self._chosen = 0
         #: What the collective that runs now computes: None where that is not known.
@@ -66,7 +65,7 @@ class Following:
         if not _fits(out) or not out.numel():
             return
         if name in _UNWRITTEN:
-            if not out.is_floating_point() and not out.is_complex():
+            if _decides(out):
                 self.known.blank(out)
             return
         value = self._compute(func, args, kwargs)
@@ -84,7 +83,7 @@ class Following:
             return False
         if _name(func) in _LIKE:
             if _name(func) in _UNWRITTEN:
-                return not outs[0].is_floating_point() and not outs[0].is_complex() and known.blank(outs[0])
+                return _decides(outs[0]) and known.blank(outs[0])
             assert isinstance(first, torch.Tensor)
             empty = aten.empty_strided(first.size(), first.stride(), dtype=first.dtype, device=_CPU)
             inputs: Any = (empty, *args[1:])
@@ -123,15 +122,11 @@ class Following:
 
     def did(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Any other operator has run: it may have written to several arguments, and returned some of them."""
-        schema, known = func._schema, self.known
-        written = [t for value in _written(schema, args, kwargs) for t in operators.tensors_in(value) if t.is_meta]
-        into = {
-            a.name: kwargs[a.name]
-            for a in schema.arguments
-            if getattr(a, "is_out", False) and isinstance(kwargs.get(a.name), torch.Tensor)
-        }
+        what, known = operators.traits(func), self.known
+        written = [t for t in operators.tensors_in(_written(what, args, kwargs)) if t.is_meta]
         if not written:
             return
+        into = {name: kwargs[name] for name in what.out_arguments if isinstance(kwargs.get(name), torch.Tensor)}
         values = None
         if all(known.maybe(t) for t in written) or into:
             named = {name: value for name, value in kwargs.items() if name not in into}
@@ -210,8 +205,8 @@ class Following:
             return []
         if name == "send":
             for tensor in filter(_decides, outputs):
-                if self.mail is not None:
-                    self.mail.send(self._read(tensor), to=_in_the_job(group, args[2]))
+                if self.messages is not None:
+                    self.messages.send(self._read(tensor), to=_in_the_job(group, args[2]))
             return []
         ranks, rank = group.size(), group.rank()
         inputs = list(operators.tensors_in(args[1])) if len(args) > 1 else []
@@ -220,9 +215,9 @@ class Following:
             values = [_reduced(self._read(t), reduction, ranks) for t in outputs]
         elif name == "broadcast_":
             values = [self._read(t) for t in outputs]
-        elif name == "recv_" and self.mail is not None:
+        elif name == "recv_" and self.messages is not None:
             sender = _in_the_job(group, args[2])
-            values = [self.mail.receive(t, of=sender) if _decides(t) else None for t in outputs]
+            values = [self.messages.receive(t, of=sender) if _decides(t) else None for t in outputs]
         elif name in ("_allgather_base_", "allgather_into_tensor_coalesced_"):
             values = [_repeated(self._read(i), o) for i, o in zip(inputs, outputs)]
         elif name in ("allgather_", "gather_") and inputs:
@@ -299,7 +294,7 @@ def _in_the_job(group: Any, rank: int) -> int:
 
 
 def _decides(tensor: torch.Tensor) -> bool:
-    """Whether a program may read what it receives, to decide by it."""
+    """Whether a program may read what it holds, to decide by it: floats are unknown."""
     return _fits(tensor) and not tensor.is_floating_point() and not tensor.is_complex()
 
 
@@ -311,15 +306,8 @@ def _fits(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.numel() * tensor.element_size() <= LIMIT_BYTES
 
 
-def _written(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    values = []
-    for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            if position < len(args):
-                values.append(args[position])
-            elif argument.name in kwargs:
-                values.append(kwargs[argument.name])
-    return values
+def _written(what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    return [args[position] if position < len(args) else kwargs.get(name) for position, name in what.written]
 
 
 def _draws_floats(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:

@@ -24,8 +24,9 @@ _LARGEST_FLOATS_BYTES = 1 << 20
 #: And of integers: 131 million indices.
 _LARGEST_INTEGERS_BYTES = 1 << 30
 
-#: Below this a ghost's pages come from the ordinary allocator: a separate mapping would cost more than it saves.
-_MAPPED_BYTES = 1 << 16
+#: Below this a ghost's pages come from the ordinary allocator: a separate mapping would cost more than it saves. So writing
+#: to them costs nothing.
+MAPPED_BYTES = 1 << 16
 
 
 def keeps_contents(tensor: torch.Tensor) -> bool:
@@ -37,7 +38,7 @@ def keeps_contents(tensor: torch.Tensor) -> bool:
 def like(meta: torch.Tensor) -> torch.Tensor:
     """A CPU tensor of the geometry of a meta tensor, whose contents must not be read."""
     nbytes = meta.untyped_storage().nbytes()
-    if nbytes < _MAPPED_BYTES:
+    if nbytes < MAPPED_BYTES:
         storage: Any = torch.UntypedStorage(nbytes, device="cpu")
     else:
         pages = mmap.mmap(

@@ -42,9 +42,6 @@ Plan = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _META = torch.device("meta")
 _NOTHING: dict[str, Any] = {}
 
-#: Ghosts of fewer bytes have ordinary pages (see `host.like`), so writing to them costs nothing.
-_READABLE_BYTES = 1 << 16
-
 
 class SimulationMode(TorchMeter):
     """One rank's operators. Entered by `harness.probe.sim.Simulation`; see `TorchMeter` for what is counted."""
@@ -106,7 +103,7 @@ class SimulationMode(TorchMeter):
 
     def memory_of(self, tensor: Any) -> int:
         if self.program is not None and tensor.device.type in ("meta", "cuda"):
-            return self.program.memory_of(tensor)
+            return self.program.memory()
         return super().memory_of(tensor)
 
     @classmethod
@@ -375,14 +372,6 @@ class SimulationMode(TorchMeter):
                     entry.ghost = False
         return copy
 
-    def forget(self, tensor: torch.Tensor) -> None:
-        """What was written to a tensor of the device or of the host is unknown. May be called outside an operator."""
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
-            if tensor.is_meta:
-                self.known.forget(tensor)
-            else:
-                self._become_ghost(tensor)
-
     def is_ghost(self, tensor: torch.Tensor) -> bool:
         entry = self.ledger.find(tensor.untyped_storage())
         return entry is not None and entry.ghost
@@ -402,20 +391,26 @@ class SimulationMode(TorchMeter):
             entry.ghost = True
         _make_healthy(tensor)
 
+    def forget(self, tensor: torch.Tensor) -> None:
+        """What was written to a tensor of the device or of the host is unknown. May be called outside an operator."""
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            if tensor.is_meta:
+                self.known.forget(tensor)
+            else:
+                self._become_ghost(tensor)
+
 
 def _make_healthy(ghost: torch.Tensor) -> None:
     """Unknown floats on the host may be read without an operator, as by ``numpy()``."""
-    if ghost.is_floating_point() and ghost.untyped_storage().nbytes() < _READABLE_BYTES:
+    if ghost.is_floating_point() and ghost.untyped_storage().nbytes() < host.MAPPED_BYTES:
         ghost.fill_(answers.HEALTHY)
 
 
 def _writes_first_argument_only(func: Any) -> bool:
     schema = func._schema
-    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     return (
         len(schema.returns) == 1
-        and len(written) == 1
-        and written[0].name == schema.arguments[0].name
-        and str(written[0].type) == "Tensor"
-        and func._schema.name.endswith("_")
+        and [position for position, _ in operators.traits(func).written] == [0]
+        and str(schema.arguments[0].type) == "Tensor"
+        and schema.name.endswith("_")
     )

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from harness.probe.meters import operators
 from harness.probe.replacing import Patches
 from harness.probe.sim.errors import SimulationError, caller, location
 from harness.probe.sim.following import Following
@@ -67,7 +68,7 @@ def _new_tensor(original: Any, known: KnownValues) -> Any:
 
 
 def _learn(out: torch.Tensor, data: Any, known: KnownValues, make: Any) -> None:
-    if _has_tensors(data):
+    if [*operators.tensors_in(data)]:
         return  # each of them is asked for its value: the answers are not contents
     with _unseen():
         known.learn(out, make(data, dtype=out.dtype, device="cpu"))
@@ -78,12 +79,6 @@ def _unseen() -> Iterator[None]:
     """What is done inside is the simulation's own: no mode sees it."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():  # type: ignore[attr-defined]
         yield
-
-
-def _has_tensors(data: Any) -> bool:
-    if isinstance(data, torch.Tensor):
-        return True
-    return isinstance(data, (list, tuple)) and any(_has_tensors(each) for each in data)
 
 
 def _reads(original: Any, known: KnownValues) -> Any:

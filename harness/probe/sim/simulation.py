@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -121,16 +121,22 @@ def environment(rank: int, world_size: int, ranks_per_node: int) -> AbstractCont
 
 @contextlib.contextmanager
 def process_group(rank: int, world_size: int) -> Iterator[None]:
-    """torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
+    """Within, a `join_fake_group`."""
     if dist.is_initialized():
         raise SimulationError("a process group exists already: enter the simulation before anything joins one")
-    dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())
+    join_fake_group(dist.init_process_group, rank, world_size)
     try:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def join_fake_group(init: Callable[..., None], rank: int, world_size: int) -> None:
+    """torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing. ``init`` is torch's
+    own ``init_process_group``."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    init("fake", rank=rank, world_size=world_size, store=FakeStore())
 
 
 @contextlib.contextmanager

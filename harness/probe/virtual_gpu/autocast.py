@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.meters import operators
 from harness.probe.replacing import Patches
 
 _KEY = torch._C.DispatchKey.AutocastCUDA
@@ -113,7 +114,7 @@ class Policy:
         return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
 
     def promote(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tensors = [value for value in _flat((*args, *kwargs.values())) if self.eligible(value)]
+        tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]
         widest = any(tensor.dtype == torch.float32 for tensor in tensors)
         return self._all(op, args, kwargs, torch.float32 if widest else _fast_dtype())
 
@@ -131,14 +132,6 @@ def _call(op: Any, given: dict[str, Any]) -> Any:
         else:
             positional.append(given.get(argument.name, argument.default_value))
     return op(*positional, **keyword)
-
-
-def _flat(values: Any) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _flat(value)
-        else:
-            yield value
 
 
 def _fast_dtype() -> torch.dtype:

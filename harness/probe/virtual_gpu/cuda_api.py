@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -360,10 +359,9 @@ def _cached_answers() -> None:
         ):
             continue
         for function in list(vars(module).values()):
-            if isinstance(function, types.FunctionType) or hasattr(function, "cache_clear"):
-                forget = getattr(function, "cache_clear", None)
-                if forget is not None:
-                    forget()
+            forget = getattr(function, "cache_clear", None)
+            if forget is not None:
+                forget()
 
 
 def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:

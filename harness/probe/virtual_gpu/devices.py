@@ -21,6 +21,7 @@ import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 
+from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, NOWHERE
 from harness.probe.replacing import Patches
 from harness.probe.sim import host
@@ -92,10 +93,7 @@ class DeviceMapping(TorchFunctionMode):
 
     def mapped(self, device: Any) -> Any:
         """The device that torch gets."""
-        if isinstance(device, int) and not isinstance(device, bool):
-            self.ordinals.index(device)
-            return self.target
-        if self.names_cuda(device):
+        if _is_ordinal(device) or self.names_cuda(device):
             self.ordinals.index(device)
             return self.target
         return device
@@ -142,6 +140,11 @@ class DeviceMapping(TorchFunctionMode):
         return entry is not None and entry.serial in self._pinned
 
 
+def _is_ordinal(device: Any) -> bool:
+    """Whether it is the number of a card. A bool, which is an int in Python, is the next parameter (``non_blocking``)."""
+    return isinstance(device, int) and not isinstance(device, bool)
+
+
 def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
     """Its own, or that of the tensor inside: a DTensor's local part, or what vmap maps over."""
     inner = getattr(tensor, "_local_tensor", tensor)
@@ -184,7 +187,7 @@ def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str,
         kwargs = {**kwargs, "device": mode.mapped(device)}
     elif len(args) > 1:
         device = args[1]
-        if isinstance(device, (str, torch.device)) or (isinstance(device, int) and not isinstance(device, bool)):
+        if isinstance(device, (str, torch.device)) or _is_ordinal(device):
             args = (args[0], mode.mapped(device), *args[2:])
         elif isinstance(device, torch.Tensor):
             device = mode.shown(device)
@@ -215,7 +218,7 @@ def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: Any, move: Callabl
 def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.tensor(data, device="cuda")`` and its like: made on the host and then copied, as torch does for CUDA."""
     device = kwargs.get("device")
-    if device is None or mode.target.type != "meta" or not (mode.names_cuda(device) or isinstance(device, int)):
+    if device is None or mode.target.type != "meta" or not (mode.names_cuda(device) or _is_ordinal(device)):
         return _any(mode, func, args, kwargs)
     wanted = {name: value for name, value in kwargs.items() if name not in ("device", "requires_grad", "pin_memory")}
     given = args[-1] if args else None
@@ -263,7 +266,7 @@ def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The arguments of ``module.to``, which takes an index as well."""
-    if args and isinstance(args[0], int) and not isinstance(args[0], bool):
+    if args and _is_ordinal(args[0]):
         args = (torch.device("cuda", args[0]), *args[1:])
     return func(*args, **kwargs)
 
@@ -271,7 +274,7 @@ def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
 def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.device(0)``: torch asks in C++ which accelerator there is. In cpu mode it says ``cpu``, as tensors do."""
     number = args[0] if len(args) == 1 else kwargs.get("type")
-    if isinstance(number, int) and not isinstance(number, bool):
+    if _is_ordinal(number):
         return torch.device("cuda", mode.ordinals.index(number)) if mode.shows_cuda else mode.mapped(number)
     return func(*args, **kwargs)
 
@@ -396,26 +399,18 @@ class InDispatch:
                 self._books.launched(func)
             return plan(func, args, kwargs)
 
-    def memory_of(self, tensor: Any) -> int:
+    def memory(self) -> int:
         """Of what an operator made on meta: where its arguments are."""
         return NOWHERE if self._nowhere else DEVICE
 
     def placement(self) -> int:
         """Of a tensor that is requested on meta."""
         wanted = self._mapping.placement
-        return wanted if wanted is not None else self.memory_of(None)
+        return wanted if wanted is not None else self.memory()
 
     def _only_nowhere(self, args: tuple[Any, ...]) -> bool:
-        tensors = [t for t in _tensors(args) if t.is_meta]
+        tensors = [t for t in operators.tensors_in(args) if t.is_meta]
         return bool(tensors) and not any(self._mapping.is_on_card(t) for t in tensors)
-
-
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 # -- entry points that a mode does not see -----------------------------------------------------------------------------

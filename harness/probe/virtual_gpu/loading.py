@@ -18,7 +18,7 @@ from harness.probe.replacing import Patches
 _Destination = Callable[[str], Any]
 
 
-class Mapping(Protocol):
+class MapsDevices(Protocol):
     """What is needed of the mapping of devices."""
 
     shows_cuda: bool
@@ -31,7 +31,7 @@ class Mapping(Protocol):
     def placing(self, device: Any) -> AbstractContextManager[None]: ...
 
 
-def mapped(patches: Patches, mapping: Mapping) -> None:
+def mapped(patches: Patches, mapping: MapsDevices) -> None:
     real = torch.load
 
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +79,7 @@ def _destination(map_location: Any) -> _Destination:
         return lambda saved: map_location
 
     def asked(saved: str) -> Any:
-        answer = map_location(_Storage(saved), saved)
+        answer = map_location(_Storage(), saved)
         return saved if answer is None else answer.wanted
 
     return asked
@@ -89,21 +89,20 @@ class _Storage:
     """What a callable ``map_location`` gets, and returns: it says where it wants the storage. A callable's storage is on the
     host when it is asked."""
 
-    def __init__(self, saved: str, wanted: Any = "cpu") -> None:
-        self.saved = saved
+    def __init__(self, wanted: Any = "cpu") -> None:
         self.wanted = wanted
 
     def cuda(self, device: Any = None, *_: Any, **__: Any) -> _Storage:
-        return _Storage(self.saved, "cuda" if device is None else device)
+        return _Storage("cuda" if device is None else device)
 
     def cpu(self) -> _Storage:
-        return _Storage(self.saved)
+        return _Storage()
 
     def to(self, *, device: Any, **_: Any) -> _Storage:
-        return _Storage(self.saved, device)
+        return _Storage(device)
 
 
-def _rebuilt(patches: Patches, mapping: Mapping, destination: _Destination) -> None:
+def _rebuilt(patches: Patches, mapping: MapsDevices, destination: _Destination) -> None:
     """Both kinds of tensors in a file: those with contents, and those of the card."""
     from_contents: Any = rebuilding._rebuild_tensor
     copies: dict[int, tuple[Any, torch.Tensor]] = {}  #: by storage, which is kept so that its address stays its own

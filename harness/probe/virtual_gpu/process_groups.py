@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from harness.probe.replacing import Patches
 from harness.probe.sim.errors import SimulationError, caller, location
+from harness.probe.sim.simulation import join_fake_group
 
 
 @contextlib.contextmanager
@@ -47,7 +48,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
             if simulated:
                 if dist.is_initialized():
                     dist.destroy_process_group()
-                _join_fake(dist.init_process_group, rank, world_size)
+                join_fake_group(dist.init_process_group, rank, world_size)
 
 
 def _everywhere(patches: Patches, c10d: Any, name: str, value: Any) -> None:
@@ -71,7 +72,7 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
                     f"a process group with rank {given[0]} of {given[1]}, while this is rank {rank} of {world_size}. At "
                     f"{location(caller())}"
                 )
-            _join_fake(init, rank, world_size)
+            join_fake_group(init, rank, world_size)
         else:
             init("gloo", *args, **kwargs)
         named[id(dist.group.WORLD)] = _shown(wanted)
@@ -163,12 +164,6 @@ def _shown(wanted: Any) -> str:
     """What `get_backend` says of a group: the part for CUDA of ``cpu:gloo,cuda:nccl``."""
     parts = dict(part.split(":") for part in str(wanted).lower().split(",") if ":" in part)
     return parts.get("cuda", "nccl" if wanted is None or parts else str(wanted).lower())
-
-
-def _join_fake(init: Callable[..., None], rank: int, world_size: int) -> None:
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    init("fake", rank=rank, world_size=world_size, store=FakeStore())
 
 
 def _objects(patches: Patches, c10d: Any, world_size: int) -> None:

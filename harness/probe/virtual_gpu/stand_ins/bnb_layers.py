@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+
+from harness.probe.virtual_gpu.stand_ins.refusing import refusing
 
 __all__ = ["Int8Params", "Linear4bit", "Linear8bitLt", "Params4bit"]
 
+_REMEDY = "load the model without load_in_4bit and load_in_8bit; bitsandbytes.optim has stand-ins"
 
-def _refused(name: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"bitsandbytes.nn.{name} has no stand-in: load the model without load_in_4bit and load_in_8bit; "
-        f"bitsandbytes.optim has stand-ins"
-    )
-
-
-class Linear4bit(torch.nn.Linear):
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise _refused("Linear4bit")
-
-
-class Linear8bitLt(torch.nn.Linear):
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise _refused("Linear8bitLt")
-
-
-class Params4bit(torch.nn.Parameter):
-    def __new__(cls, *_: Any, **__: Any) -> Params4bit:
-        raise _refused("Params4bit")
-
-
-class Int8Params(torch.nn.Parameter):
-    def __new__(cls, *_: Any, **__: Any) -> Int8Params:
-        raise _refused("Int8Params")
+Linear4bit = refusing("bitsandbytes.nn.Linear4bit", torch.nn.Linear, _REMEDY)
+Linear8bitLt = refusing("bitsandbytes.nn.Linear8bitLt", torch.nn.Linear, _REMEDY)
+Params4bit = refusing("bitsandbytes.nn.Params4bit", torch.nn.Parameter, _REMEDY)
+Int8Params = refusing("bitsandbytes.nn.Int8Params", torch.nn.Parameter, _REMEDY)

@@ -27,10 +27,7 @@ _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 def refreshed(packages: Sequence[Package]) -> Iterator[None]:
     """Inside, frameworks find the packages: their cached answers are dropped, here and at the end."""
     with Patches() as patches:
-        for module in list(sys.modules.values()):
-            name = getattr(module, "__name__", "")
-            if name.rpartition(".")[2] not in ("import_utils", "imports"):
-                continue
+        for module in _import_utils():
             for package in packages:
                 _set(patches, module, package)
         _forget(packages)
@@ -46,6 +43,12 @@ def refreshed(packages: Sequence[Package]) -> Iterator[None]:
                     patches.set(asked, name, getattr(__import__(source, fromlist=[name]), name))
         yield
     _forget(packages)
+
+
+def _import_utils() -> list[Any]:
+    """The modules of frameworks that say which packages are installed."""
+    named = ("import_utils", "imports")
+    return [m for m in list(sys.modules.values()) if getattr(m, "__name__", "").rpartition(".")[2] in named]
 
 
 def _set(patches: Patches, module: Any, package: Package) -> None:
@@ -65,9 +68,7 @@ def _set(patches: Patches, module: Any, package: Package) -> None:
 
 def _forget(packages: Sequence[Package]) -> None:
     words = [word for package in packages for word in _WORDS[package.name]]
-    for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").rpartition(".")[2] not in ("import_utils", "imports"):
-            continue
+    for module in _import_utils():
         for name, value in list(vars(module).items()):
             clear = getattr(value, "cache_clear", None)
             if clear is not None and (name == "_is_package_available" or any(word in name for word in words)):

@@ -6,6 +6,7 @@ reduce-scatter, that of a reduce-scatter a gather, and that of an all-reduce its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,39 +33,30 @@ def all_reduce_raw(input_: torch.Tensor, process_group: Any, async_op: bool = Fa
     return output, dist.all_reduce(output, group=process_group, async_op=async_op)
 
 
-class _AllGather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, input_: torch.Tensor, process_group: Any) -> torch.Tensor:
-        ctx.process_group = process_group
-        return all_gather_raw(input_, process_group)[0]
+def all_gather(input_: torch.Tensor, process_group: Any) -> Any:
+    return _Collective.apply(input_, process_group, all_gather_raw, reduce_scatter_raw)
+
+
+def reduce_scatter(input_: torch.Tensor, process_group: Any) -> Any:
+    return _Collective.apply(input_, process_group, reduce_scatter_raw, all_gather_raw)
+
+
+def all_reduce(input_: torch.Tensor, process_group: Any) -> Any:
+    return _Collective.apply(input_, process_group, all_reduce_raw, _unchanged)
+
+
+class _Collective(torch.autograd.Function):
+    """A raw collective, whose gradient is made by another one."""
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return reduce_scatter_raw(gradient, ctx.process_group)[0], None
-
-
-class _ReduceScatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, input_: torch.Tensor, process_group: Any) -> torch.Tensor:
-        ctx.process_group = process_group
-        return reduce_scatter_raw(input_, process_group)[0]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return all_gather_raw(gradient, ctx.process_group)[0], None
-
-
-class _AllReduce(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, input_: torch.Tensor, process_group: Any) -> torch.Tensor:
-        ctx.process_group = process_group
-        return all_reduce_raw(input_, process_group)[0]
+    def forward(ctx: Any, input_: torch.Tensor, process_group: Any, run: Callable[..., Any], back: Any) -> Any:
+        ctx.process_group, ctx.back = process_group, back
+        return run(input_, process_group)[0]
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return gradient, None
+        return ctx.back(gradient, ctx.process_group)[0], None, None, None
 
 
-all_gather = _AllGather.apply
-reduce_scatter = _ReduceScatter.apply
-all_reduce = _AllReduce.apply
+def _unchanged(gradient: torch.Tensor, process_group: Any) -> tuple[torch.Tensor, Any]:
+    return gradient, None
