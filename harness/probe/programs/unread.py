@@ -64,7 +64,7 @@ class _Slice:
 def _unread(tensor: Any) -> Any:
     mode = _simulation()
     if mode is not None and not tensor.is_meta and tensor.is_floating_point():
-        mode._become_ghost(tensor)
+        mode.forget(tensor)
     return tensor
 
 
@@ -72,4 +72,4 @@ def _simulation() -> Any:
     from torch.utils import _python_dispatch
 
     modes = _python_dispatch._get_current_dispatch_mode_stack()
-    return next((mode for mode in reversed(modes) if hasattr(mode, "_become_ghost")), None)
+    return next((mode for mode in reversed(modes) if hasattr(mode, "forget")), None)

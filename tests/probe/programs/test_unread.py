@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 safetensors = pytest.importorskip("safetensors")
 
+from harness.probe.programs.unread import unread_weights  # noqa: E402
 from harness.probe.programs.weights import local_weights  # noqa: E402
 from harness.probe.sim import Simulation  # noqa: E402
 
@@ -29,3 +30,13 @@ def test_a_converted_checkpoint_is_counted_and_takes_no_memory(tmp_path: Path) -
     assert reading.host_retained_bytes >= 4 * parameters
     assert grown_kib < 400 << 10  # 5.3 GB in fp32
     assert safetensors.safe_open is before
+
+
+def test_a_small_weight_is_unknown_and_counts_no_kernel(tmp_path: Path) -> None:
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+    safetensors_torch.save_file({"bias": torch.ones(4)}, tmp_path / "model.safetensors")
+    with unread_weights(), Simulation(0, 2) as simulation:
+        with safetensors.safe_open(tmp_path / "model.safetensors", "pt") as file:
+            bias = file.get_tensor("bias")
+        assert simulation.mode.is_ghost(bias)
+        assert simulation.mode.op_launches == 0
