@@ -37,7 +37,7 @@ from harness.wording import commands
     help=f"Moments, as metrics are named: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
     "Default: the device's at the peak and the end of each phase, and the host's where it is used.",
 )
-@options.with_option_of("Of VERSION/scenario/variant/device: the version of any other package: trl=0.24.0. Repeatable.")
+@options.fixed_option("Of VERSION/scenario/variant/device: the version of any other package: trl=0.24.0. Repeatable.")
 @options.python_option
 @click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
 @options.executor_options

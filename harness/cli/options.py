@@ -265,10 +265,11 @@ def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> P
 
 
 def _set_flags(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    plain = Program(line="", folder="")
-    return [(f"--{name.replace('_', '-')}", value) for name, value in options.items() if value != getattr(plain, name)]
+    changed = ((name, value) for name, value in options.items() if value != getattr(_DEFAULTS, name))
+    return [(f"--{name.replace('_', '-')}", value) for name, value in changed]
 
 
+_DEFAULTS = Program(line="", folder="")
 _PROGRAM = [
     click.Option(
         ["--program", "line"],
@@ -278,17 +279,17 @@ _PROGRAM = [
     ),
     click.Option(
         ["--rank"],
-        default="0",
+        default=_DEFAULTS.rank,
         metavar="R|all-kinds",
         help="The program's rank that sim simulates; all-kinds: the first, the second, the middle and the last; the worst "
-        "is reported. Default: 0.",
+        f"is reported. Default: {_DEFAULTS.rank}.",
     ),
     click.Option(
         ["--steps"],
         type=click.IntRange(1, 1000),
-        default=1,
+        default=_DEFAULTS.steps,
         metavar="N",
-        help="The program's optimizer steps before the measured one. Default: 1.",
+        help=f"The program's optimizer steps before the measured one. Default: {_DEFAULTS.steps}.",
     ),
     click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: the same code, two layers, small sizes."),
     click.Option(["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not here."),
@@ -302,7 +303,7 @@ _RANKS = click.Option(
 
 _GPU = click.Option(
     ["--gpu"],
-    default=Program(line="", folder="").gpu,
+    default=_DEFAULTS.gpu,
     show_default=True,
     metavar="NAME",
     help="The card that the program finds.",
@@ -354,13 +355,9 @@ report_options = _group(
 )
 
 
-def with_option_of(help: str) -> Callable[[_Command], _Command]:
+def fixed_option(help: str) -> Callable[[_Command], _Command]:
     """``--with`` alone; passes ``fixed``, package -> spec."""
-
-    def versions(context: click.Context, option: click.Parameter, others: tuple[str, ...]) -> dict[str, str]:
-        return _versions({}, others)
-
-    return click.option("--with", "fixed", multiple=True, metavar="PACKAGE=SPEC", callback=versions, help=help)
+    return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
 
 
 results_option = click.option("--results", metavar="DIR", help="Folder of the results, or a bundle of them to read.")

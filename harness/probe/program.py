@@ -65,7 +65,7 @@ def program(
     ranks: int | None = None,
     folder: str = ".",
     summary: str = "",
-    steps: int = 1,
+    steps: int = DEFAULTS["warmup_steps"],
     values: Mapping[str, Any] | None = None,
     variants: tuple[Mapping[str, Any], ...] = ({},),
     **options: Any,

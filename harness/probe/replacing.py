@@ -1,4 +1,4 @@
-"""Attributes, functions and environment variables that have another value for a while. Standard library only.
+"""Attributes, functions, environment variables and the working folder that are others for a while. Standard library only.
 
 What a block replaced is put back when it is left, in reverse order, whatever happened in it.
 """
@@ -30,6 +30,13 @@ class Patches(contextlib.ExitStack):
     def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
         """As `everywhere`."""
         self.enter_context(everywhere(original, replacement, name))
+
+    def method(self, owner: type, name: str, replacement: Callable[..., Any]) -> None:
+        """Replaces a method, where this release has it: in its class, and `everywhere` that it is held under its name."""
+        original = getattr(owner, name, None)
+        if original is not None:
+            self.set(owner, name, replacement)
+            self.everywhere(original, replacement, name)
 
 
 @contextlib.contextmanager
@@ -67,6 +74,17 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Within, the process works in this folder (``contextlib.chdir``, which Python has from 3.11 on)."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:

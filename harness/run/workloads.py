@@ -21,7 +21,7 @@ from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.probe.launch_line import LaunchLineError, parse
-from harness.probe.program import program
+from harness.probe.program import DEFAULTS, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
@@ -36,9 +36,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     line: str  #: the launch line, as it is typed
     folder: str  #: absolute; where it is typed
     ranks: int | None = None  #: None: as many as the line says, else 1
-    gpu: str = "H100-80G"  #: the card that it finds, by its name in the catalogue
-    rank: str = "0"  #: which of them is simulated
-    steps: int = 1  #: optimizer steps before the measured one
+    gpu: str = DEFAULTS["gpu"]  #: the card that it finds, by its name in the catalogue
+    rank: str = DEFAULTS["rank"]  #: which of them is simulated
+    steps: int = DEFAULTS["warmup_steps"]  #: optimizer steps before the measured one
     tiny: bool = False
     synthetic_data: bool = False
 

@@ -4,10 +4,11 @@ import os
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from harness.probe.replacing import Patches, attribute, everywhere, variables
+from harness.probe.replacing import Patches, attribute, everywhere, variables, working_folder
 
 
 class Base:
@@ -96,6 +97,20 @@ def test_a_bound_method_is_replaced_with_its_object() -> None:
     assert module.call() == ("original", interface)
 
 
+def test_a_method_is_replaced_in_its_class_and_where_it_is_held_if_there_is_one() -> None:
+    class Interface:
+        def call(self) -> str:
+            return "original"
+
+    module = imported(types.ModuleType("holds_a_method"))
+    module.call = Interface().call  # type: ignore[attr-defined]
+    with Patches() as patches:
+        patches.method(Interface, "call", lambda self: "new")
+        patches.method(Interface, "absent", lambda self: "new")
+        assert (Interface().call(), module.call(), hasattr(Interface, "absent")) == ("new", "new", False)
+    assert (Interface().call(), module.call()) == ("original", "original")
+
+
 def test_a_lazy_module_is_not_made_to_import() -> None:
     class Lazy(types.ModuleType):
         def __getattr__(self, name: str) -> object:
@@ -130,3 +145,14 @@ def test_patches_end_with_their_block_or_when_closed() -> None:
         patches.close()
         assert (Derived.name, module.taken) == ("derived", original)
     assert Derived.name == "derived"
+
+
+def test_the_working_folder_is_the_old_one_again_after_an_error(tmp_path: Path) -> None:
+    def fails() -> None:
+        with working_folder(tmp_path):
+            raise ValueError(os.getcwd())
+
+    before = os.getcwd()
+    with pytest.raises(ValueError, match=tmp_path.name):
+        fails()
+    assert os.getcwd() == before

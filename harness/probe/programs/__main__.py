@@ -18,6 +18,7 @@ from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process.cell import Gate, execute
 from harness.probe.program import DEFAULTS
 from harness.probe.programs import adapter
+from harness.probe.replacing import working_folder
 
 
 def main(device: str, ranks: str, line: str, *changes: str) -> int:
@@ -37,10 +38,8 @@ def main(device: str, ranks: str, line: str, *changes: str) -> int:
         timeout_s=600.0,
         program_folder=os.getcwd(),
     )
-    with tempfile.TemporaryDirectory() as name:
-        os.chdir(name)
+    with tempfile.TemporaryDirectory() as name, working_folder(name):
         record = execute(request, Path(name), types.SimpleNamespace(extra_info={}), Gate())
-        os.chdir("/")
         log = "".join(file.read_text(errors="replace") for file in sorted(Path(name).glob("rank-*.log")))
     sys.stdout.write(log[-4000:] + "\n" + _table(record))
     return 0 if record.outcome == "passed" else 1

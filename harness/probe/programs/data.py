@@ -50,9 +50,9 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
             files = dict(zip(("data_dir", "data_files"), args)).get("data_files", options.get("data_files"))
             title = _title(path, files)
             missing(title, error)
-            known = known_data.find(title, name)
+            schema = known_data.find(title, name)
             split = args[2] if len(args) > 2 else options.get("split")
-            return _answer(known, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
+            return _answer(schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
 
     def load_from_disk(dataset_path: Any, *args: Any, **options: Any) -> Any:
         try:
@@ -70,31 +70,30 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
         yield made
 
 
-def _answer(known: known_data.Known, title: str, split: Any, files: Any, streaming: bool) -> Any:
+def _answer(schema: known_data.DatasetSchema, title: str, split: Any, files: Any, streaming: bool) -> Any:
     """What ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
-    splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else known.splits
+    splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else schema.splits
     if isinstance(split, (list, tuple)):
-        return [_one(known, title, splits, str(one), streaming) for one in split]
+        return [_one(schema, title, splits, str(one), streaming) for one in split]
     if split is not None:
-        return _one(known, title, splits, str(split), streaming)
+        return _one(schema, title, splits, str(split), streaming)
     import datasets
 
     kind = datasets.IterableDatasetDict if streaming else datasets.DatasetDict
-    return kind({name: _one(known, title, splits, name, streaming) for name in splits})
+    return kind({name: _one(schema, title, splits, name, streaming) for name in splits})
 
 
-def _one(known: known_data.Known, title: str, splits: tuple[str, ...], spec: str, streaming: bool) -> Any:
+def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], spec: str, streaming: bool) -> Any:
     """The rows that a split's expression means: ``train``, ``train[:10%]``, ``train+test``, ``all``."""
     import datasets
 
-    named = re.findall(r"(?:^|\+)\s*([\w.\-]+)", spec)
-    parts = {
-        name: _with_classes(datasets.Dataset.from_dict(synthetic.table(known.columns, title, name)), known.columns)
-        for name in dict.fromkeys(splits if spec == "all" else named)
-    }
+    parts: dict[str, Any] = {}
     chosen = []
-    for part in [*parts] if spec == "all" else spec.split("+"):
+    for part in splits if spec == "all" else spec.split("+"):
         name = re.findall(r"[\w.\-]+", part)[0]
+        if name not in parts:
+            made = datasets.Dataset.from_dict(synthetic.table(schema.columns, title, name))
+            parts[name] = _with_classes(made, schema.columns)
         rows = len(parts[name])
         try:
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})

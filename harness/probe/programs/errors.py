@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from typing import TypeVar
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LIBRARIES = tuple(
     os.path.abspath(path) + os.sep
     for path in {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+
+
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 class NotHere(RuntimeError):
@@ -23,6 +27,18 @@ class NotHere(RuntimeError):
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{place()}: {what}: {remedy}")
+
+
+def behind(error: BaseException, kind: type[_Error]) -> _Error | None:
+    """The error of that kind that an error reports, perhaps in other words; None where there is none."""
+    seen: set[int] = set()  # a program may have made a circle of them
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, kind):
+            return cause
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def place() -> str:

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.probe.launch_line import LaunchLine, LaunchLineError
@@ -61,14 +61,11 @@ def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _accelerate(line: LaunchLine, local_rank: int) -> Start:
-    module = ("--module",) if line.is_module else ()
-    return _by_accelerate([*line.options, *module, line.program, *line.arguments])
-
-
-def _by_accelerate(words: Sequence[str]) -> Start:
     launch = importlib.import_module("accelerate.commands.launch")
+    module = ("--module",) if line.is_module else ()
     with _exits_explained("accelerate launch"):
-        arguments = launch.launch_command_parser().parse_args(list(words))
+        words = [*line.options, *module, line.program, *line.arguments]
+        arguments = launch.launch_command_parser().parse_args(words)
     return _accelerated(arguments)
 
 

@@ -84,7 +84,4 @@ def _quiet_hub(patches: Patches) -> None:
         **dict.fromkeys(("upload_folder", "upload_file", "create_commit", "create_branch"), upload),
     }
     for name, method in made.items():
-        original = getattr(hf_api.HfApi, name, None)
-        if original is not None:
-            patches.set(hf_api.HfApi, name, method)
-            patches.everywhere(original, method, name)
+        patches.method(hf_api.HfApi, name, method)

@@ -13,12 +13,14 @@ from typing import Any
 
 from harness.probe import launch_line
 from harness.probe.border.surroundings import SKELETONS
-from harness.probe.programs import last_words, launchers, sockets, started, workplace
+from harness.probe.programs import last_line, launchers, started, workplace
 from harness.probe.programs.data import synthetic_data
+from harness.probe.programs.errors import behind
 from harness.probe.programs.measuring import Measuring, ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
+from harness.probe.programs.sockets import NoNetworkError
 from harness.probe.programs.weights import LocalWeights, local_weights
-from harness.probe.replacing import variables
+from harness.probe.replacing import variables, working_folder
 
 
 class ProgramError(RuntimeError):
@@ -31,7 +33,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
     folder = Path(os.getcwd()) / workplace.NAME
     line = workplace.beside(launch_line.parse(spelled_out(parameters)), source)
     tiny = bool(parameters["tiny"])
-    with _working_in(folder):
+    with working_folder(folder):
         start = launchers.start(line, int(os.environ.get("LOCAL_RANK", "0")))
         with (
             local_weights(
@@ -42,7 +44,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
             variables(start.variables),
             _command_line(start),
             started.watched() as others,
-            last_words.kept() as words,
+            last_line.kept() as last,
         ):
             workplace.protect(folder)
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
@@ -53,7 +55,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
                 return
             except SystemExit as error:
                 if error.code not in (None, 0):
-                    why = f": {words.line}" if words.line and isinstance(error.code, int) else ""
+                    why = f": {last.line}" if last.line and isinstance(error.code, int) else ""
                     raise ProgramError(f"{line.program} exits with {error.code!r}{why}{others.note}") from error
             except ModuleNotFoundError as error:
                 if _is_missing(error.name):
@@ -63,7 +65,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
                     ) from error
                 raise
             except Exception as error:
-                refused = sockets.refusal_behind(error)
+                refused = behind(error, NoNetworkError)
                 if refused is not None:
                     raise ProgramError(str(refused)) from error
                 raise
@@ -106,16 +108,6 @@ def _execute(start: launchers.Start) -> None:
         runpy.run_module(start.program, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(start.program, run_name="__main__")
-
-
-@contextlib.contextmanager
-def _working_in(folder: Path) -> Iterator[None]:
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 @contextlib.contextmanager

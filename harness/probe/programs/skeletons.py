@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -68,14 +69,15 @@ class Skeletons:
         return [what, (Path(what) / "config.json").read_text(encoding="utf-8")]
 
 
-def _releases() -> list[str]:
+@functools.cache  # neither changes while a process runs, and the first model may be one of many
+def _releases() -> tuple[str, str]:
     """transformers names the parameters; the maker is this package."""
     try:
         release = version("transformers")
     except PackageNotFoundError:
         release = ""
     files = sorted((_ROOT / "harness" / "probe" / "skeleton").glob("*.py"))
-    return [release, hashlib.sha1(b"".join(file.read_bytes() for file in files)).hexdigest()]
+    return release, hashlib.sha1(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @contextlib.contextmanager

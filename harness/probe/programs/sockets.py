@@ -63,18 +63,6 @@ def of_this_job_only() -> Iterator[None]:
         yield
 
 
-def refusal_behind(error: BaseException) -> NoNetworkError | None:
-    """The refused connection that an error reports, perhaps in other words."""
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        if isinstance(cause, NoNetworkError):
-            return cause
-        seen.add(id(cause))
-        cause = cause.__cause__ or cause.__context__
-    return None
-
-
 def _check(host: Any) -> None:
     name = host.decode("ascii", "replace") if isinstance(host, (bytes, bytearray)) else host
     if isinstance(name, str) and name and not _is_own(name):

@@ -97,7 +97,7 @@ def _one_of(classes: int) -> Maker:
 
 
 #: maker -> number of classes, where a row has the index of one
-CLASSES = {"flag": 2, "class_of_3": 3, "class_of_4": 4, "class_of_5": 5, "class_of_10": 10}
+CLASSES = {"flag": 2, "class_of_3": 3, "class_of_4": 4, "class_of_5": 5}
 
 #: maker -> value of a row
 MAKERS: dict[str, Maker] = {
@@ -109,8 +109,7 @@ MAKERS: dict[str, Maker] = {
     "title": lambda draw, row: draw.choice(WORDS),
     "id": lambda draw, row: f"{draw.getrandbits(64):016x}",
     "row": lambda draw, row: row,
-    "flag": lambda draw, row: draw.randint(0, 1),
-    **{name: _one_of(count) for name, count in CLASSES.items() if name != "flag"},
+    **{name: _one_of(count) for name, count in CLASSES.items()},
     "truth": lambda draw, row: bool(row % 2),
     "score": lambda draw, row: round(draw.uniform(1, 10), 1),
     "span": _span,

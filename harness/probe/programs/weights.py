@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.programs import offline, tiny_models
-from harness.probe.programs.errors import NotHere
+from harness.probe.programs.errors import NotHere, behind
 from harness.probe.programs.skeletons import Skeletons
 from harness.probe.programs.unread import unread_weights
 from harness.probe.replacing import Patches
@@ -112,11 +112,9 @@ def _pass_errors_on(patches: Patches) -> None:
         try:
             return original(cls, *args, **options)
         except OSError as error:
-            cause: BaseException | None = error
-            while cause is not None:
-                if isinstance(cause, NotHere):
-                    raise cause from None
-                cause = cause.__cause__ or cause.__context__
+            absence = behind(error, NotHere)
+            if absence is not None:
+                raise absence from None
             raise
 
     patches.set(kind, "get_config_dict", classmethod(get_config_dict))
@@ -175,11 +173,8 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
 
     for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
         patches.everywhere(original, made, original.__name__)
-    for name, method in _descriptions(hf_api, weights, ours).items():
-        original = getattr(hf_api.HfApi, name, None)
-        if original is not None:
-            patches.set(hf_api.HfApi, name, method(original))
-            patches.everywhere(original, getattr(hf_api.HfApi, name), name)
+    for name, made_of in _descriptions(hf_api, weights, ours).items():
+        patches.method(hf_api.HfApi, name, made_of(getattr(hf_api.HfApi, name, None)))
 
 
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:

@@ -88,13 +88,13 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
     """Makes ``folder``, or fills it. ``shrunk``: a tiny model of the same architecture. ``contents``: weights
     are a function of their names, not zeros. Raises SkeletonError, OSError."""
     given = source(what)
-    # The data of a folder's owner may have its own ids: only a tokenizer that is ours as well shrinks.
-    whole = given.family is None or not shrunk or Path(what).is_dir()
-    family, ids = (given.family, {}) if whole or given.family is None else small(given.family)
     config = loaded(given.config)
-    if shrunk:
-        rows = None if whole or family is None else -(-family.tokens // 64) * 64
-        tiny.shrink(config, vocabulary=rows, ids=ids)
+    family = given.family
+    if shrunk and family is not None and not Path(what).is_dir():
+        family, ids = small(family)
+        tiny.shrink(config, vocabulary=-(-family.tokens // 64) * 64, ids=ids)
+    elif shrunk:  # the data of a folder's owner may have its own ids: only a tokenizer that is ours as well shrinks
+        tiny.shrink(config)
     fields = _saved_fields(config, given.config) if shrunk else given.config
     held, values = _weights(config, _dtype(fields), contents)
     folder.mkdir(parents=True, exist_ok=True)  # from here on only the disk can fail

@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 
 from harness.probe.programs import sockets
+from harness.probe.programs.errors import behind
 
 # Reserved for documentation (RFC 2606, RFC 5737).
 FOREIGN_NAME, FOREIGN_ADDRESS = "data.example.com", "192.0.2.7"
@@ -34,10 +35,10 @@ def test_a_program_that_expects_no_network_goes_on() -> None:
 def test_the_refusal_is_found_behind_what_a_library_raises() -> None:
     with sockets.of_this_job_only(), pytest.raises(urllib.error.URLError) as raised:
         urllib.request.urlopen(f"https://{FOREIGN_NAME}/train.bin")
-    refusal = sockets.refusal_behind(raised.value)
+    refusal = behind(raised.value, sockets.NoNetworkError)
     assert refusal is not None
     assert FOREIGN_NAME in str(refusal)
-    assert sockets.refusal_behind(ConnectionError("of another kind")) is None
+    assert behind(ConnectionError("of another kind"), sockets.NoNetworkError) is None
 
 
 def test_the_jobs_own_addresses_are_reachable(monkeypatch: pytest.MonkeyPatch) -> None:

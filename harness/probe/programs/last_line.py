@@ -1,4 +1,4 @@
-"""What a program wrote last before it exited: argparse, and programs themselves, print there why."""
+"""The last line that a program wrote before it exited: argparse, and programs themselves, print there why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class LastWords:
+class LastLine:
     """A stream that passes everything on, and keeps the last line that says something."""
 
     def __init__(self, stream: Any) -> None:
@@ -26,13 +26,13 @@ class LastWords:
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[LastWords]:
+def kept() -> Iterator[LastLine]:
     """Within, of what the program writes to ``sys.stderr``."""
     before = sys.stderr
-    words = LastWords(before)
-    sys.stderr = words  # type: ignore[assignment]  # a text stream in all but its class
+    last = LastLine(before)
+    sys.stderr = last  # type: ignore[assignment]  # a text stream in all but its class
     try:
-        yield words
+        yield last
     finally:
-        if sys.stderr is words:
+        if sys.stderr is last:
             sys.stderr = before
