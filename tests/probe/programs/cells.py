@@ -10,6 +10,7 @@ from typing import Any
 from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process.cell import Gate, execute
 from harness.probe.program import ADAPTER, DEFAULTS
+from harness.probe.replacing import working_folder
 
 
 def ran(
@@ -37,12 +38,8 @@ def ran(
         explain=explain,
         program_folder=str(folder),
     )
-    before = os.getcwd()
-    os.chdir(run)
-    try:
+    with working_folder(run):
         return execute(request, run, types.SimpleNamespace(extra_info={}), Gate())
-    finally:
-        os.chdir(before)
 
 
 def passed(record: RunRecord) -> RunRecord:
