@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict
+from harness.advice.card_rooms import CardRooms, room
 from harness.advice.gpus import Card
-from harness.advice.soundness import Soundness, room
+from harness.advice.soundness import Soundness
 from harness.compare import FAIL_ON, Comparison, ProblemKind, ResultSummary
 from harness.compare.exits import fails
 from harness.compare.groups import kind_of
@@ -125,7 +126,9 @@ class _Evidence:
         self._scenario = scenario
         self._comparison = comparison
         self._soundness = Soundness(
-            comparison, lambda found: fails(found, question.fail_on) and not self._has_room_for(found)
+            comparison,
+            CardRooms(comparison),
+            lambda found: fails(found, question.fail_on) and not self._has_room_for(found),
         )
         self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
         for cell in comparison.cells:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
-from harness.advice import gpus
-from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
-from harness.advice.gpus import Card
+from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, ResultSummary
 from harness.compare.comparison import EVERYTHING
 from harness.model import Finding, Passed
@@ -17,8 +15,10 @@ from harness.wording.names import outcome_text
 class Soundness:
     """A comparison, looked up by stack and workload. ``speaks_against`` says which findings rule a release out."""
 
-    def __init__(self, comparison: Comparison, speaks_against: Callable[[Finding], bool]) -> None:
+    def __init__(self, comparison: Comparison, rooms: CardRooms, speaks_against: Callable[[Finding], bool]) -> None:
         self._comparison = comparison
+        self._rooms = rooms
+        self._without_figures = {(one.stack, one.workload) for one in comparison.not_measured}
         self._findings: dict[tuple[str, str], list[Finding]] = defaultdict(list)
         for group in comparison.groups:
             if any(map(speaks_against, group.findings)):
@@ -44,19 +44,13 @@ class Soundness:
     def is_sound(self, stack: str, workload: str) -> bool:
         """Whether a cell ran to the end, nothing speaks against it, and it fits the card that it names, unless the
         baseline's does not fit it either. The oracles judge a cell without the baseline's."""
-        cell = self._comparison.cells.of(stack, workload)
-        if cell is None or not cell.recorded or not isinstance(cell.result.outcome, Passed):
+        ended = self._comparison.ended.get(workload, {}).get(stack, Passed())
+        if stack not in self._comparison.cells.stacks_of(workload) or not isinstance(ended, Passed):
             return False
-        return not self.findings(stack, workload) and (self._fits(cell) or not self._baseline_fits(workload))
-
-    def _baseline_fits(self, workload: str) -> bool:
-        base = self._comparison.cells.of(self._comparison.baseline, workload)
-        return base is None or self._fits(base)
-
-    def _fits(self, cell: ResultSummary) -> bool:
-        """Where nothing can be said of a card, nothing speaks against it."""
-        found = room(cell, named_card(cell))
-        return found is None or found.fits
+        if (stack, workload) in self._without_figures or self.findings(stack, workload):
+            return False
+        room = self._rooms.of(stack, workload)
+        return room is None or not room.is_too_large
 
     def first(self, stacks: Iterable[str], workloads: Collection[str]) -> str:
         """The first of these stacks that is sound on each of the workloads that it was measured on; empty where none is."""
@@ -65,16 +59,3 @@ class Soundness:
             if measured and all(self.is_sound(stack, workload) for workload in measured):
                 return stack
         return ""
-
-
-def named_card(cell: ResultSummary) -> Card | None:
-    """The card of a simulated cell; None where its scenario names none."""
-    name = cell.result.cell.parameters.get("gpu") if cell.result.cell.device == "sim" else None
-    return gpus.card(str(name)) if name else None
-
-
-def room(cell: ResultSummary, card: Card | None, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict | None:
-    """Whether a simulated cell fits a card; None where nothing can be said."""
-    if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
-        return None
-    return compared_verdict(cell, card, overhead_bytes)

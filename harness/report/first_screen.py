@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.advice.assessment import Assessment, assess
-from harness.advice.capacity import FitVerdict
-from harness.advice.soundness import named_card, room
+from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, ProblemKind
 from harness.compare.comparison import EVERYTHING
 from harness.model import Passed, Stack, is_measurement
@@ -77,13 +76,14 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
 
 def first_screen(comparison: Comparison, verdict: str, *, not_measured: str = "") -> FirstScreen:
     """``verdict`` is the headline where there is no problem; ``not_measured`` are the stacks that lack results."""
-    assessed = assess(comparison)
+    rooms = CardRooms(comparison)
+    assessed = assess(comparison, rooms)
     sections = problems.sections(comparison, assessed)
     headline = f"{_compared(comparison)}: {problems.counted(comparison, sections)}" if sections else verdict
     return FirstScreen(
         headline=plain(f"{headline}; not measured: {not_measured}" if not_measured else headline),
         basis=plain(_basis(comparison)),
-        matrix=_matrix(comparison, assessed),
+        matrix=_matrix(comparison, assessed, rooms),
         sections=sections,
         upgrade=_upgrade(comparison),
     )
@@ -126,9 +126,9 @@ def _upgrade(comparison: Comparison) -> str:
     return commands.compare(YOURS, comparison.names[comparison.stacks[-1].id])
 
 
-def _matrix(comparison: Comparison, assessed: Sequence[Assessment]) -> Matrix:
+def _matrix(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Matrix:
     """Columns and rows that are alike are one."""
-    words = _words(comparison, assessed)
+    words = _words(comparison, assessed, rooms)
     newest_first = [stack.id for stack in reversed(comparison.stacks)]
     gravity = {word: at for at, word in enumerate(dict.fromkeys(_WORDS.values()))}
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -168,14 +168,14 @@ def _range(newest_first: Sequence[str]) -> str:
     return newest_first[0] if len(newest_first) == 1 else f"{newest_first[-1]}-{newest_first[0]}"
 
 
-def _words(comparison: Comparison, assessed: Sequence[Assessment]) -> Mapping[tuple[str, str], str]:
+def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Mapping[tuple[str, str], str]:
     """Stack and workload -> its word, of every run."""
     words: dict[tuple[str, str], str] = {}
     for one in reversed(assessed):  # the gravest last
         for workload, stacks in one.problem.affected.items():
             for stack in stacks:
                 kind = _kind(one, stack, workload)
-                if kind in _COSTS and (fits := _fits(comparison, stack, workload)):
+                if kind in _COSTS and (fits := _fits(rooms, stack, workload)):
                     words[stack, workload] = fits
                 else:
                     words[stack, workload] = _WORDS[kind]
@@ -183,9 +183,8 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment]) -> Mapping[tu
     for workload in comparison.cells.workloads:
         for stack in comparison.cells.stacks_of(workload):
             if (stack, workload) not in words:
-                words[stack, workload] = _sound(
-                    comparison, stack, workload, is_judged=(stack, workload) not in unjudged
-                )
+                is_judged = (stack, workload) not in unjudged
+                words[stack, workload] = _sound(comparison, rooms, stack, workload, is_judged=is_judged)
     return words
 
 
@@ -198,11 +197,11 @@ def _kind(assessed: Assessment, stack: str, workload: str) -> ProblemKind:
     return assessed.kind
 
 
-def _sound(comparison: Comparison, stack: str, workload: str, *, is_judged: bool) -> str:
+def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, *, is_judged: bool) -> str:
     """The word of a run without a problem."""
     if not isinstance(comparison.ended.get(workload, {}).get(stack, Passed()), Passed):
         return NOT_RUN
-    if fits := _fits(comparison, stack, workload):
+    if fits := _fits(rooms, stack, workload):
         return fits
     if is_judged:
         return SAME
@@ -210,21 +209,16 @@ def _sound(comparison: Comparison, stack: str, workload: str, *, is_judged: bool
     return PASSES if base is not None and is_measurement(base) else NO_VERDICT
 
 
-def _fits(comparison: Comparison, stack: str, workload: str) -> str:
-    """Whether a simulated run fits the card that its scenario names; empty where it names none. Only a run that is too
-    large where the baseline's is not is out of memory: the others say nothing of the release."""
-    own = _room(comparison, stack, workload)
-    if own is None:
+def _fits(rooms: CardRooms, stack: str, workload: str) -> str:
+    """Whether a simulated run fits the card that its scenario names; empty where it names none. Without a run of the
+    baseline, one that does not fit says nothing of the release."""
+    room = rooms.of(stack, workload)
+    if room is None:
         return ""
-    if own.fits:
+    if room.own.fits:
         return FITS
-    base = _room(comparison, comparison.baseline, workload)
-    return _WORDS[ProblemKind.OUT_OF_MEMORY] if base is not None and base.fits else NO_FIT
-
-
-def _room(comparison: Comparison, stack: str, workload: str) -> FitVerdict | None:
-    cell = comparison.cells.of(stack, workload) if workload.endswith("/sim") else None
-    return room(cell, named_card(cell)) if cell is not None else None
+    is_the_release = room.is_too_large and room.baseline is not None
+    return _WORDS[ProblemKind.OUT_OF_MEMORY] if is_the_release else NO_FIT
 
 
 def _labels(comparison: Comparison, rows: Sequence[Sequence[str]]) -> list[str]:

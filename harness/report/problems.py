@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.advice.assessment import Assessment, CardRoom
+from harness.advice.assessment import Assessment
+from harness.advice.card_rooms import CardRoom
 from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.exact import change
 from harness.compare.metrics import BY_NAME, HOST_CALLS, SMALLEST_CARD, STEP_TIME
@@ -258,7 +259,7 @@ def _scale(comparison: Comparison, stack: str, workload: str) -> str:
 
 
 def _room(room: CardRoom, job: str) -> str:
-    if room.least.fits:
-        return f"{job} fits {room.card}, {quantity(room.least.headroom_bytes, 'bytes')} to spare."
+    if room.own.fits:
+        return f"{job} fits {room.card}, {quantity(room.own.headroom_bytes, 'bytes')} to spare."
     was = f", was {quantity(room.baseline.peak_bytes, 'bytes')}" if room.baseline is not None else ""
-    return f"{job} does not fit {room.card}: needs {quantity(room.least.peak_bytes, 'bytes')}{was}."
+    return f"{job} does not fit {room.card}: needs {quantity(room.own.peak_bytes, 'bytes')}{was}."

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from harness.advice.assessment import soundness
+from harness.advice.card_rooms import CardRooms
 from harness.advice.soundness import Soundness
 from harness.compare import Comparison, StepTime
 from harness.compare.timing import ratio_text
@@ -162,9 +163,10 @@ def _bytes(value: float | None) -> str:
 
 def soundness_by_pin(comparison: Comparison) -> dict[str, Soundness]:
     """What is said of a release to pin -> which releases it is said of: the first is the rule of the problems' advice."""
+    rooms = CardRooms(comparison)
     return {
-        "without wrong training, crashes, leaks or out of memory": soundness(comparison),
-        "without any finding": Soundness(comparison, is_worse),
+        "without wrong training, crashes, leaks or out of memory": soundness(comparison, rooms),
+        "without any finding": Soundness(comparison, rooms, is_worse),
     }
 
 

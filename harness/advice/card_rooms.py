@@ -1,0 +1,62 @@
+"""Whether each simulated run of a comparison fits the card that its scenario names. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.advice import gpus
+from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
+from harness.advice.gpus import Card
+from harness.compare import Comparison, ResultSummary
+from harness.model import Passed
+
+
+class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """The room that a simulated run has on its card."""
+
+    card: str
+    workload: str
+    own: FitVerdict
+    baseline: FitVerdict | None  #: of the baseline's run of the same workload; None where it did not run to the end
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it does not fit, unlike the baseline's. Where that does not fit either, the job needs another card, and
+        nothing is said of the release."""
+        return not self.own.fits and (self.baseline is None or self.baseline.fits)
+
+
+class CardRooms:
+    """The rooms of a comparison, by stack and workload. The results of a workload are read once."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+        self._known: dict[str, dict[str, CardRoom]] = {}
+
+    def of(self, stack: str, workload: str) -> CardRoom | None:
+        """None where the run was not simulated, names no card, or did not run to the end. Raises ResultsError where results
+        have gone since they were compared."""
+        if not workload.endswith("/sim"):
+            return None
+        if workload not in self._known:
+            self._known[workload] = dict(self._read(workload))
+        return self._known[workload].get(stack)
+
+    def _read(self, workload: str) -> Iterator[tuple[str, CardRoom]]:
+        cells = self._comparison.cells.of_workload(workload)
+        base = cells.get(self._comparison.baseline)
+        for stack, cell in cells.items():
+            name = cell.result.cell.parameters.get("gpu")
+            card = gpus.card(str(name)) if name else None
+            if card is not None and (own := room(cell, card)) is not None:
+                theirs = room(base, card) if base is not None else None
+                yield stack, CardRoom(card=card.name, workload=workload, own=own, baseline=theirs)
+
+
+def room(cell: ResultSummary, card: Card | None, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict | None:
+    """Whether a simulated cell fits a card; None where nothing can be said."""
+    if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
+        return None
+    return compared_verdict(cell, card, overhead_bytes)
