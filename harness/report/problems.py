@@ -210,10 +210,7 @@ def _what(comparison: Comparison, problem: Problem) -> str:
         return "needs a card of {}, was {} (the allocator's model)".format(*sizes)
     if metric.exact and found.kind == "regression" and problem.before not in ("", comparison.baseline):
         return _change_from(comparison, found, problem.before)
-    text = _RANK.sub("", found.message).removeprefix("the ")
-    if found.kind == "failed":
-        text = text.partition("; the baseline ")[0].removesuffix(", as the baseline does")
-        text = text.removeprefix("baseline itself: ")
+    text = str(found.value) if found.kind == "failed" else _RANK.sub("", found.message).removeprefix("the ")
     if metric.family == HOST_CALLS.family and (ratio := _measured_ratio(comparison, found)):
         text += f" (a step takes {ratio})"
     return text

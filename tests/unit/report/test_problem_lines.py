@@ -63,6 +63,12 @@ def test_no_release_to_use_is_named_where_the_next_one_fails() -> None:
     assert lines["0.17.0"].endswith("Use 0.15.0.")
 
 
+def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
+    failed = Failed("step", "ValueError: 3 shards; the baseline has 4, as the baseline does")
+    (text,) = texts(screen(result("0.15.0"), result("0.16.0", outcome=failed)))
+    assert text == f"llama_zero3_backward: failed in step: {failed.signature}."
+
+
 def test_conditions_are_what_all_variants_name() -> None:
     assert conditions(["zero_stage=1,lora_rank=8", "zero_stage=2,lora_rank=8"]) == "ZeRO-1 or ZeRO-2, LoRA"
     assert conditions(["zero_stage=1", "base"]) == ""
