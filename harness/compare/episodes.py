@@ -7,6 +7,7 @@ oracle finds, has no levels: there an episode is the releases that have it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -163,12 +164,4 @@ def _levels(
 
 def _runs(within: Iterable[_T], has: Callable[[_T], bool]) -> Iterator[list[_T]]:
     """The neighbours that have it, run by run."""
-    run: list[_T] = []
-    for at in within:
-        if has(at):
-            run.append(at)
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    return (list(run) for having, run in itertools.groupby(within, has) if having)

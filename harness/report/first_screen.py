@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -144,12 +145,7 @@ def _matrix(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardR
     worst_first = sorted(alike.items(), key=rank)
     shown = worst_first[:MOST_ROWS]
     fares = list(zip(*(row for row, _ in shown), strict=True))
-    runs: list[list[int]] = []
-    for at, column in enumerate(fares):
-        if runs and fares[runs[-1][-1]] == column:
-            runs[-1].append(at)
-        else:
-            runs.append([at])
+    runs = [list(run) for _, run in itertools.groupby(range(len(fares)), fares.__getitem__)]
     columns = tuple(_range([comparison.names[newest_first[at]] for at in run]) for run in runs)
     labels = _labels(comparison, [members for _, members in shown])
     rows = tuple(
