@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 #: ECMA-48 control sequences, strings (of operating system commands and the like), and other escapes of two characters. A
 #: string without its end is no reason to drop all the text behind it. Nothing here is scanned twice.
@@ -62,6 +62,15 @@ def markdown(text: str) -> str:
     """`plain`, with everything inert that GitHub's Markdown would act on: markup, HTML, tables, links, mentions."""
     line = plain(text).translate(_TO_MARKDOWN).replace("://", "&#58;//").replace("www.", "www&#46;")
     return re.sub(r"(?<!\w)_|_(?!\w)", "&#95;", line)
+
+
+def markdown_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()
+) -> list[str]:
+    """A table of GitHub's Markdown. Columns at the positions in ``numbers`` are set to the right."""
+    rule = ("---:" if at in numbers else "---" for at in range(len(columns)))
+    lines = (columns, rule, *((markdown(field) for field in row) for row in rows))
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

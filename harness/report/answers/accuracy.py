@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from harness.advice.accuracy import ALLOWED_BYTES, ALLOWED_SHARE, Errors, Figure, PointAnswer, errors, missed
 from harness.model import Passed
-from harness.report.plain import aligned, markdown, plain
+from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording import commands
 from harness.wording.names import outcome_text
 from harness.wording.quantities import plural
@@ -67,18 +67,19 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
         *_head(answers),
         f"**{markdown(_summary(answers))}**",
         "",
-        *_table(_ERROR_COLUMNS, map(_error_row, errors(answers))),
+        *markdown_table(_ERROR_COLUMNS, map(_error_row, errors(answers))),
     ]
-    lines += ["", "## Figures", "", *_table(_COLUMNS, [_row(f) for found in answers for f in found.figures])]
+    lines += ["", "## Figures", "", *markdown_table(_COLUMNS, [_row(f) for found in answers for f in found.figures])]
     explained = {(f.point, f.at): f.explained for f in missed(answers) if f.explained}
     if explained:
         lines += ["", "## Why predictions miss", ""]
         lines += [f"- {markdown(point)}, {markdown(at)}: {markdown(why)}" for (point, at), why in explained.items()]
+    columns = ("point", "source", "grade", "measured on", "DeepSpeed", "unknown")
     points = [
         (f.point.name, f.point.source, f.point.grade, f.point.measured_on, f.point.deepspeed, f.point.unknown)
         for f in answers
     ]
-    lines += ["", "## Points", "", *_table(("point", "source", "grade", "measured on", "DeepSpeed", "unknown"), points)]
+    lines += ["", "## Points", "", *markdown_table(columns, points)]
     return "\n".join(lines) + "\n"
 
 
@@ -154,8 +155,3 @@ def _summary(answers: Sequence[PointAnswer]) -> str:
     equal = sum(figure.is_as_printed for figure in figures)
     runs = plural(len(answers), "published run")
     return f"{within} of {plural(len(figures), 'figure')} of {runs} meet the goal, {equal} are equal to the last digit"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    head = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
-    return head + [f"| {' | '.join(markdown(field) for field in row)} |" for row in rows]

@@ -9,7 +9,7 @@ import msgspec
 from harness.advice.fit import BreakPoint, FitAnswer, FitLine, reason
 from harness.model import Passed
 from harness.report.answers import provenance
-from harness.report.plain import aligned, markdown, plain
+from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording.names import outcome_text, stack_names
 from harness.wording.quantities import quantity
 
@@ -34,9 +34,8 @@ def as_markdown(answer: FitAnswer) -> str:
     columns = _columns(answer)
     lines = [f"### {markdown(_heading(answer))}"]
     for card in answer.question.cards:
-        lines += ["", f"**{markdown(_card_line(answer, card.name))}**", "", f"| {' | '.join(columns)} |"]
-        lines.append(f"| {' | '.join('---' for _ in columns)} |")
-        lines += [f"| {' | '.join(markdown(field) for field in row)} |" for row in _rows(answer, card.name)]
+        lines += ["", f"**{markdown(_card_line(answer, card.name))}**", ""]
+        lines += markdown_table(columns, _rows(answer, card.name))
     lines += ["", *(f"- {markdown(line)}" for line in (*_conclusions(answer), *_notes(answer)))]
     return "\n".join(lines) + "\n"
 

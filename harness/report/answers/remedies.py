@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from harness.advice.remedies import RemediesAnswer
 from harness.model import Failed, Passed
 from harness.probe.border.wire import PHASES
 from harness.report.answers import provenance
-from harness.report.plain import aligned, markdown, plain
+from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording.names import outcome_text
 from harness.wording.quantities import plural, quantity, share
 
@@ -73,15 +73,10 @@ def _as_markdown(answer: RemediesAnswer) -> str:
     lines = [f"### {markdown(_heading(answer))}", ""]
     if answer.question.card:
         lines += [f"**{markdown(_card_line(answer))}**", ""]
-    lines += _table(_columns(answer), _rows(answer))
-    lines += ["", "Bytes by phase, of the worst rank:", "", *_table(_PHASE_COLUMNS, _phase_rows(answer))]
+    lines += markdown_table(_columns(answer), _rows(answer))
+    lines += ["", "Bytes by phase, of the worst rank:", "", *markdown_table(_PHASE_COLUMNS, _phase_rows(answer))]
     lines += ["", *(f"- {markdown(line)}" for line in (*_conclusions(answer), *_notes(answer)))]
     return "\n".join(lines) + "\n"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    head = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
-    return head + [f"| {' | '.join(markdown(field) for field in row)} |" for row in rows]
 
 
 def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.compare import Comparison
 from harness.report.first_screen import FirstScreen
-from harness.report.plain import markdown, plain
+from harness.report.plain import markdown, markdown_table, plain
 from harness.report.problems import ProblemLine
 from harness.report.rows import Row
 from harness.report.tables import Table
@@ -42,7 +42,7 @@ def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
     if screen.matrix.rows:
         rows = tuple((row.label, *row.words) for row in screen.matrix.rows)
-        lines += _table(Table(title="", columns=("", *screen.matrix.columns), rows=rows))[3:]
+        lines += _rows(("", *screen.matrix.columns), rows)
         if screen.matrix.more:
             lines += ["", f"and {plural(screen.matrix.more, 'more workload')}"]
         lines += [""]
@@ -77,9 +77,12 @@ def _findings(title: str, rows: Sequence[Row], more: int) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    head = ["", f"**{markdown(table.title)}**", "", f"| {' | '.join(table.columns)} |"]
-    rule = " | ".join("---" if at in (0, len(table.columns) - 1) else "---:" for at in range(len(table.columns)))
-    return [*head, f"| {rule} |", *(f"| {' | '.join(markdown(cell) for cell in row)} |" for row in table.rows)]
+    return ["", f"**{markdown(table.title)}**", "", *_rows(table.columns, table.rows)]
+
+
+def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Between the first column and the last one are numbers, or single words."""
+    return markdown_table(columns, rows, numbers=range(1, len(columns) - 1))
 
 
 def _section(title: str, body: Sequence[str]) -> list[str]:
