@@ -62,9 +62,9 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
     a baseline with those of another is left out."""
     if baseline is not None and baseline.named != stack.named:
         baseline = None
-    if stack.existed or (baseline is not None and baseline.existed):
-        return _command("regress", *_existing(stack, baseline), *_workload(finding), "--fresh")
     stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
+    if any(one.existed for one in stacks):
+        return _command("regress", *_existing(stacks), *_workload(finding), "--fresh")
     axes = [axis for axis in varied_axes(stacks) if axis != "python"]
     if not axes:
         axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
@@ -101,7 +101,7 @@ def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
     words = ["remedies", finding.scenario, "--variant", finding.variant, "--device", finding.device]
     words += [*_option("--gpu", card), *_option("--stack", stack.named)]
     if stack.existed:
-        return _command(*words, *_existing(stack, None))
+        return _command(*words, *_existing([stack]))
     return _command(*words, "--deepspeed", stack.versions["deepspeed"], *_added(stack, ("deepspeed",)))
 
 
@@ -126,10 +126,10 @@ def _added(stack: Stack, axes: Sequence[str]) -> list[str]:
     return [word for package in others for word in _releases(package, [stack.versions[package]])]
 
 
-def _existing(stack: Stack, baseline: Stack | None) -> list[str]:
-    """The options of two stacks of which one is an interpreter that existed. Where it lies is not stored."""
+def _existing(stacks: Sequence[Stack]) -> list[str]:
+    """The options of stacks of which one is an interpreter that existed. Where it lies is not stored."""
     words: list[str] = []
-    for one in (baseline, stack) if baseline is not None and baseline.id != stack.id else (stack,):
+    for one in stacks:
         if one.existed:
             words += ["--python", f"PATH-OF-{one.label or 'PYTHON'}"]
         else:
