@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from harness.compare.comparison import Comparison
-from harness.compare.metrics import BY_NAME, OUTCOME
+from harness.compare.metrics import BY_NAME
+from harness.compare.outcomes import is_out_of_memory
 from harness.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from harness.model import Finding
 
@@ -31,6 +32,6 @@ def fails(found: Finding, fail_on: Collection[str]) -> bool:
     if not (found.relevant and found.significant) or found.kind not in ("regression", "wrong", "failed"):
         return False
     words = {BY_NAME[found.metric].fails}
-    if found.metric == OUTCOME.name and str(found.value).startswith("out of memory"):
+    if is_out_of_memory(found):
         words.add("memory")
     return not words.isdisjoint(fail_on)

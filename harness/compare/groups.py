@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from harness.compare import exact
 from harness.compare.comparison import Group, ProblemKind
 from harness.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, HOST_RETAINED, OUTCOME, STEP_TIME
+from harness.compare.outcomes import is_out_of_memory
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 
@@ -25,7 +26,7 @@ def kind_of(found: Finding) -> ProblemKind:
     """What a finding that is worse does to a job."""
     metric = BY_NAME[found.metric]
     if metric is OUTCOME:
-        if str(found.value).startswith("out of memory"):
+        if is_out_of_memory(found):
             return ProblemKind.OUT_OF_MEMORY
         return ProblemKind.UNTESTABLE if found.phase in ("install", "import") else ProblemKind.CRASH
     if metric.fails == "numerics":

@@ -8,6 +8,9 @@ from harness.model import Failed, Finding, MachineFault, Outcome, OutOfMemory, P
 from harness.wording.names import outcome_text
 from harness.wording.quantities import shortened
 
+#: How `outcome_text` begins for `OutOfMemory`, and its signature.
+_OUT_OF_MEMORY = "out of memory"
+
 
 def judge_outcome(pair: Pair) -> Finding | None:
     """The finding for a cell that failed, or that passes where the baseline fails."""
@@ -44,6 +47,11 @@ def judge_outcome(pair: Pair) -> Finding | None:
     )
 
 
+def is_out_of_memory(found: Finding) -> bool:
+    """Whether a finding says that a cell ran out of memory."""
+    return found.metric == OUTCOME.name and str(found.value).startswith(_OUT_OF_MEMORY)
+
+
 def stage(outcome: Outcome) -> str:
     """The stage in which a cell ended; empty where it passed or was skipped."""
     match outcome:
@@ -58,7 +66,7 @@ def signature(outcome: Outcome) -> str:
         case Failed(signature=text) | MachineFault(signature=text):
             return text
         case OutOfMemory():
-            return "out of memory"
+            return _OUT_OF_MEMORY
         case TimedOut(limit_s=limit_s):
             return f"no sign of life for {limit_s:g} s"
     return ""
