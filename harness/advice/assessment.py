@@ -14,9 +14,6 @@ from harness.compare.groups import kind_of, severity
 from harness.compare.metrics import BY_NAME
 from harness.model import Finding
 
-#: More work or time is the price of a release, not a reason to leave it.
-_COSTS = (ProblemKind.SLOWER, ProblemKind.MORE)
-
 #: A release to use has nothing that ends a job or spoils what it trains. It has no leak either, unless what it is used in
 #: place of is graver. The nearest newer one is looked for first.
 _LIMITS = (ProblemKind.LEAK, ProblemKind.OUT_OF_MEMORY)
@@ -61,7 +58,7 @@ def _assessment(
     if too_large:
         kind = min(kind, ProblemKind.OUT_OF_MEMORY)
     release = ""
-    if problem.setting is None and kind not in _COSTS:
+    if problem.setting is None and not kind.is_cost:
         order = [stack.id for stack in comparison.stacks]
         newer = order[order.index(problem.until) + 1 :]
         older = order[: order.index(problem.since)][::-1]

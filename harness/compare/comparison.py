@@ -89,6 +89,11 @@ class ProblemKind(IntEnum):
     MORE = 6
     UNTESTABLE = 7  #: the release does not install or import here: nothing is known of its training
 
+    @property
+    def is_cost(self) -> bool:
+        """Whether it is more work or time: the price of a release, not a reason to leave it."""
+        return self in (ProblemKind.SLOWER, ProblemKind.MORE)
+
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Findings that share one cause."""

@@ -14,7 +14,7 @@ from harness.compare.comparison import EVERYTHING
 from harness.model import Passed, Stack, is_measurement
 from harness.report import problems
 from harness.report.plain import plain
-from harness.report.problems import ProblemSection
+from harness.report.problems import ProblemLine, ProblemSection
 from harness.wording import commands, workloads
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing, plural
@@ -31,9 +31,6 @@ _WORDS = {
     ProblemKind.UNTESTABLE: "untested",
 }
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
-
-#: More work or time is no word for a run whose card is named: there it counts whether it fits.
-_COSTS = (ProblemKind.SLOWER, ProblemKind.MORE)
 
 #: The words, gravest first, for those who must mark them.
 GRAVE = ("WRONG", "CRASH", "OOM")
@@ -73,6 +70,11 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     upgrade: (
         str  #: the command that compares a release of the user's with the newest; empty where several packages vary
     )
+
+    @property
+    def problems(self) -> tuple[ProblemLine, ...]:
+        """Those of all sections, by their numbers."""
+        return tuple(line for section in self.sections for line in section.problems)
 
 
 def first_screen(comparison: Comparison, verdict: str, *, not_measured: str = "") -> FirstScreen:
@@ -171,7 +173,8 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRo
         for workload, stacks in one.problem.affected.items():
             for stack in stacks:
                 kind = _kind(one, stack, workload)
-                if kind in _COSTS and (fits := _fits(rooms, stack, workload)):
+                # A cost is no word for a run whose card is named: there it counts whether it fits.
+                if kind.is_cost and (fits := _fits(rooms, stack, workload)):
                     words[stack, workload] = fits
                 else:
                     words[stack, workload] = _WORDS[kind]

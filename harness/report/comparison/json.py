@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[bytes]:
     """The report in pieces, one per line: cells are many, and never all held as text."""
     report = view(comparison)
-    lines = [line for section in report.screen.sections for line in section.problems]
+    lines = report.screen.problems
     head = {
         "schema": SCHEMA,
         "baseline": comparison.baseline,

@@ -52,7 +52,7 @@ def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
         left -= len(shown)
         if shown:
             lines += [f"**{section.title}**", "", *(text for line in shown for text in _problem(line)), ""]
-    count = sum(len(section.problems) for section in screen.sections)
+    count = len(screen.problems)
     return [*lines, *([f"and {plural(count - most, 'more problem')}", ""] if count > most else [])]
 
 

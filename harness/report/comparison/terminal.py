@@ -54,10 +54,10 @@ def first_lines(screen: FirstScreen, width: int) -> list[Text]:
     """The first screen, of at most `MOST_LINES` lines."""
     lines = [*_wrapped(screen.headline, width, style="bold"), *_wrapped(screen.basis, width), *_matrix(screen, width)]
     upgrade = _wrapped(f"Your upgrade: {screen.upgrade}", width) if screen.upgrade else []
-    releases = [line.releases for section in screen.sections for line in section.problems]
+    releases = [line.releases for line in screen.problems]
     column = min(_MOST_RELEASES, max(map(len, releases), default=0))
     room = MOST_LINES - len(lines) - len(upgrade) - len(_wrapped(_see_more(len(releases)), width)) - 1  # empty above
-    blocks = {line.number: list(_problem(line, column, width)) for one in screen.sections for line in one.problems}
+    blocks = {line.number: list(_problem(line, column, width)) for line in screen.problems}
     shown = _shown(screen, blocks, room)
     lines.append(Text())
     for section in screen.sections:
