@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from harness.compare.losses import finite_pairs, listed
 from harness.compare.metrics import BY_NAME, DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, GRADIENT_NORM_ERROR, LOSS_ERROR
 from harness.compare.pairs import Pair
 from harness.compare.readings import Excess
@@ -89,12 +90,7 @@ def _furthest(name: str, numbers: Numerics) -> tuple[float, float] | None:
         LOSS_ERROR.name: (numbers.losses, numbers.true_losses),
         GRADIENT_NORM_ERROR.name: (numbers.gradient_norms, numbers.true_gradient_norms),
     }.get(name, ((), ()))
-    both = [
-        (value, truth)
-        for value, truth in zip(*values, strict=False)
-        if value is not None and truth is not None and math.isfinite(value) and math.isfinite(truth)
-    ]
-    return max(both, key=lambda pair: abs(pair[0] - pair[1]), default=None)
+    return max(finite_pairs(*values), key=lambda pair: abs(pair[0] - pair[1]), default=None)
 
 
 def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
@@ -111,12 +107,8 @@ def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
 def _beside(words: str, measured: Sequence[float | None], true: Sequence[float | None]) -> list[str]:
     if not measured:
         return []
-    text = f"{words} {_numbers(measured)}"
-    return [f"{text}; plain PyTorch {_numbers(true)}" if true else text]
-
-
-def _numbers(values: Sequence[float | None]) -> str:
-    return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:5])
+    text = f"{words} {listed(measured)}"
+    return [f"{text}; plain PyTorch {listed(true)}" if true else text]
 
 
 def _finite(value: float | None) -> bool:

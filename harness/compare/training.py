@@ -6,9 +6,9 @@ difference beyond that does not say which release is right.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
+from harness.compare.losses import finite_pairs, listed
 from harness.compare.metrics import TRAINING_DIFFERENCE
 from harness.compare.pairs import Pair
 from harness.model import Finding
@@ -50,17 +50,12 @@ def judge(pair: Pair) -> list[Finding]:
             message=f"it trains otherwise than the baseline: {name} are {worst:.1f} tolerances apart, rank 0",
             rank=0,
             evidence=tuple(
-                f"{name} {_numbers(own)}; baseline {_numbers(other)}" for name, own, other, _ in quantities if any(own)
+                f"{name} {listed(own)}; baseline {listed(other)}" for name, own, other, _ in quantities if any(own)
             ),
         )
     ]
 
 
 def _apart(mine: Sequence[float | None], base: Sequence[float | None], tolerance: float) -> Iterator[float]:
-    for own, other in zip(mine, base, strict=False):
-        if own is not None and other is not None and math.isfinite(own) and math.isfinite(other):
-            yield abs(own - other) / (tolerance * max(abs(own), abs(other), _NEAR_ZERO))
-
-
-def _numbers(values: Sequence[float | None]) -> str:
-    return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:5])
+    for own, other in finite_pairs(mine, base):
+        yield abs(own - other) / (tolerance * max(abs(own), abs(other), _NEAR_ZERO))

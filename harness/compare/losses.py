@@ -1,0 +1,21 @@
+"""Losses and gradient norms of the first steps, beside others: what the numerics oracle and a comparison do alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+#: Steps that are listed.
+_MOST_LISTED = 5
+
+
+def finite_pairs(measured: Sequence[float | None], others: Sequence[float | None]) -> Iterator[tuple[float, float]]:
+    """Step by step, where both are finite numbers."""
+    for own, other in zip(measured, others, strict=False):
+        if own is not None and other is not None and math.isfinite(own) and math.isfinite(other):
+            yield own, other
+
+
+def listed(values: Sequence[float | None]) -> str:
+    """``2.30259, none``: those of the first steps."""
+    return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:_MOST_LISTED])
