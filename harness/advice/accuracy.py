@@ -74,17 +74,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     folder: str = ""
 
 
-class _Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _PointSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str  #: of its folder
     source: str
     points: tuple[Point, ...]
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    sources: tuple[_Source, ...]
+class _PointTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sources: tuple[_PointSource, ...]
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One published number beside its prediction."""
 
     point: str
@@ -120,7 +120,7 @@ class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     cell: str  #: id
     torch: str  #: the version that the prediction is of
     outcome: Outcome
-    figures: tuple[Figure, ...]
+    figures: tuple[PredictedFigure, ...]
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ def points(wanted: Sequence[str] = ()) -> tuple[Point, ...]:
     """The points of the table whose names match one of these globs; all of them without. Raises UsageError."""
     file = _FOLDER / "points.toml"
     try:
-        table = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _Table)
+        table = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _PointTable)
     except (OSError, ValueError) as error:  # msgspec's and tomllib's are ValueErrors
         raise UsageError(f"cannot be read: {error}", where=str(file)) from None
     every = [
@@ -169,7 +169,7 @@ def answer(point: Point, result: Result) -> PointAnswer:
     )
 
 
-def _figures(point: Point, taken: Sequence[MemoryReading]) -> Iterator[Figure]:
+def _figures(point: Point, taken: Sequence[MemoryReading]) -> Iterator[PredictedFigure]:
     for published in point.readings:
         found = [
             reading
@@ -180,7 +180,7 @@ def _figures(point: Point, taken: Sequence[MemoryReading]) -> Iterator[Figure]:
         for quantity, field in QUANTITIES.items():
             value: float | None = getattr(published, quantity)
             if value is not None:
-                yield Figure(
+                yield PredictedFigure(
                     point=point.name,
                     at=published.at,
                     step=published.step,
@@ -202,7 +202,7 @@ def errors(answers: Iterable[PointAnswer]) -> tuple[Errors, ...]:
     )
 
 
-def _errors(quantity: str, figures: Sequence[Figure]) -> Errors:
+def _errors(quantity: str, figures: Sequence[PredictedFigure]) -> Errors:
     off = [abs(figure.error_bytes or 0) for figure in figures]
     shares = [
         abs(figure.error_bytes or 0) / figure.measured_bytes
@@ -221,7 +221,7 @@ def _errors(quantity: str, figures: Sequence[Figure]) -> Errors:
     )
 
 
-def missed(answers: Iterable[PointAnswer]) -> tuple[Figure, ...]:
+def missed(answers: Iterable[PointAnswer]) -> tuple[PredictedFigure, ...]:
     """Figures whose prediction does not meet the goal."""
     figures = (figure for found in answers for figure in found.figures)
     return tuple(figure for figure in figures if figure.predicted_bytes is not None and not figure.is_within)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.accuracy import ALLOWED_BYTES, ALLOWED_SHARE, Errors, Figure, PointAnswer, errors, missed
+from harness.advice.accuracy import ALLOWED_BYTES, ALLOWED_SHARE, Errors, PointAnswer, PredictedFigure, errors, missed
 from harness.model import Passed
 from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording import commands
@@ -115,7 +115,7 @@ def _as_dict(found: PointAnswer) -> dict[str, Any]:
     }
 
 
-def _row(figure: Figure) -> tuple[str, ...]:
+def _row(figure: PredictedFigure) -> tuple[str, ...]:
     at = figure.at if figure.step is None else f"{figure.at}, step {figure.step}"
     error = figure.error_bytes
     verdict = "no prediction" if error is None else "misses" if not figure.is_within else ""

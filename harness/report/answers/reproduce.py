@@ -105,7 +105,7 @@ def spans(found: Reproduction) -> list[tuple[str, str]]:
     """The releases that have it, as far as results are stored, with the nearest that do not, and those between of which
     neither is known."""
     affected = []
-    for one in _stretches(found.history):
+    for one in _affected_spans(found.history):
         span = one.bad[0] if len(one.bad) == 1 else f"{one.bad[0]} to {one.bad[-1]}"
         parts = [
             f"not in {one.before}" if one.before else "no older one is known not to have it",
@@ -116,7 +116,7 @@ def spans(found: Reproduction) -> list[tuple[str, str]]:
     return [("affected releases", "; ".join(affected))] if affected else []
 
 
-class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
+class _AffectedSpan(msgspec.Struct, frozen=True, kw_only=True):
     """Bad releases between two good ones; an end that is not known is empty."""
 
     before: str
@@ -125,13 +125,13 @@ class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
     after: str
 
 
-def _stretches(history: Sequence[ReleaseAnswer]) -> list[_Stretch]:
-    found: list[_Stretch] = []
+def _affected_spans(history: Sequence[ReleaseAnswer]) -> list[_AffectedSpan]:
+    found: list[_AffectedSpan] = []
     before, bad, unknown = "", list[str](), list[str]()
 
     def end(after: str) -> None:
         if bad:
-            found.append(_Stretch(before=before, bad=tuple(bad), unknown=tuple(unknown), after=after))
+            found.append(_AffectedSpan(before=before, bad=tuple(bad), unknown=tuple(unknown), after=after))
 
     for one in history:
         if one.answer is Verdict.BAD:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.advice import accuracy, gpus
-from harness.advice.accuracy import Figure, Point, Reading
+from harness.advice.accuracy import Point, PredictedFigure, Reading
 from harness.errors import UsageError
 from harness.model import Cell, Failed, Outcome, Passed
 from harness.probe.border.wire import MemoryReading, RankRecord, RunRecord
@@ -30,7 +30,7 @@ def read(at: str, step: int, allocated: float, peak: float = 0.0) -> MemoryReadi
     )  # fmt: skip
 
 
-def figures(point: Point, *taken: MemoryReading) -> tuple[Figure, ...]:
+def figures(point: Point, *taken: MemoryReading) -> tuple[PredictedFigure, ...]:
     record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, readings=list(taken))])
     return accuracy.answer(point, result_of(of_torch(cell("0.16.4", "sim")), record)).figures
 
@@ -40,8 +40,8 @@ def of_torch(cell: Cell) -> Cell:
     return msgspec.structs.replace(cell, stack=stack)
 
 
-def figure(quantity: str, measured: float, predicted: float | None) -> Figure:
-    return Figure(
+def figure(quantity: str, measured: float, predicted: float | None) -> PredictedFigure:
+    return PredictedFigure(
         point="p", at="a", step=None, quantity=quantity, measured_bytes=round(measured), rounding_bytes=0.005 * GIB,
         predicted_bytes=None if predicted is None else round(predicted),
     )  # fmt: skip

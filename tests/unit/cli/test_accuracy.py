@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.advice.accuracy import Figure, PointAnswer, points
+from harness.advice.accuracy import PointAnswer, PredictedFigure, points
 from harness.config.settings import Settings
 from harness.model import Failed, Outcome, Passed
 from harness.run import accuracy
@@ -22,7 +22,7 @@ FAILED = Failed("init", "ValueError: no")
 
 
 def answer(predicted: int | None, outcome: Outcome, explained: str = "") -> PointAnswer:
-    figure = Figure(
+    figure = PredictedFigure(
         point="p", at="end", step=2, quantity="peak", measured_bytes=GIB, rounding_bytes=1.0, predicted_bytes=predicted,
         explained=explained,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from harness.advice.accuracy import Figure, Point, PointAnswer, Reading
+from harness.advice.accuracy import Point, PointAnswer, PredictedFigure, Reading
 from harness.model import Failed, Passed
 from harness.report.answers import accuracy
 
@@ -20,8 +20,8 @@ def point(name: str) -> Point:
     )  # fmt: skip
 
 
-def figure(predicted: int | None, *, explained: str = "", rounding_bytes: float = 0.005 * GIB) -> Figure:
-    return Figure(
+def figure(predicted: int | None, *, explained: str = "", rounding_bytes: float = 0.005 * GIB) -> PredictedFigure:
+    return PredictedFigure(
         point="p", at="end", step=2, quantity="peak", measured_bytes=2 * GIB, rounding_bytes=rounding_bytes,
         predicted_bytes=predicted, explained=explained,
     )  # fmt: skip
