@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -111,6 +111,21 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+class WorkloadParts(NamedTuple):
+    """What a workload is made of."""
+
+    scenario: str
+    variant: str
+    device: str
+
+
+def split_workload(workload: str) -> WorkloadParts:
+    """The parts of ``scenario/variant/device`` (`Cell.workload`)."""
+    scenario, _, rest = workload.partition("/")
+    variant, _, device = rest.rpartition("/")
+    return WorkloadParts(scenario, variant, device)
 
 
 class Passed(msgspec.Struct, frozen=True, tag="passed"):

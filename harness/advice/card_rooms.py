@@ -10,7 +10,7 @@ from harness.advice import gpus
 from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
 from harness.advice.gpus import Card
 from harness.compare import Comparison, ResultSummary
-from harness.model import Passed
+from harness.model import Passed, split_workload
 
 
 class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class CardRooms:
     def of(self, stack: str, workload: str) -> CardRoom | None:
         """None where the run was not simulated, names no card, or did not run to the end. Raises ResultsError where results
         have gone since they were compared."""
-        if not workload.endswith("/sim"):
+        if split_workload(workload).device != "sim":
             return None
         if workload not in self._known:
             self._known[workload] = dict(self._read(workload))

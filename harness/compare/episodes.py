@@ -41,7 +41,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[tuple[str, ...], ...]  #: keys of the findings of which this is the cause
 
 
-class Series(msgspec.Struct, frozen=True):
+class MetricIncreases(msgspec.Struct, frozen=True):
     """One exact metric of one workload: what stacks have more than the baseline."""
 
     metric: str
@@ -84,16 +84,20 @@ def _faults(by_stack: Mapping[str, Sequence[Finding]], judged: Sequence[str]) ->
             yield {stack: found for stack, found in members.items() if found}
 
 
-def of_series(
-    series: Series, keys: Mapping[str, tuple[str, ...]], workload: str, judged: Sequence[str], thresholds: Thresholds
+def of_increases(
+    increases: MetricIncreases,
+    keys: Mapping[str, tuple[str, ...]],
+    workload: str,
+    judged: Sequence[str],
+    thresholds: Thresholds,
 ) -> list[Episode]:
     """Those of one exact metric. ``keys`` are of the findings on it, by stack; ``judged`` are the stacks with a verdict, in
     version order."""
-    sizes = [series.more.get(stack, 0.0) for stack in judged]
+    sizes = [increases.more.get(stack, 0.0) for stack in judged]
 
     def matters(size: float, floor: float) -> bool:
-        return size > floor and BY_NAME[series.metric].relevant(
-            series.baseline + size, series.baseline + floor, thresholds
+        return size > floor and BY_NAME[increases.metric].relevant(
+            increases.baseline + size, increases.baseline + floor, thresholds
         )
 
     found = []
@@ -102,7 +106,7 @@ def of_series(
         found.append(
             Episode(
                 workload=workload,
-                cause=(_family(series.metric),),
+                cause=(_family(increases.metric),),
                 having=tuple(judged[at] for at in level.having),
                 free=frozenset(judged[at] for at in range(len(judged)) if at not in level.partly),
                 findings=tuple(keys[judged[at]] for at in level.having if at not in higher and judged[at] in keys),

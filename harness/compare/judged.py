@@ -15,7 +15,7 @@ import msgspec
 from harness.compare import configuration, episodes, exact, groups, oracles, outcomes, timing, training
 from harness.compare.comparison import EVERYTHING, Group, NotCompared, StepTime
 from harness.compare.configuration import ConfigurationChange
-from harness.compare.episodes import Episode, Series
+from harness.compare.episodes import Episode, MetricIncreases
 from harness.compare.metrics import BY_NAME
 from harness.compare.notes import Remarks, remarks_on
 from harness.compare.pairs import Pair, ResultIndex, left_out, why_not
@@ -64,7 +64,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
     differences = _KnownDifferences(thresholds)
     small_differences = 0
     ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
-    series: dict[tuple[str, str, str], Series] = {}
+    increases: dict[tuple[str, str, str], MetricIncreases] = {}
     for pair in pairs:
         if not isinstance(pair.result.outcome, Passed):
             ended[pair.workload][pair.stack] = pair.result.outcome
@@ -88,8 +88,8 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         if not pair.is_baseline:
             for difference in differences.of(pair):
                 if difference.value > difference.baseline:
-                    key = (pair.workload, *_series_of(difference))
-                    known = series.setdefault(key, Series(difference.metric, difference.baseline, {}))
+                    key = (pair.workload, *_metric_and_phase(difference))
+                    known = increases.setdefault(key, MetricIncreases(difference.metric, difference.baseline, {}))
                     known.more[pair.stack] = difference.value - difference.baseline
                 if difference.relevant:
                     findings.append(exact.finding(pair, difference))
@@ -113,7 +113,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         installed=index.installed,
         superseded=index.superseded,
         groups=groups.together(findings),
-        episodes=_episodes(index, pairs, findings, series, comparable, thresholds),
+        episodes=_episodes(index, pairs, findings, increases, comparable, thresholds),
         small=small,
         small_differences=small_differences,
         not_compared=not_compared,
@@ -131,11 +131,11 @@ def _episodes(
     index: ResultIndex,
     pairs: Sequence[Pair],
     findings: Sequence[Finding],
-    series: Mapping[tuple[str, str, str], Series],
+    increases: Mapping[tuple[str, str, str], MetricIncreases],
     comparable: Sequence[Pair],
     thresholds: Thresholds,
 ) -> list[Episode]:
-    """Of every workload. ``series`` are by workload, metric and phase."""
+    """Of every workload. ``increases`` are by workload, metric and phase."""
     found: dict[str, list[Finding]] = defaultdict(list)
     for one in findings:
         found[one.workload].append(one)
@@ -147,20 +147,20 @@ def _episodes(
     for pair in comparable:
         judged[pair.workload].add(pair.stack)
     order = [stack.id for stack in in_version_order(list(index.stacks.values()))]
-    keys = {(one.workload, *_series_of(one), one.stack): one.key for one in findings if one.kind == "regression"}
+    keys = {(one.workload, *_metric_and_phase(one), one.stack): one.key for one in findings if one.kind == "regression"}
     made = [
         one for workload, members in found.items() for one in episodes.of_findings(members, passed[workload], order)
     ]
-    for (workload, metric, phase), values in series.items():
+    for (workload, metric, phase), values in increases.items():
         own = {stack: key for stack in values.more if (key := keys.get((workload, metric, phase, stack)))}
         if own:
             in_order = [stack for stack in order if stack in judged[workload]]
-            made += episodes.of_series(values, own, workload, in_order, thresholds)
+            made += episodes.of_increases(values, own, workload, in_order, thresholds)
     return made
 
 
-def _series_of(one: exact.Difference | Finding) -> tuple[str, str]:
-    """Metric and phase of the series that a difference is in; no phase for a metric for all phases."""
+def _metric_and_phase(one: exact.Difference | Finding) -> tuple[str, str]:
+    """Metric and phase under which increases are kept; no phase for a metric for all phases."""
     return one.metric, "" if BY_NAME[one.metric].is_for_all_phases else one.phase
 
 

@@ -24,7 +24,7 @@ from harness.compare.comparison import ChangedSetting, Problem, ProblemKind
 from harness.compare.episodes import Episode
 from harness.compare.groups import kind_of, severity
 from harness.compare.metrics import OUTCOME, PARAMETER_ERROR
-from harness.model import Finding
+from harness.model import Finding, split_workload
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -46,28 +46,30 @@ def problems(
 
     ``found`` are the findings by their keys; ``order`` has the stack ids in version order.
     """
-    known = [_Known.of(episode, found) for episode in episodes if any(key in found for key in episode.findings)]
+    judged = [
+        _JudgedEpisode.of(episode, found) for episode in episodes if any(key in found for key in episode.findings)
+    ]
     position = {stack: at for at, stack in enumerate(order)}
-    workloads = _Workloads(measured, known)
-    explained, others = _explained(known, settings)
-    clusters = [_Cluster(members, setting) for setting, members in explained] + _together(others, order, workloads)
+    workloads = _Workloads(measured, judged)
+    explained, others = _explained(judged, settings)
+    causes = [_Cause(members, setting) for setting, members in explained] + _together(others, order, workloads)
     changed = _by_runs(settings)
-    for cluster in clusters:
-        cluster.setting = cluster.setting or changed.get(cluster.runs)
+    for cause in causes:
+        cause.setting = cause.setting or changed.get(cause.runs)
     return sorted(
-        (_problem(cluster, order, workloads) for cluster in clusters),
+        (_problem(cause, order, workloads) for cause in causes),
         key=lambda problem: (problem.kind, -position[problem.until], severity(problem.worst)),
     )
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _JudgedEpisode(msgspec.Struct, frozen=True):
     """An episode with its findings, the worst first."""
 
     episode: Episode
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, episode: Episode, found: Mapping[tuple[str, ...], Finding]) -> _Known:
+    def of(cls, episode: Episode, found: Mapping[tuple[str, ...], Finding]) -> _JudgedEpisode:
         return cls(episode, tuple(sorted((found[key] for key in episode.findings if key in found), key=severity)))
 
     @property
@@ -83,17 +85,17 @@ class _Known(msgspec.Struct, frozen=True):
 class _Workloads:
     """Who has what."""
 
-    def __init__(self, measured: Measured, known: Iterable[_Known]) -> None:
+    def __init__(self, measured: Measured, judged: Iterable[_JudgedEpisode]) -> None:
         self._measured = measured
         self._having: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
-        for one in known:
+        for one in judged:
             self._having[one.episode.cause] |= one.runs
 
     def unaffected(
         self, cause: tuple[str, ...], affected: Collection[str], stacks: Iterable[str], *, needs_baseline: bool
     ) -> list[str]:
         """The others, of the same device modes, that were judged in one of these stacks and are free of it there."""
-        devices = {workload.rpartition("/")[2] for workload in affected}
+        devices = {split_workload(workload).device for workload in affected}
         judged = self._measured.compared if needs_baseline else self._measured.passed
         having = self._having[cause]
         ours = list(stacks)
@@ -101,7 +103,7 @@ class _Workloads:
             workload
             for workload, theirs in judged.items()
             if workload not in affected
-            and workload.rpartition("/")[2] in devices
+            and split_workload(workload).device in devices
             and any(stack in theirs and (stack, workload) not in having for stack in ours)
         ]
 
@@ -118,13 +120,13 @@ def _meets(parameters: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
     return all(name in parameters and parameters[name] == value for name, value in condition.items())
 
 
-class _Cluster:
+class _Cause:
     """Episodes of one cause."""
 
-    def __init__(self, first: Sequence[_Known], setting: ChangedSetting | None = None) -> None:
-        self.members: list[_Known] = []
-        self.related: list[_Known] = []
-        self.cause = first[0].episode.cause
+    def __init__(self, first: Sequence[_JudgedEpisode], setting: ChangedSetting | None = None) -> None:
+        self.members: list[_JudgedEpisode] = []
+        self.related: list[_JudgedEpisode] = []
+        self.key = first[0].episode.cause
         self.setting = setting
         self.having: set[str] = set()
         self.free: set[str] = set()
@@ -132,34 +134,34 @@ class _Cluster:
         for one in first:
             self.add(one)
 
-    def add(self, known: _Known) -> None:
+    def add(self, judged: _JudgedEpisode) -> None:
         """One that has the same cause."""
-        self.members.append(known)
-        self.having |= set(known.episode.having)
-        self.free |= known.episode.free
-        self.workloads.add(known.episode.workload)
+        self.members.append(judged)
+        self.having |= set(judged.episode.having)
+        self.free |= judged.episode.free
+        self.workloads.add(judged.episode.workload)
 
     @property
     def runs(self) -> frozenset[tuple[str, str]]:
         """Stack and workload."""
         return frozenset().union(*(one.runs for one in self.members))
 
-    def has(self, known: _Known, order: Sequence[str], workloads: _Workloads) -> bool:
+    def has(self, judged: _JudgedEpisode, order: Sequence[str], workloads: _Workloads) -> bool:
         """Whether the same is worse in the same releases."""
-        episode = known.episode
-        if episode.cause != self.cause:
+        episode = judged.episode
+        if episode.cause != self.key:
             return False
-        if self.cause[0] == OUTCOME.name:
+        if self.key[0] == OUTCOME.name:
             own, others = ({order.index(stack) for stack in stacks} for stacks in (self.having, episode.having))
             return any(at + step in own for at in others for step in (-1, 0, 1))
         both = self.having.intersection(episode.having)
         if not both or not self._agrees(episode):
             return False
-        if self.cause[0] != PARAMETER_ERROR.family:
+        if self.key[0] != PARAMETER_ERROR.family:
             return True
         affected = self.workloads | {episode.workload}
-        without = workloads.unaffected(self.cause, affected, both, needs_baseline=False)
-        is_same = any(not known.metrics.isdisjoint(one.metrics) for one in self.members)
+        without = workloads.unaffected(self.key, affected, both, needs_baseline=False)
+        is_same = any(not judged.metrics.isdisjoint(one.metrics) for one in self.members)
         return is_same and workloads.share_a_condition(affected, without)
 
     def came_and_went_with(self, episode: Episode, order: Sequence[str]) -> bool:
@@ -182,10 +184,10 @@ def _neighbours(having: Collection[str], free: Collection[str], order: Sequence[
 
 
 def _explained(
-    known: Sequence[_Known], settings: Sequence[ChangedSetting]
-) -> tuple[list[tuple[ChangedSetting, list[_Known]]], list[_Known]]:
+    judged: Sequence[_JudgedEpisode], settings: Sequence[ChangedSetting]
+) -> tuple[list[tuple[ChangedSetting, list[_JudgedEpisode]]], list[_JudgedEpisode]]:
     """What trains differently by a changed setting, and the rest."""
-    left = list(known)
+    left = list(judged)
     explained = []
     for runs, setting in _by_runs(settings).items():
         within = [one for one in left if one.episode.cause[0] == PARAMETER_ERROR.family and one.runs <= runs]
@@ -203,47 +205,45 @@ def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, st
     return {runs: one for runs, (one, *more) in found.items() if one.has_contrast and not more}
 
 
-def _together(known: Iterable[_Known], order: Sequence[str], workloads: _Workloads) -> list[_Cluster]:
+def _together(judged: Iterable[_JudgedEpisode], order: Sequence[str], workloads: _Workloads) -> list[_Cause]:
     """The gravest episode of a cause comes first; what moved with it is related."""
-    clusters: list[_Cluster] = []
-    for one in sorted(known, key=lambda known: severity(known.findings[0])):
-        home = next((cluster for cluster in clusters if cluster.has(one, order, workloads)), None)
+    causes: list[_Cause] = []
+    for one in sorted(judged, key=lambda judged: severity(judged.findings[0])):
+        home = next((cause for cause in causes if cause.has(one, order, workloads)), None)
         if home is None:
-            clusters.append(_Cluster([one]))
+            causes.append(_Cause([one]))
         else:
             home.add(one)
-    whole: list[_Cluster] = []
-    for cluster in clusters:
-        home = next(
-            (c for c in whole if all(c.came_and_went_with(one.episode, order) for one in cluster.members)), None
-        )
+    whole: list[_Cause] = []
+    for cause in causes:
+        home = next((c for c in whole if all(c.came_and_went_with(one.episode, order) for one in cause.members)), None)
         if home is None:
-            whole.append(cluster)
+            whole.append(cause)
         else:
-            home.related += cluster.members
+            home.related += cause.members
     return whole
 
 
-def _problem(cluster: _Cluster, order: Sequence[str], workloads: _Workloads) -> Problem:
+def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Problem:
     affected: dict[str, set[str]] = defaultdict(set)
-    for known in cluster.members:
-        affected[known.episode.workload].update(known.episode.having)
-    findings = sorted((one for known in cluster.members for one in known.findings), key=severity)
+    for judged in cause.members:
+        affected[judged.episode.workload].update(judged.episode.having)
+    findings = sorted((one for judged in cause.members for one in judged.findings), key=severity)
     kind = kind_of(findings[0])
-    before, after = _neighbours(cluster.having, cluster.free - cluster.having, order)
+    before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")
-    unaffected = workloads.unaffected(cluster.cause, affected, cluster.having, needs_baseline=needs_baseline)
+    unaffected = workloads.unaffected(cause.key, affected, cause.having, needs_baseline=needs_baseline)
     return Problem(
-        kind=ProblemKind.DIFFERENT if cluster.setting is not None and kind is ProblemKind.WRONG else kind,
+        kind=ProblemKind.DIFFERENT if cause.setting is not None and kind is ProblemKind.WRONG else kind,
         findings=tuple(findings),
-        related=tuple(sorted((one for known in cluster.related for one in known.findings), key=severity)),
+        related=tuple(sorted((one for judged in cause.related for one in judged.findings), key=severity)),
         affected={workload: _ordered(stacks, order) for workload, stacks in sorted(affected.items())},
-        having=_ordered(cluster.having, order),
-        free=_ordered(cluster.free - cluster.having, order),
-        unknown=_ordered(set(order) - cluster.free - cluster.having, order),
+        having=_ordered(cause.having, order),
+        free=_ordered(cause.free - cause.having, order),
+        unknown=_ordered(set(order) - cause.free - cause.having, order),
         before=before,
         after=after,
-        setting=cluster.setting,
+        setting=cause.setting,
         unaffected=tuple(sorted(unaffected)),
     )
 

@@ -11,7 +11,7 @@ from harness.advice.assessment import Assessment, assess
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, ProblemKind
 from harness.compare.comparison import EVERYTHING
-from harness.model import Passed, Stack, is_measurement
+from harness.model import Passed, Stack, is_measurement, split_workload
 from harness.report import problems
 from harness.report.plain import plain
 from harness.report.problems import ProblemLine, ProblemSection
@@ -39,11 +39,11 @@ SERIOUS = ("LEAK", "slower", "untested")
 #: In place of the release that a user has.
 YOURS = "YOURS"
 
-#: Rows of the matrix; more workloads stand in the details.
+#: Rows of the overview; more workloads stand in the details.
 MOST_ROWS = 4
 
 
-class MatrixRow(msgspec.Struct, frozen=True):
+class OverviewRow(msgspec.Struct, frozen=True):
     """Workloads that fare alike."""
 
     label: str
@@ -51,12 +51,12 @@ class MatrixRow(msgspec.Struct, frozen=True):
     words: tuple[str, ...]  #: one for each column
 
 
-class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Releases, the newest first, by workloads."""
 
     columns: tuple[str, ...]  #: releases that fare alike on all rows: ``0.16.0-0.16.7``
     sizes: tuple[int, ...]  #: releases of each column
-    rows: tuple[MatrixRow, ...]  #: the worst first
+    rows: tuple[OverviewRow, ...]  #: the worst first
     more: int  #: workloads that have no row
 
 
@@ -65,7 +65,7 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
 
     headline: str
     basis: str
-    matrix: Matrix
+    overview: Overview
     sections: tuple[ProblemSection, ...]
     upgrade: (
         str  #: the command that compares a release of the user's with the newest; empty where several packages vary
@@ -86,7 +86,7 @@ def first_screen(comparison: Comparison, verdict: str, *, not_measured: str = ""
     return FirstScreen(
         headline=plain(f"{headline}; not measured: {not_measured}" if not_measured else headline),
         basis=plain(_basis(comparison)),
-        matrix=_matrix(comparison, assessed, rooms),
+        overview=_overview(comparison, assessed, rooms),
         sections=sections,
         upgrade=_upgrade(comparison),
     )
@@ -129,7 +129,7 @@ def _upgrade(comparison: Comparison) -> str:
     return commands.compare(YOURS, comparison.names[comparison.stacks[-1].id])
 
 
-def _matrix(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Matrix:
+def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Overview:
     """Columns and rows that are alike are one."""
     words = _words(comparison, assessed, rooms)
     newest_first = [stack.id for stack in reversed(comparison.stacks)]
@@ -151,10 +151,10 @@ def _matrix(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardR
     columns = tuple(_range([comparison.names[newest_first[at]] for at in run]) for run in runs)
     labels = _labels(comparison, [members for _, members in shown])
     rows = tuple(
-        MatrixRow(label, tuple(members), tuple(row[run[0]] for run in runs))
+        OverviewRow(label, tuple(members), tuple(row[run[0]] for run in runs))
         for label, (row, members) in zip(labels, shown, strict=True)
     )
-    return Matrix(
+    return Overview(
         columns=columns,
         sizes=tuple(map(len, runs)),
         rows=rows,
@@ -191,7 +191,7 @@ def _kind(assessed: Assessment, stack: str, workload: str) -> ProblemKind:
     """What a problem is to one run. The step time of a model that fits a processor is the host's work."""
     if assessed.kind is ProblemKind.OUT_OF_MEMORY and (stack, workload) not in assessed.too_large:
         return assessed.problem.kind
-    if assessed.kind is ProblemKind.SLOWER and workload.endswith("/cpu"):
+    if assessed.kind is ProblemKind.SLOWER and split_workload(workload).device == "cpu":
         return ProblemKind.MORE
     return assessed.kind
 
@@ -230,15 +230,15 @@ def _labels(comparison: Comparison, rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _scenarios(members: Sequence[str]) -> str:
-    return listing(list(dict.fromkeys(workload.split("/", 1)[0] for workload in members)), 1)
+    return listing(list(dict.fromkeys(split_workload(workload).scenario for workload in members)), 1)
 
 
 def _label(comparison: Comparison, members: Sequence[str]) -> str:
     models, cards = [], []
     for workload in members:
         parameters = comparison.parameters[workload]
-        models.append(str(parameters.get("model", workload.split("/", 1)[0])))
-        if workload.endswith("/sim") and parameters.get("gpu"):
+        models.append(str(parameters.get("model", split_workload(workload).scenario)))
+        if split_workload(workload).device == "sim" and parameters.get("gpu"):
             cards.append(f"on {parameters['gpu']}")
     text = workloads.label(members, models)
     return plain(", ".join([text, *(dict.fromkeys(cards) if len(set(cards)) == 1 else ())]))

@@ -13,7 +13,7 @@ from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.exact import change
 from harness.compare.metrics import BY_NAME, HOST_CALLS, SMALLEST_CARD, STEP_TIME
 from harness.compare.releases import ranges
-from harness.model import Finding
+from harness.model import Finding, split_workload
 from harness.report.plain import plain
 from harness.wording import workloads
 from harness.wording.names import stack_names, varied_axes
@@ -177,8 +177,8 @@ def who(comparison: Comparison, problem: Problem) -> str:
     workloads they are; else the workloads."""
     affected = list(problem.affected)
     count = f" ({plural(len(affected), 'workload')})" if len(affected) > 1 else ""
-    scenarios = {_scenario(workload) for workload in affected}
-    beside = [other for other in problem.unaffected if _scenario(other) in scenarios]
+    scenarios = {split_workload(workload).scenario for workload in affected}
+    beside = [other for other in problem.unaffected if split_workload(other).scenario in scenarios]
     if len(scenarios) == 1 and not beside:
         return f"{scenarios.pop()}{count}"
     if not problem.unaffected:
@@ -189,10 +189,6 @@ def who(comparison: Comparison, problem: Problem) -> str:
     if any(found):
         return f"{min(filter(None, found), key=len)}{count}"
     return listing([workload.rpartition("/")[0] for workload in affected], _MOST_WORKLOADS)
-
-
-def _scenario(workload: str) -> str:
-    return workload.split("/", 1)[0]
 
 
 def _condition(comparison: Comparison, affected: Sequence[str], others: Sequence[str]) -> str:
@@ -252,7 +248,7 @@ def _scale(comparison: Comparison, stack: str, workload: str) -> str:
     cell = comparison.cells.of(stack, workload)
     parameters = cell.result.cell.parameters if cell is not None else {}
     ranks = f" on {parameters['world_size']} ranks" if "world_size" in parameters else ""
-    return f"{parameters.get('model', workload.split('/', 1)[0])}{ranks}"
+    return f"{parameters.get('model', split_workload(workload).scenario)}{ranks}"
 
 
 def _room(room: CardRoom, job: str) -> str:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from harness.model import Result
+from harness.model import Result, split_workload
 from harness.store.bulk import in_order
 from harness.store.folder import KEY, Store, readable
 
@@ -56,7 +56,7 @@ class StoredWorkloads:
 
     def read(self, workload: str, stack: str | None = None) -> Iterator[Result]:
         """The results of one workload (of one stack) once more, in the same order. What cannot be read is left out."""
-        scenario, variant, device = workload.split("/")
+        scenario, variant, device = split_workload(workload)
         files = self._files.get(f"/{scenario}/{variant}-{device}", [])
         if stack is not None:
             files = [file for file in files if file.split(os.sep)[-3] == stack]

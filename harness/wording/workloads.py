@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.model import split_workload
 from harness.wording.quantities import listing
 
 #: Parameters whose values read badly: name -> words of each value; ``{}`` takes any other value.
@@ -74,7 +75,7 @@ def conditions(variants: Sequence[str]) -> str:
 
 def label(workloads: Sequence[str], models: Sequence[str]) -> str:
     """A row's label: the models, and what their variants have in common."""
-    variants = [workload.split("/", 1)[1].rpartition("/")[0] for workload in workloads]
+    variants = [split_workload(workload).variant for workload in workloads]
     return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
 
 

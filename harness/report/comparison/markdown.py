@@ -40,11 +40,11 @@ def as_markdown(comparison: Comparison) -> str:
 def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     """The answer, of at most so many problems, ending in an empty line."""
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
-    if screen.matrix.rows:
-        rows = tuple((row.label, *row.words) for row in screen.matrix.rows)
-        lines += _rows(("", *screen.matrix.columns), rows)
-        if screen.matrix.more:
-            lines += ["", f"and {plural(screen.matrix.more, 'more workload')}"]
+    if screen.overview.rows:
+        rows = tuple((row.label, *row.words) for row in screen.overview.rows)
+        lines += _rows(("", *screen.overview.columns), rows)
+        if screen.overview.more:
+            lines += ["", f"and {plural(screen.overview.more, 'more workload')}"]
         lines += [""]
     left = most
     for section in screen.sections:

@@ -52,7 +52,7 @@ def show(comparison: Comparison, console: Console, *, details: bool = False) -> 
 
 def first_lines(screen: FirstScreen, width: int) -> list[Text]:
     """The first screen, of at most `MOST_LINES` lines."""
-    lines = [*_wrapped(screen.headline, width, style="bold"), *_wrapped(screen.basis, width), *_matrix(screen, width)]
+    lines = [*_wrapped(screen.headline, width, style="bold"), *_wrapped(screen.basis, width), *_overview(screen, width)]
     upgrade = _wrapped(f"Your upgrade: {screen.upgrade}", width) if screen.upgrade else []
     releases = [line.releases for line in screen.problems]
     column = min(_MOST_RELEASES, max(map(len, releases), default=0))
@@ -104,11 +104,11 @@ def _cut_lines(text: str, end: str, width: int) -> list[str]:
     return lines[:_MOST_BLOCK]
 
 
-def _matrix(screen: FirstScreen, width: int) -> list[Text]:
+def _overview(screen: FirstScreen, width: int) -> list[Text]:
     """The rows, with as many of the newest columns as fit; nothing where none fits."""
-    matrix = screen.matrix
-    headings, labels = [plain(heading) for heading in matrix.columns], [plain(row.label) for row in matrix.rows]
-    widths = [max(len(heading), *(len(row.words[at]) for row in matrix.rows)) for at, heading in enumerate(headings)]
+    overview = screen.overview
+    headings, labels = [plain(heading) for heading in overview.columns], [plain(row.label) for row in overview.rows]
+    widths = [max(len(heading), *(len(row.words[at]) for row in overview.rows)) for at, heading in enumerate(headings)]
     longest = max(map(len, labels), default=0)
     beside = width - sum(size + 1 for size in widths)  # of all columns
     column = min(longest, beside if beside >= _LEAST_LABEL else _MOST_LABEL)
@@ -116,12 +116,12 @@ def _matrix(screen: FirstScreen, width: int) -> list[Text]:
     if not fitting:
         return []
     lines = [Text(), _cells("", column, [(headings[at], widths[at], "") for at in fitting])]
-    for label, row in zip(labels, matrix.rows, strict=True):
+    for label, row in zip(labels, overview.rows, strict=True):
         words = [(row.words[at], widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
         lines.append(_cells(_cut(label, column), column, words))
-    older = sum(matrix.sizes[len(fitting) :])
+    older = sum(overview.sizes[len(fitting) :])
     counts = [
-        *([plural(matrix.more, "more workload")] if matrix.more else []),
+        *([plural(overview.more, "more workload")] if overview.more else []),
         *([plural(older, "older release")] if older else []),
     ]
     return [*lines, *([Text(f"and {', '.join(counts)}")] if counts else [])]

@@ -41,8 +41,8 @@ def test_what_no_longer_fits_its_card_is_out_of_memory_with_the_nearest_release_
         "llama-3-70b on 32 ranks does not fit A800-80G: needs 164 GiB, was 40.0 GiB. Use 0.16.8."
     )
     assert (line.since, line.until) == ("0.16.0; not in 0.15.0", "0.16.0; not in 0.16.8")
-    assert seen.matrix.columns == ("0.16.8-0.17.0", "0.16.0", "0.15.0")
-    assert [row.words for row in seen.matrix.rows] == [("fits", "OOM", "fits")]
+    assert seen.overview.columns == ("0.16.8-0.17.0", "0.16.0", "0.15.0")
+    assert [row.words for row in seen.overview.rows] == [("fits", "OOM", "fits")]
 
 
 def test_a_leak_that_still_fits_says_how_much_is_to_spare() -> None:
@@ -123,7 +123,7 @@ def test_what_the_baseline_alone_has_is_counted_as_fixed_and_a_run_that_passes_t
     seen = screen(on(2, "0.15.0", outcome=failed), on(2, "0.16.0"), on(3, "0.15.0"), on(3, "0.16.0", run=held(9)))
     assert seen.headline == "deepspeed 0.15.0 to 0.16.0: 1 memory leak; fixed since 0.15.0: 1 crash"
     assert "baseline itself" not in " ".join(texts(seen))
-    assert {row.words for row in seen.matrix.rows} == {("passes", "CRASH"), ("LEAK", "same")}
+    assert {row.words for row in seen.overview.rows} == {("passes", "CRASH"), ("LEAK", "same")}
 
 
 def test_a_release_without_a_verdict_ends_a_range() -> None:
@@ -135,9 +135,9 @@ def test_a_release_without_a_verdict_ends_a_range() -> None:
 
 def test_a_run_that_costs_more_but_fits_keeps_its_word_and_one_that_never_fitted_is_not_out_of_memory() -> None:
     fitting = screen(simulated("0.15.0", 40), with_more_collectives(simulated("0.16.0", 40)))
-    assert [row.words for row in fitting.matrix.rows] == [("fits",)]
+    assert [row.words for row in fitting.overview.rows] == [("fits",)]
     too_large = screen(simulated("0.15.0", 164), simulated("0.16.0", 164))
-    assert [row.words for row in too_large.matrix.rows] == [("no fit",)]
+    assert [row.words for row in too_large.overview.rows] == [("no fit",)]
 
 
 def with_more_collectives(one: Result) -> Result:
@@ -171,4 +171,4 @@ def test_rows_of_one_label_name_their_scenarios() -> None:
         on(3, "0.15.0", "b"),
         on(3, "0.16.0", "b"),
     )
-    assert sorted(row.label for row in seen.matrix.rows) == ["a (1), llama-tiny, ZeRO-3", "b (1), llama-tiny, ZeRO-3"]
+    assert sorted(row.label for row in seen.overview.rows) == ["a (1), llama-tiny, ZeRO-3", "b (1), llama-tiny, ZeRO-3"]

@@ -11,7 +11,7 @@ from rich.text import Text
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed
 from harness.report.comparison import terminal
-from harness.report.first_screen import FirstScreen, Matrix, MatrixRow, first_screen
+from harness.report.first_screen import FirstScreen, Overview, OverviewRow, first_screen
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import result
 from tests.golden_files import Golden
@@ -59,14 +59,14 @@ def test_every_section_shows_its_first_problem_before_any_second() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_columns_that_do_not_fit_are_counted_and_a_matrix_without_any_is_not_shown(width: int) -> None:
-    matrix = Matrix(
+def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_shown(width: int) -> None:
+    overview = Overview(
         columns=tuple(f"0.{at}.0-0.{at}.9" for at in range(12)),
         sizes=(10,) * 12,
-        rows=(MatrixRow("a label that is long enough to fill forty columns", ("w",), ("CRASH",) * 12),),
+        rows=(OverviewRow("a label that is long enough to fill forty columns", ("w",), ("CRASH",) * 12),),
         more=0,
     )
-    screen = FirstScreen(headline="h", basis="b", matrix=matrix, sections=(), upgrade="")
+    screen = FirstScreen(headline="h", basis="b", overview=overview, sections=(), upgrade="")
     lines = terminal.first_lines(screen, width)
     text = "\n".join(line.plain for line in lines)
     if width == 40:
