@@ -47,12 +47,15 @@ class CardRooms:
     def _read(self, workload: str) -> Iterator[tuple[str, CardRoom]]:
         cells = self._comparison.cells.of_workload(workload)
         base = cells.get(self._comparison.baseline)
+        theirs: dict[str, FitVerdict | None] = {}  # by card: one, unless a later version of the scenario names another
         for stack, cell in cells.items():
             name = cell.result.cell.parameters.get("gpu")
             card = gpus.card(str(name)) if name else None
-            if card is not None and (own := room(cell, card)) is not None:
-                theirs = room(base, card) if base is not None else None
-                yield stack, CardRoom(card=card.name, workload=workload, own=own, baseline=theirs)
+            if card is None or (own := room(cell, card)) is None:
+                continue
+            if card.name not in theirs:
+                theirs[card.name] = room(base, card) if base is not None else None
+            yield stack, CardRoom(card=card.name, workload=workload, own=own, baseline=theirs[card.name])
 
 
 def room(cell: ResultSummary, card: Card | None, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict | None:
