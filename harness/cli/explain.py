@@ -8,21 +8,22 @@ from collections.abc import Sequence
 import click
 
 from harness.cli import options
-from harness.cli.output import write_answer
+from harness.cli.output import note_problems, write_answer
 from harness.cli.progress import Progress
+from harness.cli.stored import measuring_settings
 from harness.cli.workload import named_cell, one_cell
 from harness.compare.metrics import DEVICE_RETAINED
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import EXIT_OK, NothingMeasured, UsageError
-from harness.model import Cell, Environment, Stack
+from harness.model import Cell, Environment, Stack, split_workload
 from harness.probe.border.wire import Explanation
 from harness.report import timeline
 from harness.report.answers import explain as explain_report
 from harness.run import pipeline
 from harness.run.existing import environments_of
 from harness.run.session import session
-from harness.store import Store
+from harness.store import Store, explained_in, newest
 from harness.wording import commands
 
 
@@ -89,8 +90,14 @@ def command(
         text = against if "/" in against else f"{against}/{cell.workload}"
         other = named_cell(text, settings, store, installer, fixed)
     cells = [cell, other] if other is not None else [cell]
-    with Progress() as progress:
-        found = _explained(cells, settings, installer, progress, existing, fresh=fresh)
+    found = {} if fresh else _published(cells, store)
+    if missing := [one for one in cells if one.id not in found]:
+        if store.is_bundle:  # of an earlier version, which may have declared a workload otherwise
+            missing = [_in_stack(one.workload, one.stack, settings) for one in missing]
+        with Progress() as progress:
+            found |= _explained(
+                missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
+            )
     mine = found[cell.id]
     keys = _moments(mine, moments)
     theirs = found[other.id] if other is not None else None
@@ -105,6 +112,17 @@ def command(
         (svg_file, lambda: _drawn(cell, mine, other, theirs)),
     )
     return EXIT_OK
+
+
+def _published(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
+    """What a bundle explains, whatever probe did, by cell id. A folder's explanations are reused where they are current."""
+    if not store.is_bundle:
+        return {}
+    loaded = store.load()
+    note_problems(loaded.problems)
+    explanation_of, results = explained_in([store.folder]), newest(loaded.results)
+    found = {cell.id: explanation_of(results[cell.id]) for cell in cells if cell.id in results}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _explained(
@@ -129,7 +147,7 @@ def _explained(
 
 def _in_stack(text: str, stack: Stack, settings: Settings) -> Cell:
     """The cell of a stack that ``scenario/variant/device`` names. Raises UsageError."""
-    scenario, variant, device = text.split("/")
+    scenario, variant, device = split_workload(text)
     return one_cell(settings, stack, options.WorkloadOptions(scenario=scenario, variant=variant, device=device))
 
 

@@ -1,4 +1,4 @@
-"""`fit` and `remedies` on published results: answers without an environment, by the probe that measured them."""
+"""`fit`, `remedies` and `explain` on published results: answers without an environment, by the probe that measured them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from harness.cli import cli
 from tests.paths import ROOT
 
+DEFAULT_SET = ROOT / "results" / "2026-11-21.jsonl.gz"
 WORKLOADS = ROOT / "results" / "2026-11-21-workloads.jsonl.gz"
 
 
@@ -58,3 +59,13 @@ def test_remedies_answer_with_their_combinations() -> None:
     assert len(answer["combinations_tried"]) == 3
     assert answer["best_combination"] == ["reentrant checkpointing", "offload both", "expandable segments"]
     assert len(answer["measured_by"]) == 1
+
+
+def test_explain_shows_what_the_bundle_has_explained() -> None:
+    wanted = "0.16.0/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"
+    said = CliRunner().invoke(
+        cli, ["explain", wanted, "--results", str(DEFAULT_SET), "--moment", "backward.device_peak_bytes"],
+        catch_exceptions=False,
+    )  # fmt: skip
+    assert (said.exit_code, said.stderr) == (0, "")
+    assert "backward, at its peak (device_peak_bytes): 3,009,101 B, rank 0" in said.stdout
