@@ -38,8 +38,12 @@ PACKAGES = (
         "bitsandbytes",
         "0.48.2",
         {
-            "bitsandbytes": (),
+            "bitsandbytes": ("bnb_matmul",),
+            "bitsandbytes.autograd": (),
+            "bitsandbytes.autograd._functions": ("bnb_matmul",),
+            "bitsandbytes.functional": ("bnb_functional",),
             "bitsandbytes.nn": ("bnb_layers",),
+            "bitsandbytes.nn.modules": ("bnb_layers",),
             "bitsandbytes.optim": ("bnb_optimizers",),
         },
     ),
