@@ -16,6 +16,7 @@ from harness.probe.border.surroundings import SKELETONS
 from harness.probe.programs import last_line, launchers, started, workplace
 from harness.probe.programs.data import synthetic_data
 from harness.probe.programs.errors import behind
+from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import Measuring, ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
 from harness.probe.programs.sockets import NoNetworkError
@@ -40,6 +41,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
                 os.environ.get(SKELETONS) or folder.parent / "skeletons", tiny, contents=not measuring.is_simulated
             ) as weights,
             synthetic_data(bool(parameters["synthetic_data"])),
+            made_up_images(bool(parameters["synthetic_data"])),
             absent_metrics(),
             variables(start.variables),
             _command_line(start),

@@ -1,14 +1,15 @@
 """``bitsandbytes.functional``: weights in 4 and 8 bits, and what undoes it.
 
-Sizes: ``bitsandbytes/functional.py`` and ``backends/cuda/ops.py`` of 0.48. In 4 bits two elements share a byte, and each block
-of 64 has an fp32 number, its largest absolute value; with compressed statistics (*double quantization*) these are bytes, with
-an fp32 number per 256 of them. Each weight has its own map of 16 fp32 numbers, and with compressed statistics a second of
-256. In 8 bits each row has an fp32 number.
+Sizes: ``bitsandbytes/functional.py`` and ``backends/cuda/ops.py`` of 0.48. In 4 bits two elements share a byte, and each
+block of 64 has an fp32 number, its largest absolute value; with compressed statistics (*double quantization*) these are
+bytes, with an fp32 number per 256 of them. Each weight has its own map of 16 fp32 numbers, and with compressed statistics a
+second one of 256. In 8 bits each row has an fp32 number.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from typing import Any
 
@@ -162,7 +163,9 @@ def quantize_4bit(
             largest.copy_(scales)
             codes = _nearest(parts, _table(quant_type))[: made.numel() * quant_storage.itemsize * 2]
             codes = torch.nn.functional.pad(codes, (0, codes.numel() % 2))
-            made.view(torch.uint8).copy_((codes[::2] << 4 | codes[1::2]).to(torch.uint8).view(-1, quant_storage.itemsize))
+            made.view(torch.uint8).copy_(
+                (codes[::2] << 4 | codes[1::2]).to(torch.uint8).view(-1, quant_storage.itemsize)
+            )
     state = QuantState(
         absmax=largest,
         shape=A.shape,
@@ -224,20 +227,10 @@ def _scales(state: QuantState) -> torch.Tensor:
     return scales
 
 
-def quantize_nf4(A: torch.Tensor, *args: Any, **options: Any) -> _Quantized:
-    return quantize_4bit(A, *args, **options, quant_type="nf4")
-
-
-def quantize_fp4(A: torch.Tensor, *args: Any, **options: Any) -> _Quantized:
-    return quantize_4bit(A, *args, **options, quant_type="fp4")
-
-
-def dequantize_nf4(A: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
-    return dequantize_4bit(A, *args, **options, quant_type="nf4")
-
-
-def dequantize_fp4(A: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
-    return dequantize_4bit(A, *args, **options, quant_type="fp4")
+quantize_nf4 = functools.partial(quantize_4bit, quant_type="nf4")
+quantize_fp4 = functools.partial(quantize_4bit, quant_type="fp4")
+dequantize_nf4 = functools.partial(dequantize_4bit, quant_type="nf4")
+dequantize_fp4 = functools.partial(dequantize_4bit, quant_type="fp4")
 
 
 # -- a byte per element, by blocks -------------------------------------------------------------------------------------

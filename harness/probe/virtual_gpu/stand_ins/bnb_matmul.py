@@ -1,4 +1,4 @@
-"""``bitsandbytes``: the products of quantized layers (``bitsandbytes/autograd/_functions.py``, ``backends/*/ops.py`` of 0.48).
+"""``bitsandbytes``: the products of quantized layers (``bitsandbytes/autograd/_functions.py`` and ``backends`` of 0.48).
 
 In 4 bits the weight is made whole for each product, forward and backward, and only its bytes are kept between. In 8 bits the
 product of bytes is int32, then fp16, then the input's dtype, and the input is kept.
@@ -15,7 +15,15 @@ from harness.probe.virtual_gpu.stand_ins import bnb_functional as functional
 from harness.probe.virtual_gpu import launching
 from harness.probe.virtual_gpu.stand_ins.bnb_functional import QuantState
 
-__all__ = ["MatMul4Bit", "MatMul8bitLt", "MatmulLtState", "features", "matmul", "matmul_4bit", "supported_torch_devices"]
+__all__ = [
+    "MatMul4Bit",
+    "MatMul8bitLt",
+    "MatmulLtState",
+    "features",
+    "matmul",
+    "matmul_4bit",
+    "supported_torch_devices",
+]
 
 features = {"multi_backend"}
 supported_torch_devices = {"cpu", "cuda"}
@@ -31,7 +39,9 @@ class MatMul4Bit(torch.autograd.Function):
         weight = functional.dequantize_4bit(B, quant_state).to(A.dtype)
         product = torch.nn.functional.linear(A, weight.t(), bias)
         ctx.state, ctx.bias_dtype = quant_state, None if bias is None else bias.dtype
-        ctx.weight = B if any(ctx.needs_input_grad[:2]) else None  # no saved tensor: hooks of checkpointing do not see it
+        ctx.weight = (
+            B if any(ctx.needs_input_grad[:2]) else None
+        )  # no saved tensor: hooks of checkpointing do not see it
         return product
 
     @staticmethod
@@ -94,10 +104,10 @@ class MatMul8bitLt(torch.autograd.Function):
             )
         else:
             by_row, rows, outliers = functional.int8_vectorwise_quant(A.to(torch.float16), threshold=state.threshold)
-        if state.has_fp16_weights or state.CB is None:
-            if (state.is_training and B.grad is None) or state.CB is None or state.SCB is None:
-                state.reset_grads()
-                state.CB, state.SCB, _ = functional.int8_vectorwise_quant(B.to(torch.float16))
+        changes = state.has_fp16_weights and state.is_training and B.grad is None
+        if changes or state.CB is None or state.SCB is None:
+            state.reset_grads()
+            state.CB, state.SCB, _ = functional.int8_vectorwise_quant(B.to(torch.float16))
         assert state.CB is not None
         assert state.SCB is not None
         given = None

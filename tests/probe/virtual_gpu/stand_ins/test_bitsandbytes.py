@@ -106,7 +106,10 @@ def held_by_weight(books: Books, layer: Any) -> int:
         # bytes of the weight, a number per 64 elements, the map of 16
         ({"compress_statistics": False}, MIB // 2 + MIB // 64 * 4 + 64),
         # numbers as bytes, a number per 256 of these, both maps, the mean
-        ({"compress_statistics": True, "quant_type": "nf4"}, MIB // 2 + MIB // 64 + MIB // 64 // 256 * 4 + 64 + 1024 + 4),
+        (
+            {"compress_statistics": True, "quant_type": "nf4"},
+            MIB // 2 + MIB // 64 + MIB // 64 // 256 * 4 + 64 + 1024 + 4,
+        ),
         ({"compress_statistics": False, "quant_storage": torch.bfloat16}, MIB // 2 + MIB // 64 * 4 + 64),
     ],
 )
@@ -149,7 +152,7 @@ def test_between_forward_and_backward_no_whole_weight_is_kept(books: Books, bits
     books.ledger.settle()
     assert books.ledger.live[DEVICE] - before == given.nbytes + out.nbytes + kept
     out.sum().backward()
-    assert given.grad is not None and given.grad.shape == given.shape
+    assert given.grad.shape == given.shape
 
 
 @pytest.mark.parametrize(("kind", "tolerance"), [("nf4", 0.12), ("fp4", 0.2)])
