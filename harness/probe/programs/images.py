@@ -60,18 +60,24 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name = name
         self._then = then
+        self._asks = False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or self._asks:
             return None
-        self.leave()
-        spec = importlib.util.find_spec(fullname)
+        self._asks = True
+        try:
+            spec = importlib.util.find_spec(fullname)  # of those behind
+        finally:
+            self._asks = False
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module: Any) -> None:
                 execute(module)
-                self._then()
+                if self in sys.meta_path:
+                    self.leave()
+                    self._then()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

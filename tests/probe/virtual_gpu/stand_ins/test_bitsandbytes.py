@@ -142,7 +142,7 @@ def test_between_forward_and_backward_no_whole_weight_is_kept(books: Books, bits
     if bits == 4:
         layer = bitsandbytes.nn.LinearNF4(2048, 512, bias=False, compute_dtype=torch.bfloat16)
     else:
-        layer = bitsandbytes.nn.Linear8bitLt(2048, 512, bias=False, has_fp16_weights=False)
+        layer = bitsandbytes.nn.Linear8bitLt(2048, 512, bias=False, has_fp16_weights=False, threshold=6.0)
     layer.weight = layer.weight.to("cuda")
     layer(torch.zeros(2, 2048, dtype=torch.bfloat16, device="cuda", requires_grad=True))
     books.ledger.settle()
