@@ -57,6 +57,7 @@ class StepWatch:
     def __enter__(self) -> StepWatch:
         with Patches() as patches:
             for engine in _engines():
+                _wrap(patches, engine, "__init__", self._construction_of_engine)
                 _wrap(patches, engine, "backward", self._backward_of_engine)
                 _wrap(patches, engine, "step", self._step_of_engine)
                 if hasattr(engine, "_take_model_step"):  # a pipeline's ``train_batch`` takes its step here
@@ -90,6 +91,15 @@ class StepWatch:
                 return original(engine, *args, **kwargs)
 
         return backward
+
+    def _construction_of_engine(self, original: Any) -> Any:
+        """An optimizer that DeepSpeed makes may step once, for its states to be there: no step of the program's."""
+
+        def construct(engine: Any, *args: Any, **kwargs: Any) -> None:
+            with self._call(lambda: None):
+                original(engine, *args, **kwargs)
+
+        return construct
 
     def _step_of_engine(self, original: Any) -> Any:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -32,6 +34,22 @@ class Events(list[str]):
         self.append("accumulated")
 
 
+class Engine:
+    """As DeepSpeed's with fp16: its optimizer steps once while it is made."""
+
+    def __init__(self, parameter: Any) -> None:
+        self.global_steps = 0
+        self.optimizer = torch.optim.SGD([parameter], lr=0.1)
+        self.optimizer.step()
+
+    def backward(self, loss: Any) -> None:
+        loss.backward()
+
+    def step(self) -> None:
+        self.optimizer.step()
+        self.global_steps += 1
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_optimizers_that_step_in_hooks_of_a_checkpointed_backward_are_one_step_after_it(reentrant: bool) -> None:
     """A reentrant checkpoint calls backward within the backward, and here every step is taken in that call."""
@@ -45,3 +63,15 @@ def test_optimizers_that_step_in_hooks_of_a_checkpointed_backward_are_one_step_a
             inputs = torch.ones(2, 4, requires_grad=True)
             checkpoint(layer, inputs, use_reentrant=reentrant).sum().backward()
     assert events == ["backward", "step", "stepped SGD"] * 2
+
+
+def test_a_step_while_an_engine_is_made_is_not_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deepspeed.runtime.engine", types.SimpleNamespace(DeepSpeedEngine=Engine))
+    parameter = torch.nn.Parameter(torch.ones(2))
+    events = Events()
+    with StepWatch(events):
+        engine = Engine(parameter)
+        assert events == []
+        engine.backward(parameter.sum())
+        engine.step()
+    assert events == ["backward", "step", "stepped Engine"]
