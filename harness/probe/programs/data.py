@@ -93,7 +93,7 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
         name = re.findall(r"[\w.\-]+", part)[0]
         if name not in parts:
             made = datasets.Dataset.from_dict(synthetic.table(schema.columns, title, name))
-            parts[name] = _with_classes(made, schema.columns)
+            parts[name] = _with_types(made, schema.columns)
         rows = len(parts[name])
         try:
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
@@ -105,15 +105,23 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
     return whole.to_iterable_dataset() if streaming else whole
 
 
-def _with_classes(rows: Any, columns: str) -> Any:
-    """Programs read from a column's type how many classes there are."""
+def _with_types(rows: Any, columns: str) -> Any:
+    """Programs read from a column's type how many classes there are, and get images and sounds decoded by it."""
     import datasets
 
     for column in columns.split():
         label, _, kind = column.partition(":")
-        count = synthetic.CLASSES.get(kind or label)
-        if count is not None:
-            rows = rows.cast_column(label, datasets.ClassLabel(num_classes=count))
+        maker = kind or label
+        if maker in synthetic.CLASSES:
+            rows = rows.cast_column(label, datasets.ClassLabel(num_classes=synthetic.CLASSES[maker]))
+        elif maker in synthetic.TAGS:
+            rows = rows.cast_column(label, datasets.Sequence(datasets.ClassLabel(num_classes=synthetic.TAGS[maker])))
+        elif maker in synthetic.IMAGES:
+            rows = rows.cast_column(label, datasets.Image())
+        elif maker in synthetic.SOUNDS:
+            rows = rows.cast_column(label, datasets.Audio(sampling_rate=synthetic.SAMPLING_RATE))
+        elif maker.startswith("en_"):
+            rows = rows.cast_column(label, datasets.Translation(languages=["en", maker[3:]]))
     return rows
 
 

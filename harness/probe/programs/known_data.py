@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 
+from harness.probe.programs import synthetic
+
 TRAIN = ("train",)
 TRAIN_TEST = ("train", "test")
 TRAIN_VALIDATION = ("train", "validation")
@@ -128,6 +130,62 @@ TABLE: dict[str, DatasetSchema] = {
     "*cnn_dailymail": DatasetSchema("article:document highlights:answer id", ALL_THREE),
     "*xsum": DatasetSchema("document summary:question id", ALL_THREE),
     "*samsum": DatasetSchema("id dialogue:document summary:question", ALL_THREE),
+    "*multi_news": DatasetSchema("document summary:answer", ALL_THREE),
+    "*billsum": DatasetSchema("text:document summary:answer title:question"),
+    **{
+        f"*{name}/*{other}*": DatasetSchema(columns.format(f"translation:en_{other}"), splits)
+        for name, columns, splits in (
+            ("wmt1?", "{}", ALL_THREE),
+            ("opus_books", "id {}", TRAIN),
+            ("opus100", "{}", ALL_THREE),
+            ("opus-100", "{}", ALL_THREE),
+        )
+        for other in synthetic.LANGUAGES
+    },
+    # words and choices
+    "*conll2003": DatasetSchema("id tokens:words pos_tags:many_tags chunk_tags:tags ner_tags:tags", ALL_THREE),
+    "*wikiann": DatasetSchema("tokens:words ner_tags:tags langs:words spans:words", ALL_THREE),
+    "*swag": DatasetSchema(
+        "sent1:question sent2:title startphrase:question ending0:question ending1:question ending2:question "
+        "ending3:question label:class_of_4",
+        ALL_THREE,
+    ),
+    "*xnli": DatasetSchema("premise:question hypothesis:question label:class_of_3", ALL_THREE),
+    "*tweet_eval": DatasetSchema("text:question label:class_of_3", ALL_THREE),
+    "*emotion": DatasetSchema("text:question label:class_of_5", ALL_THREE),
+    # images
+    "*cifar10": DatasetSchema("img:small_image label:class_of_10"),
+    "*cifar100": DatasetSchema("img:small_image fine_label:class_of_100 coarse_label:class_of_20"),
+    "*mnist": DatasetSchema("image:small_image label:class_of_10"),
+    "*fashion_mnist": DatasetSchema("image:small_image label:class_of_10"),
+    "*food101": DatasetSchema("image label:class_of_101", TRAIN_VALIDATION),
+    "*imagenet-1k": DatasetSchema("image label:class_of_1000", ALL_THREE),
+    "*beans": DatasetSchema("image_file_path:title image labels:class_of_3", ALL_THREE),
+    "*cats_vs_dogs": DatasetSchema("image labels:flag", TRAIN),
+    "*eurosat": DatasetSchema("image label:class_of_10", TRAIN),
+    "*-blip-captions": DatasetSchema("image text:question", TRAIN),
+    # sounds
+    "*librispeech_asr*": DatasetSchema(
+        "file:title audio text:question speaker_id:row chapter_id:row id",
+        (
+            "train.clean.100",
+            "train.clean.360",
+            "train.other.500",
+            "train",
+            "validation",
+            "test",
+            "train.100",
+            "validation.clean",
+            "validation.other",
+            "test.clean",
+            "test.other",
+        ),
+    ),
+    "*common_voice*": DatasetSchema("client_id:id path:title audio sentence:question", ALL_THREE),
+    "*minds14*": DatasetSchema(
+        "path:title audio transcription:question english_transcription:question intent_class:class_of_14"
+    ),
+    "superb/ks": DatasetSchema("file:title audio label:class_of_10", ALL_THREE),
 }
 
 #: Of a data set that is not in the table: one of each that a trainer may look for.

@@ -9,20 +9,25 @@ ends, as lengths of real texts roughly are:
 | an answer | 110 | 0.8 | 8 | 900 |
 | a document | 220 | 0.8 | 20 | 1500 |
 
-Conversations have one to three exchanges. The seed is the data set's name, its split and the row.
+Conversations have one to three exchanges. Images are PNG files and sounds WAV files, eight of each kind. The seed is the
+data set's name, its split and the row.
 """
 
 from __future__ import annotations
 
+import functools
+import io
 import math
 import random
+import struct
+import wave
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 from harness.probe.skeleton.words import WORDS
 
-#: Rows of the split that is trained on, and of others.
+#: Rows of the split that is trained on, and of others; sounds are large, so they have as few as others.
 TRAIN_ROWS = 2048
 OTHER_ROWS = 256
 
@@ -33,7 +38,8 @@ Maker = Callable[[random.Random, int], Any]
 
 def table(columns: str, name: str, split: str, rows: int | None = None) -> dict[str, list[Any]]:
     """Column -> values, of a row of ``harness.probe.programs.known_data``."""
-    count = rows or (TRAIN_ROWS if split.startswith("train") else OTHER_ROWS)
+    heard = any(column.rpartition(":")[2] in SOUNDS for column in columns.split())
+    count = rows or (TRAIN_ROWS if split.startswith("train") and not heard else OTHER_ROWS)
     made: dict[str, list[Any]] = {}
     for column in columns.split():
         label, _, kind = column.partition(":")
@@ -92,12 +98,70 @@ def _span(draw: random.Random, row: int) -> dict[str, list[Any]]:
     return {"text": [draw.choice(WORDS)], "answer_start": [0]}
 
 
+def _translation(other: str) -> Maker:
+    return lambda draw, row: {"en": text(draw, "question"), other: text(draw, "question")}
+
+
+def _tagged(item: Callable[[random.Random], Any]) -> Maker:
+    """One item per word. How many words a row has follows from its number, so that columns agree."""
+    return lambda draw, row: [item(draw) for _ in range(5 + row % 20)]
+
+
+def _file(content: bytes) -> dict[str, Any]:
+    """As ``datasets`` stores an image or a sound."""
+    return {"bytes": content, "path": None}
+
+
+@functools.cache
+def _picture(size: int, number: int) -> bytes:
+    """A PNG of size x size pixels: stripes in colour (https://www.w3.org/TR/png/)."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(
+        b"\0"
+        + bytes(
+            (column * number, row * number, row + column)[channel] % 256
+            for column in range(size)
+            for channel in range(3)
+        )
+        for row in range(size)
+    )
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows, 1)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+@functools.cache
+def _sound(number: int) -> bytes:
+    """A WAV of 2 to 16 s, 16 kHz, 16 bits, one channel."""
+    held = io.BytesIO()
+    with wave.open(held, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(SAMPLING_RATE)
+        file.writeframes(bytes(range(0, 200, 2 * number)) * (640 * number * number))
+    return held.getvalue()
+
+
 def _one_of(classes: int) -> Maker:
     return lambda draw, row: draw.randrange(classes)
 
 
 #: maker -> number of classes, where a row has the index of one
-CLASSES = {"flag": 2, "class_of_3": 3, "class_of_4": 4, "class_of_5": 5}
+CLASSES = {"flag": 2, **{f"class_of_{count}": count for count in (3, 4, 5, 9, 10, 14, 20, 100, 101, 1000)}}
+
+#: maker -> number of classes, where a row has one of them for each of its words
+TAGS = {"tags": 9, "many_tags": 47}
+
+#: Makers of columns that hold files.
+IMAGES = ("image", "small_image")
+SOUNDS = ("audio",)
+SAMPLING_RATE = 16_000
+
+#: The other language of a data set for translation.
+LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "lt", "lv", "ro", "ru", "tr", "zh")
 
 #: maker -> value of a row
 MAKERS: dict[str, Maker] = {
@@ -123,6 +187,13 @@ MAKERS: dict[str, Maker] = {
     ],
     "turns": lambda draw, row: _turns(draw, "### Human: ", "### Assistant: "),
     "human_assistant": lambda draw, row: _turns(draw, "\n\nHuman: ", "\n\nAssistant: "),
+    "words": _tagged(lambda draw: draw.choice(WORDS)),
+    "tags": _tagged(lambda draw: draw.randrange(TAGS["tags"])),
+    "many_tags": _tagged(lambda draw: draw.randrange(TAGS["many_tags"])),
+    "image": lambda draw, row: _file(_picture(256, 1 + row % 8)),
+    "small_image": lambda draw, row: _file(_picture(32, 1 + row % 8)),
+    "audio": lambda draw, row: _file(_sound(1 + row % 8)),
+    **{f"en_{other}": _translation(other) for other in LANGUAGES},
     "steps": lambda draw, row: [text(draw, "question") for _ in range(3)],
     "step_labels": lambda draw, row: [True, bool(row % 2), False],
 }

@@ -29,6 +29,34 @@ _LLAMA_2 = (
     "{% else %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% endif %}"
     "{% endfor %}"
 )
+_PHI_3 = (
+    "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
+)
+_ZEPHYR = (
+    "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + eos_token + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+)
+_GEMMA = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+_DEEPSEEK_CHAT = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] + eos_token }}"
+    "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\n\n' }}"
+    "{% else %}{{ message['content'] + '\n\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
+)
+_DEEPSEEK_R1 = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}{{ '<\uff5cAssistant\uff5c>' + message['content'] + eos_token }}"
+    "{% elif message['role'] == 'user' %}{{ '<\uff5cUser\uff5c>' + message['content'] }}"
+    "{% else %}{{ message['content'] }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<\uff5cAssistant\uff5c><think>\n' }}{% endif %}"
+)
 #: For a configuration that no family is known of.
 PLAIN_CHAT = (
     "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
@@ -150,6 +178,205 @@ def _bert(words: int) -> Family:
     )
 
 
+_FIRST_OF_ROBERTA = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
+_ROBERTA = Family(
+    tokens=50_265,
+    special={**_FIRST_OF_ROBERTA, 50_264: "<mask>"},
+    eos="</s>",
+    bos="<s>",
+    pad="<pad>",
+    unk="<unk>",
+    cls="<s>",
+    sep="</s>",
+    mask="<mask>",
+    template="<s> A </s>",
+    pair_template="<s> A </s> </s> B </s>",
+    max_length=512,
+)
+
+
+def _t5(tokens: int, more: dict[int, str]) -> Family:
+    return Family(
+        tokens=tokens,
+        special={0: "<pad>", 1: "</s>", 2: "<unk>", **more},
+        eos="</s>",
+        pad="<pad>",
+        unk="<unk>",
+        template="A </s>",
+        pair_template="A </s> B </s>",
+        max_length=512,
+    )
+
+
+_FALCON_NAMES = (
+    *("TITLE", "ABSTRACT", "INTRODUCTION", "SUMMARY", "COMMENT", "ANSWER", "QUESTION", "DOMAIN", "PREFIX", "SUFFIX"),
+    "MIDDLE",
+)
+_PHI_3_NAMES = (
+    *("endoftext", "assistant", "placeholder1", "placeholder2", "placeholder3", "placeholder4", "system", "end"),
+    *("placeholder5", "placeholder6", "user"),
+)
+
+
+def _gemma(tokens: int, turn: int, *, chat: bool) -> Family:
+    """``turn``: the id at which a turn starts; the one after it ends a turn."""
+    return Family(
+        tokens=tokens,
+        special={0: "<pad>", 1: "<eos>", 2: "<bos>", 3: "<unk>", turn: "<start_of_turn>", turn + 1: "<end_of_turn>"},
+        eos="<eos>",
+        bos="<bos>",
+        pad="<pad>",
+        unk="<unk>",
+        adds_bos=True,
+        chat_template=_GEMMA if chat else "",
+        max_length=1_000_000_000,
+    )
+
+
+_DEEPSEEK = Family(
+    tokens=100_015,
+    special={100_000: "<\uff5cbegin\u2581of\u2581sentence\uff5c>", 100_001: "<\uff5cend\u2581of\u2581sentence\uff5c>"},
+    eos="<\uff5cend\u2581of\u2581sentence\uff5c>",
+    bos="<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+    pad="<\uff5cend\u2581of\u2581sentence\uff5c>",
+    adds_bos=True,
+    max_length=4096,
+)
+
+#: `transformers.models.whisper.tokenization_whisper.LANGUAGES`, in its order.
+_WHISPER_LANGUAGES = (
+    *(
+        "en",
+        "zh",
+        "de",
+        "es",
+        "ru",
+        "ko",
+        "fr",
+        "ja",
+        "pt",
+        "tr",
+        "pl",
+        "ca",
+        "nl",
+        "ar",
+        "sv",
+        "it",
+        "id",
+        "hi",
+        "fi",
+        "vi",
+    ),
+    *(
+        "he",
+        "uk",
+        "el",
+        "ms",
+        "cs",
+        "ro",
+        "da",
+        "hu",
+        "ta",
+        "no",
+        "th",
+        "ur",
+        "hr",
+        "bg",
+        "lt",
+        "la",
+        "mi",
+        "ml",
+        "cy",
+        "sk",
+    ),
+    *(
+        "te",
+        "fa",
+        "lv",
+        "bn",
+        "sr",
+        "az",
+        "sl",
+        "kn",
+        "et",
+        "mk",
+        "br",
+        "eu",
+        "is",
+        "hy",
+        "ne",
+        "mn",
+        "bs",
+        "kk",
+        "sq",
+        "sw",
+    ),
+    *(
+        "gl",
+        "mr",
+        "pa",
+        "si",
+        "km",
+        "sn",
+        "yo",
+        "so",
+        "af",
+        "oc",
+        "ka",
+        "be",
+        "tg",
+        "sd",
+        "gu",
+        "am",
+        "yi",
+        "lo",
+        "uz",
+        "fo",
+    ),
+    *(
+        "ht",
+        "ps",
+        "tk",
+        "nn",
+        "mt",
+        "sa",
+        "lb",
+        "my",
+        "bo",
+        "tl",
+        "mg",
+        "as",
+        "tt",
+        "haw",
+        "ln",
+        "ha",
+        "ba",
+        "jw",
+        "su",
+    ),
+)
+
+
+def _whisper(languages: tuple[str, ...]) -> Family:
+    names = [
+        *("endoftext", "startoftranscript", *languages, "translate", "transcribe", "startoflm", "startofprev"),
+        *("nospeech", "notimestamps", *(f"{tick / 50:.2f}" for tick in range(1501))),
+    ]
+    special = {50_257 + index: f"<|{name}|>" for index, name in enumerate(names)}
+    return Family(
+        tokens=50_257 + len(names),
+        special=special,
+        eos="<|endoftext|>",
+        bos="<|endoftext|>",
+        pad="<|endoftext|>",
+        unk="<|endoftext|>",
+        template="<|startoftranscript|> <|notimestamps|> A <|endoftext|>",
+        pair_template="<|startoftranscript|> <|notimestamps|> A B <|endoftext|>",
+        max_length=1024,
+        tokenizer_class="WhisperTokenizer",
+    )
+
+
 FAMILIES = {
     "qwen-2": _qwen(_QWEN_NAMES[:3], "<|endoftext|>"),
     "qwen-2-chat": _qwen(_QWEN_NAMES[:3], "<|im_end|>"),
@@ -188,20 +415,7 @@ FAMILIES = {
     "bert-uncased": _bert(30_522),
     "distilbert-cased": dataclasses.replace(_bert(28_996), numbers_texts=False),
     "distilbert-uncased": dataclasses.replace(_bert(30_522), numbers_texts=False),
-    "roberta": Family(
-        tokens=50_265,
-        special={0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>", 50_264: "<mask>"},
-        eos="</s>",
-        bos="<s>",
-        pad="<pad>",
-        unk="<unk>",
-        cls="<s>",
-        sep="</s>",
-        mask="<mask>",
-        template="<s> A </s>",
-        pair_template="<s> A </s> </s> B </s>",
-        max_length=512,
-    ),
+    "roberta": _ROBERTA,
     "pythia": Family(
         tokens=50_277,
         special={0: "<|endoftext|>", 1: "<|padding|>"},
@@ -210,4 +424,114 @@ FAMILIES = {
         unk="<|endoftext|>",
         max_length=1_000_000_000,
     ),
+    "t5": _t5(32_100, {32_099 - index: f"<extra_id_{index}>" for index in range(100)}),
+    "mt5": _t5(250_100, {}),
+    "bart": dataclasses.replace(_ROBERTA, max_length=1024),
+    "bart-without-mask": dataclasses.replace(
+        _ROBERTA, tokens=50_264, special={**_FIRST_OF_ROBERTA}, mask="", max_length=1024
+    ),
+    "xlm-roberta": dataclasses.replace(_ROBERTA, tokens=250_002, special={**_FIRST_OF_ROBERTA, 250_001: "<mask>"}),
+    "bert-multilingual": _bert(119_547),
+    "albert": dataclasses.replace(
+        _bert(30_000), special={0: "<pad>", 1: "<unk>", 2: "[CLS]", 3: "[SEP]", 4: "[MASK]"}, pad="<pad>", unk="<unk>"
+    ),
+    "deberta-v3": dataclasses.replace(
+        _bert(128_001), special={0: "[PAD]", 1: "[CLS]", 2: "[SEP]", 3: "[UNK]", 128_000: "[MASK]"}
+    ),
+    "bloom": Family(
+        tokens=250_680,
+        special={0: "<unk>", 1: "<s>", 2: "</s>", 3: "<pad>"},
+        bos="<s>",
+        eos="</s>",
+        pad="<pad>",
+        unk="<unk>",
+        max_length=1_000_000_000,
+    ),
+    "falcon": Family(
+        tokens=65_024,
+        special={index: f">>{name}<<" for index, name in enumerate(_FALCON_NAMES)} | {11: "<|endoftext|>"},
+        eos="<|endoftext|>",
+        max_length=2048,
+    ),
+    "codegen": Family(
+        tokens=50_295,
+        special={50_256: "<|endoftext|>"},
+        eos="<|endoftext|>",
+        bos="<|endoftext|>",
+        unk="<|endoftext|>",
+        max_length=2048,
+    ),
+    "gpt-neo": Family(
+        tokens=50_257,
+        special={50_256: "<|endoftext|>"},
+        eos="<|endoftext|>",
+        bos="<|endoftext|>",
+        unk="<|endoftext|>",
+        max_length=2048,
+        tokenizer_class="GPT2Tokenizer",
+    ),
+    "phi-3": dataclasses.replace(
+        _LLAMA_2_FACTS,
+        tokens=32_011,
+        special={
+            **_LLAMA_2_FACTS.special,
+            **{32_000 + index: f"<|{name}|>" for index, name in enumerate(_PHI_3_NAMES)},
+        },
+        eos="<|endoftext|>",
+        pad="<|endoftext|>",
+        adds_bos=False,
+        chat_template=_PHI_3,
+    ),
+    "gemma": _gemma(256_000, 106, chat=False),
+    "gemma-chat": _gemma(256_000, 106, chat=True),
+    "gemma-3": _gemma(262_144, 105, chat=False),
+    "gemma-3-chat": _gemma(262_144, 105, chat=True),
+    "zephyr": dataclasses.replace(_LLAMA_2_FACTS, pad="</s>", max_length=2048, chat_template=_ZEPHYR),
+    "mistral-3": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768),
+    "mistral-3-chat": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768, chat_template=_LLAMA_2),
+    "yi": dataclasses.replace(
+        _LLAMA_2_FACTS,
+        tokens=64_000,
+        special={0: "<unk>", 1: "<|startoftext|>", 2: "<|endoftext|>"},
+        bos="<|startoftext|>",
+        eos="<|endoftext|>",
+        pad="<unk>",
+        adds_bos=False,
+    ),
+    "deepseek": _DEEPSEEK,
+    "deepseek-chat": dataclasses.replace(_DEEPSEEK, chat_template=_DEEPSEEK_CHAT),
+    "deepseek-r1-qwen": Family(
+        tokens=151_665,
+        special={
+            151_643: "<\uff5cend\u2581of\u2581sentence\uff5c>",
+            151_644: "<\uff5cUser\uff5c>",
+            151_645: "<\uff5cAssistant\uff5c>",
+            151_646: "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+            151_648: "<think>",
+            151_649: "</think>",
+        },
+        eos="<\uff5cend\u2581of\u2581sentence\uff5c>",
+        bos="<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+        pad="<\uff5cend\u2581of\u2581sentence\uff5c>",
+        adds_bos=True,
+        plain=("<think>", "</think>"),
+        chat_template=_DEEPSEEK_R1,
+        max_length=16_384,
+    ),
+    "starcoder2": dataclasses.replace(
+        _smollm(eos="<|endoftext|>", bos="<|endoftext|>", chat_template=""), max_length=16_384
+    ),
+    "clip": Family(
+        tokens=49_408,
+        special={49_406: "<|startoftext|>", 49_407: "<|endoftext|>"},
+        bos="<|startoftext|>",
+        eos="<|endoftext|>",
+        pad="<|endoftext|>",
+        unk="<|endoftext|>",
+        template="<|startoftext|> A <|endoftext|>",
+        pair_template="<|startoftext|> A <|endoftext|> <|startoftext|> B <|endoftext|>",
+        max_length=77,
+    ),
+    "whisper": _whisper(_WHISPER_LANGUAGES),
+    "whisper-3": _whisper((*_WHISPER_LANGUAGES, "yue")),
 }

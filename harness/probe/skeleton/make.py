@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border.skeleton_maker import SkeletonFile
-from harness.probe.skeleton import families, hub_names, models, safetensors, tiny, tokenizer
+from harness.probe.skeleton import families, hub_names, models, more_models, safetensors, tiny, tokenizer
 from harness.probe.skeleton.families import Family
 from harness.probe.skeleton.safetensors import StoredTensor
 
@@ -58,8 +58,9 @@ class SkeletonSource:
     """What a skeleton is made of."""
 
     config: dict[str, Any]
-    family: Family | None  #: None: the tokenizer is among ``companions``
+    family: Family | None  #: None: the tokenizer is among ``companions``, or the model reads no text
     companions: tuple[Path, ...] = ()
+    preprocessor: dict[str, Any] | None = None  #: of a model that sees or hears
 
 
 def source(what: str) -> SkeletonSource:
@@ -81,7 +82,11 @@ def source(what: str) -> SkeletonSource:
         )
     config, family = models.MODELS[name]
     # Without a release in it, transformers 4.57 takes any tokenizer for one of Mistral's that needs mending, and warns.
-    return SkeletonSource({**config, "transformers_version": "4.40.0"}, families.FAMILIES[family])
+    return SkeletonSource(
+        {**config, "transformers_version": "4.40.0"},
+        families.FAMILIES[family] if family else None,
+        preprocessor=more_models.PREPROCESSORS.get(name),
+    )
 
 
 def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
@@ -101,6 +106,8 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
     for file in given.companions:
         shutil.copyfile(file, folder / file.name)
     _dump(folder / "config.json", fields)
+    if given.preprocessor is not None:
+        _dump(folder / "preprocessor_config.json", given.preprocessor)
     if not (folder / "generation_config.json").exists():
         roles = ("bos_token_id", "eos_token_id", "pad_token_id")
         _dump(folder / "generation_config.json", {"_from_model_config": True, **_chosen(fields, roles)})

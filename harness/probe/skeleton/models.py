@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.probe.skeleton import more_models
+
 # -- Llama -----------------------------------------------------------------------------------------------------------
 
 _LLAMA_3 = {
@@ -394,4 +396,4 @@ def _table() -> dict[str, tuple[dict[str, Any], str]]:
 
 
 #: name on the hub -> (configuration, family of its tokenizer)
-MODELS = _table()
+MODELS = {**more_models.MODELS, **_table()}

@@ -92,3 +92,16 @@ def test_other_errors_of_a_program_stay_its_own(tmp_path: Path) -> None:
     with synthetic_data(True), pytest.raises(Exception) as raised:  # noqa: PT011
         datasets.load_dataset("json", data_files=str(tmp_path / "mine.json"))
     assert type(raised.value).__module__.startswith("datasets")
+
+
+def test_columns_have_the_types_by_which_programs_read_them() -> None:
+    with synthetic_data(True):
+        words = datasets.load_dataset("conll2003", split="test").features
+        image = datasets.load_dataset("uoft-cs/cifar10", split="test").features
+        sound = datasets.load_dataset("openslr/librispeech_asr", "clean", split="test").features
+        text = datasets.load_dataset("wmt16", "ro-en", split="test").features
+    assert words["ner_tags"].feature.num_classes == 9
+    assert isinstance(image["img"], datasets.Image)
+    assert image["label"].num_classes == 10
+    assert sound["audio"].sampling_rate == 16_000
+    assert text["translation"].languages == ["en", "ro"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import statistics
+import wave
+import zlib
 
 import pytest
 
@@ -21,6 +24,11 @@ from harness.probe.programs import known_data, synthetic
         ("yahma/alpaca-cleaned", None, {"instruction", "input", "output"}),
         ("trl-lib/Capybara", None, {"source", "messages", "num_turns"}),
         ("openai/gsm8k", "main", {"question", "answer"}),
+        ("wmt16", "ro-en", {"translation"}),
+        ("wmt/wmt16", "ro-en", {"translation"}),
+        ("opus_books", "en-fr", {"id", "translation"}),
+        ("uoft-cs/cifar10", None, {"img", "label"}),
+        ("openslr/librispeech_asr", "clean", {"file", "audio", "text", "speaker_id", "chapter_id", "id"}),
         ("trl-internal-testing/zen", "standard_preference", {"prompt", "chosen", "rejected"}),
     ],
 )
@@ -72,3 +80,32 @@ def test_a_chosen_answer_is_another_than_the_rejected_one() -> None:
     made = synthetic.table(known_data.find("trl-lib/ultrafeedback_binarized").columns, "u", "train", rows=1)
     assert [part["role"] for part in made["chosen"][0]] == ["user", "assistant"]
     assert made["chosen"][0][1] != made["rejected"][0][1]
+
+
+def test_a_translation_has_both_languages_of_its_configuration() -> None:
+    (row,) = synthetic.table(known_data.find("wmt/wmt16", "de-en").columns, "wmt16", "train", rows=1)["translation"]
+    assert row.keys() == {"en", "de"}
+    assert row["en"] != row["de"]
+
+
+def test_each_word_has_its_tag() -> None:
+    made = synthetic.table(known_data.find("eriktks/conll2003").columns, "conll2003", "train", rows=30)
+    assert [len(words) for words in made["tokens"]] == [len(tags) for tags in made["ner_tags"]]
+    assert {tag for tags in made["ner_tags"] for tag in tags} == set(range(synthetic.TAGS["tags"]))
+
+
+def test_an_image_is_a_whole_png() -> None:
+    (row,) = synthetic.table("img:small_image", "images", "train", rows=1)["img"]
+    content = row["bytes"]
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    start = content.index(b"IDAT")
+    size = int.from_bytes(content[start - 4 : start])
+    assert len(zlib.decompress(content[start + 4 : start + 4 + size])) == 32 * (1 + 3 * 32)
+
+
+def test_a_sound_is_a_whole_wav_of_some_seconds() -> None:
+    seconds = []
+    for row in synthetic.table("audio", "sounds", "train", rows=8)["audio"]:
+        with wave.open(io.BytesIO(row["bytes"])) as file:
+            seconds.append(file.getnframes() / file.getframerate())
+    assert (round(min(seconds)), round(max(seconds))) == (2, 17)
