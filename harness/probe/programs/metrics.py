@@ -4,7 +4,8 @@
         ...  # the program
 
 Within, ``evaluate.load`` loads what is on this machine, as ever. What is not there stands in until a value is wanted: that
-is one line (`NotHere`), as there is none. Programs want it after an epoch, when everything is measured.
+is one line (`NotHere`), as there is none. Programs want it after an epoch, when everything is measured. So it is with what
+``nltk`` downloads: programs look for its sentence splitter before they train, and score summaries with it afterwards.
 """
 
 from __future__ import annotations
@@ -35,9 +36,44 @@ class AbsentMetric:
         raise NotHere(f"the metric {self.name} is not on this machine", "end the program before it evaluates (--steps)")
 
 
+class AbsentCorpus:
+    """In the place of a path of nltk's: it can be found, and not read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _absent(self, *arguments: Any) -> NoReturn:
+        raise NotHere(f"nltk's {self._name} is not on this machine", "set NLTK_DATA to a folder that has it")
+
+    __str__ = __fspath__ = open = join = _absent
+
+
 @contextlib.contextmanager
 def absent_metrics() -> Iterator[None]:
     """See above."""
+    with _absent_evaluations(), _absent_corpora():
+        yield
+
+
+@contextlib.contextmanager
+def _absent_corpora() -> Iterator[None]:
+    if importlib.util.find_spec("nltk") is None:
+        yield
+        return
+    original = importlib.import_module("nltk.data").find
+
+    def find(resource_name: str, *arguments: Any, **options: Any) -> Any:
+        try:
+            return original(resource_name, *arguments, **options)
+        except LookupError:
+            return AbsentCorpus(resource_name)
+
+    with everywhere(original, find, "find"):
+        yield
+
+
+@contextlib.contextmanager
+def _absent_evaluations() -> Iterator[None]:
     if importlib.util.find_spec("evaluate") is None:
         yield
         return

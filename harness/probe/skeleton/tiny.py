@@ -49,7 +49,7 @@ _HEAD_NAMES = (
     "num_encoder_attention_heads",
 )
 _KEY_VALUE_NAMES = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
-_HIDDEN_NAMES = ("hidden_size", "n_embd", "d_model", "embed_dim", "dim")
+_HIDDEN_NAMES = ("hidden_size", "n_embd", "d_model", "embed_dim", "dim", "pooler_hidden_size")
 _WIDE_NAMES = (
     *("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "encoder_ffn_dim", "decoder_ffn_dim"),
     *(
@@ -121,6 +121,8 @@ def _shrink_layers(config: Any) -> None:
     _set_all(config, ("max_window_layers",), lambda old: min(old, left))
     if isinstance(getattr(config, "mlp_only_layers", None), list):
         config.mlp_only_layers = [index for index in config.mlp_only_layers if index < left]
+    if isinstance(getattr(config, "attention_types", None), list) and hasattr(config, "attention_layers"):
+        config.attention_types = [[list(config.attention_layers), 1]]  # GPT-Neo's other spelling of the same list
 
 
 def _layers_kept(config: Any, count: int) -> list[int]:

@@ -45,3 +45,29 @@ def test_afterwards_a_missing_metric_is_an_error_again(evaluate: Any) -> None:
         pass
     with pytest.raises(FileNotFoundError):
         evaluate.load("glue")
+
+
+@pytest.fixture
+def nltk_data(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def find(resource_name: str) -> str:
+        if resource_name == "tokenizers/mine":
+            return "/my/own"
+        raise LookupError(resource_name)
+
+    library: Any = types.ModuleType("nltk")
+    library.__spec__ = importlib.machinery.ModuleSpec("nltk", None)
+    library.data = types.ModuleType("nltk.data")
+    library.data.find = find
+    monkeypatch.setitem(sys.modules, "nltk", library)
+    monkeypatch.setitem(sys.modules, "nltk.data", library.data)
+    return library.data
+
+
+def test_a_corpus_that_is_not_here_is_found_and_cannot_be_read(nltk_data: Any) -> None:
+    with absent_metrics():
+        assert nltk_data.find("tokenizers/mine") == "/my/own"
+        missing = nltk_data.find("tokenizers/punkt")
+        with pytest.raises(NotHere, match="tokenizers/punkt is not on this machine"):
+            f"{missing}/english"
+    with pytest.raises(LookupError):
+        nltk_data.find("tokenizers/punkt")

@@ -185,6 +185,19 @@ def test_each_kind_of_layer_stays() -> None:
     assert config.rates == [0, 6]
 
 
+def test_both_spellings_of_a_list_of_layers_shrink() -> None:
+    config = shape(attention_types=[[["global", "local"], 14]], attention_layers=["global", "local"] * 14)
+    tiny.shrink(config)
+    assert config.attention_layers == ["global", "local"]
+    assert config.attention_types == [[["global", "local"], 1]]
+
+
+def test_what_pools_is_as_wide_as_what_it_pools() -> None:
+    config = shape(pooler_hidden_size=3584)
+    tiny.shrink(config)
+    assert config.pooler_hidden_size == config.hidden_size == 224
+
+
 def test_scaled_positions_stay() -> None:
     config = shape(rope_scaling={"rope_type": "llama3", "original_max_position_embeddings": 8192})
     tiny.shrink(config)
