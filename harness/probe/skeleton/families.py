@@ -17,6 +17,19 @@ _CHATML = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+#: An item of a message is a text, an image or a video.
+_CHATML_WITH_IMAGES = (
+    "{% for message in messages %}"
+    "{% if loop.first and message['role'] != 'system' %}"
+    "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for item in message['content'] %}"
+    "{% if item['type'] == 'image' or 'image' in item %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
+    "{% elif item['type'] == 'video' or 'video' in item %}{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
+    "{% elif 'text' in item %}{{ item['text'] }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 _LLAMA_3 = (
     "{{ bos_token }}{% for message in messages %}"
     "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}"
@@ -382,6 +395,7 @@ FAMILIES = {
     "qwen-2-chat": _qwen(_QWEN_NAMES[:3], "<|im_end|>"),
     "qwen-2.5": _qwen(_QWEN_NAMES, "<|endoftext|>"),
     "qwen-2.5-chat": _qwen(_QWEN_NAMES, "<|im_end|>"),
+    "qwen-2.5-vl": dataclasses.replace(_qwen(_QWEN_NAMES, "<|im_end|>"), chat_template=_CHATML_WITH_IMAGES),
     "qwen-3": _qwen(_QWEN_3_NAMES, "<|im_end|>"),
     "qwen-3-base": _qwen(_QWEN_3_NAMES, "<|endoftext|>"),
     "llama-3": _llama_3("<|end_of_text|>", False, {}),

@@ -108,6 +108,8 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
     _dump(folder / "config.json", fields)
     if given.preprocessor is not None:
         _dump(folder / "preprocessor_config.json", given.preprocessor)
+        if family is not None and family.chat_template:  # a processor reads none from its tokenizer
+            (folder / "chat_template.jinja").write_text(family.chat_template, encoding="utf-8")
     if not (folder / "generation_config.json").exists():
         roles = ("bos_token_id", "eos_token_id", "pad_token_id")
         _dump(folder / "generation_config.json", {"_from_model_config": True, **_chosen(fields, roles)})

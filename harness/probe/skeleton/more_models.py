@@ -328,7 +328,11 @@ def _llamas() -> Table:
     distilled = _of("Qwen2ForCausalLM", "qwen2", vocab_size=151_936, rms_norm_eps=1e-6, rope_theta=10_000.0,
                     max_position_embeddings=131_072, use_sliding_window=False, tie_word_embeddings=False,
                     bos_token_id=151_646, eos_token_id=151_643, **_BF16, **_decoder(1536, 8960, 28, 12, 2))  # fmt: skip
+    #: made by TRL's scripts/generate_tiny_models.py, for its tests and examples
+    tiny = _of("Qwen2ForCausalLM", "qwen2", vocab_size=151_665, rms_norm_eps=1e-6, tie_word_embeddings=False,
+               bos_token_id=151_643, eos_token_id=151_645, **_decoder(8, 32, 2, 4, 2))  # fmt: skip
     return {
+        "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5": (tiny, "qwen-2.5-chat"),
         "huggyllama/llama-7b": (first, "llama-2"),
         "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T": (small, "llama-2"),
         "TinyLlama/TinyLlama-1.1B-Chat-v1.0": (small, "zephyr"),
@@ -427,6 +431,53 @@ def _clip(text: tuple[int, int, int], vision: tuple[int, int, int], patch: int, 
     )  # fmt: skip
 
 
+#: size -> (sizes of the part that reads, its rows, whether its embeddings are tied)
+_QWEN_VL_SIZES = {
+    "3B": (_decoder(2048, 11_008, 36, 16, 2), 151_936, True),
+    "7B": (_decoder(3584, 18_944, 28, 28, 4), 152_064, False),
+}
+
+
+def _qwen_vl(sizes: dict[str, Any], words: int, tied: bool) -> dict[str, Any]:
+    """Qwen2.5-VL."""
+    vision = {
+        "model_type": "qwen2_5_vl",
+        "depth": 32,
+        "hidden_act": "silu",
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "in_chans": 3,
+        "out_hidden_size": sizes["hidden_size"],
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "spatial_patch_size": 14,
+        "temporal_patch_size": 2,
+        "tokens_per_second": 2,
+        "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+    }
+    return _of(
+        "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", **sizes, **_BF16, vocab_size=words, tie_word_embeddings=tied,
+        rms_norm_eps=1e-6, rope_theta=1_000_000.0, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]},
+        max_position_embeddings=128_000, use_sliding_window=False, bos_token_id=151_643, eos_token_id=151_645,
+        vision_start_token_id=151_652, vision_end_token_id=151_653, vision_token_id=151_654, image_token_id=151_655,
+        video_token_id=151_656, vision_config=vision,
+    )  # fmt: skip
+
+
+_QWEN_IMAGES = {
+    **_CLIP_MEAN,
+    "image_processor_type": "Qwen2VLImageProcessor",
+    "processor_class": "Qwen2_5_VLProcessor",
+    "patch_size": 14,
+    "temporal_patch_size": 2,
+    "merge_size": 2,
+    "min_pixels": 3136,
+    "max_pixels": 12_845_056,
+}
+
+
 def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]]]:
     """name -> (configuration, family of its tokenizer, how it takes images or sounds)."""
     table: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {}
@@ -475,6 +526,8 @@ def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]
     table["facebook/wav2vec2-large-xlsr-53"] = ({**of_wave, **large, **_WIDE_CODES}, "", _LONG_WAVES)
     table["facebook/wav2vec2-xls-r-300m"] = ({**of_wave, **large, **_WIDE_CODES}, "", _LONG_WAVES)
     table["facebook/hubert-base-ls960"] = (_of("HubertModel", "hubert", **heard), "", _WAVES)
+    for size, of_vl in _QWEN_VL_SIZES.items():
+        table[f"Qwen/Qwen2.5-VL-{size}-Instruct"] = (_qwen_vl(*of_vl), "qwen-2.5-vl", _QWEN_IMAGES)
     for size, sizes in _WHISPER_SIZES.items():
         table[f"openai/whisper-{size}"] = (_whisper(*sizes), "whisper-3" if size == "large-v3" else "whisper",
                                            _whisper_sounds(sizes[3]))  # fmt: skip

@@ -107,6 +107,9 @@ def _shrink_part(config: Any) -> None:
 
 def _shrink_layers(config: Any) -> None:
     """Lists with an item per layer keep the items of the layers that stay."""
+    if isinstance(getattr(config, "depths", None), (list, tuple)):  # of stages, each of another width: all stay
+        config.depths = [min(depth, LAYERS) for depth in config.depths]
+        return
     for name in _LAYER_NAMES:
         if not _has(config, name):
             continue

@@ -192,6 +192,12 @@ def test_both_spellings_of_a_list_of_layers_shrink() -> None:
     assert config.attention_types == [[["global", "local"], 1]]
 
 
+def test_every_stage_stays_with_fewer_layers() -> None:
+    config = SimpleNamespace(depths=[2, 2, 18, 2], num_layers=4, num_heads=[4, 8, 16, 32], out_features=["stage4"])
+    assert tiny.shrink(config)
+    assert (config.depths, config.num_layers, config.num_heads) == ([2, 2, 2, 2], 4, [4, 8, 16, 32])
+
+
 def test_what_pools_is_as_wide_as_what_it_pools() -> None:
     config = shape(pooler_hidden_size=3584)
     tiny.shrink(config)
