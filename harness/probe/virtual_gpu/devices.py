@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -306,7 +307,8 @@ def _is_pinned(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
 
 def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """``tensor.data = other``. torch takes meta for another kind of tensor, where host and card are of one kind, so a change
-    between them is made beneath the object. As in torch, its gradient accumulator goes (`VariableHooks::set_data`)."""
+    between them is made beneath the object. As in torch, its gradient accumulator goes (`VariableHooks::set_data`), and a
+    graph that was made before gives its gradient to the object all the same."""
     tensor, other = args
     if tensor.is_meta == other.is_meta:
         func(tensor, other)
@@ -319,7 +321,27 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     before = other.detach().requires_grad_(tensor.requires_grad)
     torch._C._swap_tensor_impl(tensor, before)
     with torch.no_grad():
-        before.data = before.detach().new_empty(0)  # a graph may hold what the tensor was, but not its bytes
+        # A graph may hold what the tensor was, but not its bytes; and it asks for its shape.
+        before.data = before.detach().new_empty(()).expand(before.shape)
+    if before.requires_grad and before.is_leaf:
+        _hand_gradient_on(before, weakref.ref(tensor))
+
+
+def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) -> None:
+    """Gradients that a graph accumulates in ``before`` are ``moved``'s: FSDP's parameters are offloaded between forward and
+    backward."""
+
+    def hand_on(variable: torch.Tensor) -> None:
+        gradient, variable.grad = variable.grad, None
+        tensor = moved()
+        if tensor is None:
+            return
+        if tensor.grad is None:
+            tensor.grad = gradient
+        else:
+            tensor.grad.add_(gradient)
+
+    before.register_post_accumulate_grad_hook(hand_on)
 
 
 def _with_mode_on(function: Any) -> Plan:

@@ -109,6 +109,21 @@ def test_data_moves_between_card_and_host_beneath_a_tensor(books: Books) -> None
     assert parameter.is_cuda
 
 
+@pytest.mark.parametrize("shape", [(4,), (4, 3), ()])
+def test_a_gradient_reaches_a_parameter_whose_data_moved_after_its_forward(
+    books: Books, shape: tuple[int, ...]
+) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(shape, device="cuda"))
+    for _ in range(2):
+        loss = (parameter * 2).sum()
+        parameter.grad = None
+        parameter.data = torch.zeros(shape)
+        parameter.data = torch.zeros(shape, device="cuda")
+        loss.backward()
+        assert parameter.grad is not None
+        assert (parameter.grad.is_cuda, tuple(parameter.grad.shape)) == (True, shape)
+
+
 def test_another_ranks_card_is_refused_by_name(books: Books) -> None:
     with pytest.raises(SimulationError, match="cuda:1 is another rank's card") as refused:
         torch.ones(1, device="cuda:1")
