@@ -313,11 +313,8 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     if tensor.is_meta == other.is_meta:
         func(tensor, other)
         return
-    if tensor.grad is not None:
-        raise SimulationError(
-            f"data that moves between host and card while its gradient stays: set the gradient to None first. At "
-            f"{location(caller())}"
-        )
+    gradient, tensor.grad = _gradient(tensor), None
+    vars(tensor).pop(_LEFT_BEHIND, None)
     before = other.detach().requires_grad_(tensor.requires_grad)
     torch._C._swap_tensor_impl(tensor, before)
     with torch.no_grad():
@@ -325,6 +322,29 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
         before.data = before.detach().new_empty(()).expand(before.shape)
     if before.requires_grad and before.is_leaf:
         _hand_gradient_on(before, weakref.ref(tensor))
+    if gradient is not None:
+        if gradient.is_meta == tensor.is_meta and gradient.shape == tensor.shape:
+            tensor.grad = gradient
+        else:
+            setattr(tensor, _LEFT_BEHIND, gradient)
+
+
+#: The attribute of a tensor whose data moved and whose gradient did not, which torch allows when the data are set.
+_LEFT_BEHIND = "_dsregress_gradient"
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+    return getattr(tensor, _LEFT_BEHIND, tensor.grad)
+
+
+def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    left = vars(args[0]).get(_LEFT_BEHIND) if hasattr(args[0], "__dict__") else None
+    return func(*args) if left is None else left
+
+
+def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    vars(args[0]).pop(_LEFT_BEHIND, None)
+    func(*args)
 
 
 def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) -> None:
@@ -336,10 +356,11 @@ def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) ->
         tensor = moved()
         if tensor is None:
             return
-        if tensor.grad is None:
+        held = _gradient(tensor)
+        if held is None:
             tensor.grad = gradient
         else:
-            tensor.grad.add_(gradient)
+            held.add_(gradient)
 
     before.register_post_accumulate_grad_hook(hand_on)
 
@@ -394,6 +415,9 @@ _SPECIAL: dict[Any, Plan] = {
     _Tensor.is_meta.__get__: _is_meta,
     _Tensor.get_device: _get_device,
     _Tensor.data.__set__: _set_data,
+    _Tensor.grad.__get__: _get_gradient,
+    _Tensor.grad.__set__: _set_gradient,
+    _Tensor.grad.__delete__: _set_gradient,
     _Tensor.pin_memory: _pin_memory,
     _Tensor.is_pinned: _is_pinned,
     _Tensor.backward: _with_mode_on(_Tensor.backward),

@@ -124,6 +124,19 @@ def test_a_gradient_reaches_a_parameter_whose_data_moved_after_its_forward(
         assert (parameter.grad.is_cuda, tuple(parameter.grad.shape)) == (True, shape)
 
 
+def test_a_gradient_stays_where_it_is_when_the_data_move(books: Books) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(8, device="cuda"))
+    (parameter * 2).sum().backward()
+    parameter.data = torch.zeros(2)  # a shard of it, as FSDP's
+    gradient = parameter.grad
+    assert gradient is not None
+    assert (gradient.is_cuda, gradient.shape, parameter.device.type) == (True, (8,), "cpu")
+    parameter.grad = None
+    assert parameter.grad is None
+    parameter.grad = torch.ones(2)
+    assert parameter.grad.device.type == "cpu"
+
+
 def test_another_ranks_card_is_refused_by_name(books: Books) -> None:
     with pytest.raises(SimulationError, match="cuda:1 is another rank's card") as refused:
         torch.ones(1, device="cuda:1")
