@@ -30,6 +30,7 @@ COMMANDS = {
     "fit": "Find the GPUs, and how many of them, that a workload fits.",
     "remedies": "Measure what each remedy buys: memory, work, time, and whether it fits then.",
     "recommend": "Choose the release to pin, from stored results.",
+    "diagnose": "Look up an out-of-memory message or a traceback among stored failures.",
     "accuracy": "Compare the simulation with what others have measured on GPUs.",
     "report": "Report stored results, without measuring anything.",
     "bundle": "Put a folder of results into one compressed file, to publish it.",

@@ -110,6 +110,17 @@ def recommend(finding: Finding, *, card: str = "") -> str:
     return _command("recommend", finding.scenario, "--variant", finding.variant, *_option("--gpu", card))
 
 
+def remedies_of(scenario: str, *, card: str = "") -> str:
+    """Measures what each remedy of a scenario buys, in the configured release."""
+    return _command("remedies", scenario, *_option("--gpu", card))
+
+
+def regress_program(*, package: str = "", release: str = "", card: str = "") -> str:
+    """Measures a program of the user's, in the release that they have and the baseline. Only they know its launch line."""
+    words = ["regress", "--program", "YOUR LAUNCH LINE", *_option("--gpu", card)]
+    return _command(*words, *(_releases(package, [release]) if package and release else ()))
+
+
 def _option(name: str, value: str) -> tuple[str, ...]:
     return (name, value) if value else ()
 

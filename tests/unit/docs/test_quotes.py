@@ -19,7 +19,7 @@ from tests.unit.docs import markdown
 from tests.unit.docs.markdown import PAGES
 
 #: A command that only reads published results; its whole output is the next block of the page.
-_RECOMMEND = re.compile(r"python -m harness (recommend .* --results results/\S+)")
+_RECOMMEND = re.compile(r"python -m harness ((?:recommend|diagnose) .* --results results/\S+)")
 
 
 def recommendations(page: Path) -> list[tuple[str, str]]:

@@ -1,0 +1,235 @@
+"""Which stored failures a crash is, and which problems they are: since when, until when, and which release to use. Pure.
+
+A crash is a stored failure where class and message agree as far as both are kept (`harness.probe.border.faults`), and, where
+the message is short, the file that raised it too. A job that ran out of memory is looked for among simulated runs that hold
+more than they need in the same phase.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from packaging.version import InvalidVersion, Version
+
+from harness.advice.assessment import Assessment, assess
+from harness.advice.diagnosis.crash import Crash
+from harness.compare import Comparison, ProblemKind, Thresholds, compare
+from harness.compare.metrics import OUTCOME
+from harness.compare.outcomes import signature, stage
+from harness.compare.releases import in_version_order
+from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
+from harness.store import newest
+from harness.wording.names import version
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: The place at the end of a signature: ``(deepspeed/runtime/zero/linear.py:backward)``.
+_PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
+
+#: A message that is shorter is one that many faults have.
+_TELLING = 40
+
+#: How a phase that frames say is called where it was measured.
+_PHASES = {"load": "init", "generate": "forward"}
+
+
+class KnownFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A failure of ``known.toml``."""
+
+    error: str
+    message: str
+    file: str
+    who: str
+    why: str
+    package: str
+    since: str  #: the first version that it was seen with, or that brought its cause
+    without: str  #: one that was measured without it
+    remedy: str
+    page: str
+
+
+class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem of stored results that a crash may be."""
+
+    source: str  #: folder or bundle
+    comparison: Comparison
+    assessment: Assessment
+    is_same_place: bool  #: the traceback goes through the file that the stored failure names
+    stack: Stack  #: the affected one that is nearest to the text's versions
+    beside: Stack | None  #: one without it: the release to use, else a measured neighbour
+    has_version: bool | None  #: whether the text's version has it; None where the text mentions none, or it was not measured
+
+
+@cache
+def known_failures() -> tuple[KnownFailure, ...]:
+    """Those of ``known.toml``."""
+    text = (Path(__file__).parent / "known.toml").read_text(encoding="utf-8")
+    return tuple(msgspec.convert(tomllib.loads(text)["failure"], list[KnownFailure]))
+
+
+def known(crash: Crash) -> tuple[KnownFailure, ...]:
+    """The known failures that a crash is; a version that the text mentions must be one that has it."""
+    return tuple(
+        one
+        for one in known_failures()
+        if _is_message(crash, one.error, one.message)
+        and (len(one.message) >= _TELLING or _goes_through(crash, one.file))
+        and _is_affected(one, crash.versions.get(one.package, ""))
+    )
+
+
+def failures(results: Sequence[Result]) -> set[tuple[str, str]]:
+    """The distinct failures of releases: stage and error."""
+    broken = (one.outcome for one in results if isinstance(one.outcome, (Failed, OutOfMemory, TimedOut)))
+    return {(stage(outcome), _PLACE.sub("", signature(outcome))) for outcome in broken}
+
+
+def matching(crash: Crash, results: Sequence[Result]) -> list[Result]:
+    """The results that failed as ``crash`` did."""
+    return [one for one in results if isinstance(one.outcome, Failed) and _is_failure(crash, one.outcome.signature)]
+
+
+def of_crash(
+    crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
+) -> list[MatchedProblem]:
+    """The problems of one source that are failures like ``crash``, the same place first."""
+    latest = list(newest(results).values())
+    matched = matching(crash, latest)
+    cells = {(one.cell.stack.id, one.cell.workload) for one in matched}
+    if not cells:
+        return []
+    comparison = _compared(latest, {workload for _, workload in cells}, package, baseline, thresholds)
+    return [
+        _matched(crash, source, comparison, one, package)
+        for one in assess(comparison)
+        if one.problem.worst.metric == OUTCOME.name
+        and any((found.stack, found.workload) in cells for found in one.problem.findings)
+    ]
+
+
+def of_memory(
+    crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
+) -> list[MatchedProblem]:
+    """The problems of one source in which simulated runs hold too much in the phase of ``crash``, and which its version may
+    have."""
+    simulated = [one for one in newest(results).values() if one.cell.device == "sim" and "gpu" in one.cell.parameters]
+    through_it = any(frame.package == package for frame in crash.frames)
+    if not simulated or not crash.phase or not (through_it or package in crash.versions):
+        return []
+    workloads = {one.cell.workload for one in simulated}
+    comparison = _compared(simulated, workloads, package, baseline, thresholds)
+    phase = _PHASES.get(crash.phase, crash.phase)
+    found = [
+        _matched(crash, source, comparison, one, package)
+        for one in assess(comparison)
+        if one.kind is ProblemKind.OUT_OF_MEMORY and one.problem.worst.phase == phase
+    ]
+    return [one for one in found if one.has_version is not False and _runs_stage(one, crash.zero_stages)]
+
+
+def _runs_stage(one: MatchedProblem, stages: Collection[int]) -> bool:
+    """Whether an affected workload runs one of these stages of ZeRO; without any, whether there is no telling."""
+    parameters = (one.comparison.parameters[workload] for workload in one.assessment.problem.affected)
+    return not stages or any(own.get("zero_stage", 0) in stages for own in parameters)
+
+
+def _compared(
+    results: Sequence[Result], workloads: Collection[str], package: str, baseline: str, thresholds: Thresholds
+) -> Comparison:
+    """A comparison of these workloads alone, in which the others count for who has a problem."""
+    chosen = [one for one in results if one.cell.workload in workloads]
+    stacks = in_version_order(list({one.cell.stack.id: one.cell.stack for one in chosen}.values()))
+    base = next((stack for stack in stacks if stack.versions.get(package) == baseline), stacks[0])
+    comparison = compare(chosen, base.id, thresholds, lambda _: None)
+    passed: dict[str, set[str]] = defaultdict(set)
+    for one in results:
+        if isinstance(one.outcome, Passed):
+            passed[one.cell.workload].add(one.cell.stack.id)
+    parameters = {one.cell.workload: one.cell.parameters for one in results}
+    problems = []
+    for problem in comparison.problems:
+        devices = {workload.rpartition("/")[2] for workload in problem.affected}
+        free = [
+            workload
+            for workload, theirs in passed.items()
+            if workload not in problem.affected
+            and workload.rpartition("/")[2] in devices
+            and not theirs.isdisjoint(problem.having)
+        ]
+        problems.append(msgspec.structs.replace(problem, unaffected=tuple(sorted(free))))
+    return msgspec.structs.replace(
+        comparison, problems=tuple(problems), parameters={**parameters, **comparison.parameters}
+    )
+
+
+def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment, package: str) -> MatchedProblem:
+    problem = one.problem
+    by_id = {stack.id: stack for stack in comparison.stacks}
+    mentioned = crash.versions.get(package, "")
+
+    def with_version(ids: Sequence[str]) -> list[Stack]:
+        return [by_id[name] for name in ids if version(by_id[name], package) == mentioned]
+
+    having = with_version(problem.having)
+    stack = having[-1] if having else by_id[problem.worst.stack]
+    beside = one.release or problem.after or problem.before
+    places = [found for found in map(_PLACE.search, (str(f.value) for f in problem.findings)) if found]
+    return MatchedProblem(
+        source=source,
+        comparison=comparison,
+        assessment=one,
+        is_same_place=any(_goes_through(crash, place[1]) for place in places),
+        stack=stack,
+        beside=by_id.get(beside),
+        has_version=True if having else _between(mentioned, by_id.get(problem.before), by_id.get(problem.after), package),
+    )
+
+
+def _between(mentioned: str, before: Stack | None, after: Stack | None, package: str) -> bool | None:
+    """False for a version that is not between the neighbours without a problem, else None: it may have it."""
+    try:
+        own = Version(mentioned)
+        if before is not None and own <= Version(version(before, package)):
+            return False
+        return False if after is not None and own >= Version(version(after, package)) else None
+    except InvalidVersion:
+        return None
+
+
+def _is_failure(crash: Crash, stored: str) -> bool:
+    place = _PLACE.search(stored)
+    kind, _, message = _PLACE.sub("", stored).partition(": ")
+    if not _is_message(crash, kind, message):
+        return False
+    return len(message) >= _TELLING or (place is not None and _goes_through(crash, place[1]))
+
+
+def _is_message(crash: Crash, error: str, message: str) -> bool:
+    """Whether one begins the other, or holds its beginning: both may be cut, and some lack torch's own prefix."""
+    mine = crash.message
+    if crash.error != error or not mine or not message:
+        return False
+    return mine.startswith(message) or message.startswith(mine) or (len(mine) >= _TELLING and mine[:_TELLING] in message)
+
+
+def _goes_through(crash: Crash, file: str) -> bool:
+    return any(frame.file == file for frame in crash.frames)
+
+
+def _is_affected(one: KnownFailure, mentioned: str) -> bool:
+    if not mentioned:
+        return True
+    try:
+        own, since, without = map(Version, (mentioned, one.since, one.without))
+    except InvalidVersion:
+        return True
+    return own >= since and not (since < without <= own)

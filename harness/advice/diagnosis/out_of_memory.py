@@ -1,0 +1,140 @@
+"""What a message of memory that ran out says, in each form that PyTorch and the driver write. Pure.
+
+Sources: c10/cuda/CUDACachingAllocator.cpp (its text since 2.1, and the one in brackets before that),
+c10/cuda/CUDAMallocAsyncAllocator.cpp, c10/core/impl/alloc_cpu.cpp, and the error strings of CUDA, cuBLAS, cuDNN and NCCL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE = r"(\d{1,15}(?:\.\d{1,6})?) ?(bytes|[KMGT]iB|B)\b"
+
+#: The native allocator asks the driver for whole blocks of this size (kRoundLarge), and reports that.
+ROUNDING_BYTES = 2 << 20
+
+_REQUESTED = re.compile(rf"[Tt]ried to allocate {_SIZE}|Requested\s*: {_SIZE}")
+_GPU = re.compile(r"GPU (\d+)")
+_FIGURES = {
+    "capacity": re.compile(rf"total capac(?:i)?ty of {_SIZE}|{_SIZE} total capacity|Device limit\s*: {_SIZE}"),
+    "free": re.compile(rf"of which {_SIZE} is free|{_SIZE} free[;)]|Free \(according to CUDA\)\s*: {_SIZE}"),
+    "own": re.compile(rf"this process has {_SIZE} memory in use"),
+    "allocated": re.compile(
+        rf"{_SIZE} is allocated by PyTorch|{_SIZE} already allocated|Currently allocated\s*: {_SIZE}"
+    ),
+    "unallocated": re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated"),
+    "reserved": re.compile(rf"{_SIZE} reserved in total by PyTorch|{_SIZE} cached"),
+}
+_OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
+
+#: By the host's own allocator, and where one of CUDA's libraries found no memory and gives no size.
+_HOST = re.compile(r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc")
+_UNSIZED = re.compile(
+    r"CUDA error: out of memory|cudaErrorMemoryAllocation|Cuda failure \d+ 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUDNN_STATUS_ALLOC_FAILED|CUDA driver error: out of memory|NVML_SUCCESS == \w+ INTERNAL ASSERT FAILED"
+    r"|CUDA out of memory|\bOutOfMemoryError\b"
+)
+
+#: How far behind its beginning a message's figures may stand: its text has some 700 characters, and processes add lines.
+_LENGTH = 4_000
+
+
+class WrittenSize(msgspec.Struct, frozen=True):
+    """A size as a message writes it, rounded to its last digit."""
+
+    text: str  #: ``4.64 GiB``
+    nbytes: float
+    rounding_bytes: float  #: half of its last digit
+
+
+class MemoryMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message of memory that ran out says; None for what it leaves out."""
+
+    where: str  #: ``device`` or ``host``
+    gpu: int | None = None
+    requested: WrittenSize | None = None
+    capacity: WrittenSize | None = None
+    free: WrittenSize | None = None
+    own: WrittenSize | None = None  #: of this process, its CUDA context and libraries included
+    allocated: WrittenSize | None = None  #: by PyTorch
+    unallocated: WrittenSize | None = None  #: reserved by PyTorch, in no tensor's use
+    others: tuple[WrittenSize, ...] = ()  #: of other processes, where it lists them
+
+    @property
+    def others_bytes(self) -> float | None:
+        """What other processes hold; None where the message does not say."""
+        if self.others:
+            return sum(one.nbytes for one in self.others)
+        if self.capacity is None or self.free is None or self.own is None:
+            return None
+        return max(0.0, self.capacity.nbytes - self.free.nbytes - self.own.nbytes)
+
+    @property
+    def outside_bytes(self) -> float | None:
+        """What this process holds outside of PyTorch's allocator; None where the message does not say."""
+        if self.own is None or self.allocated is None or self.unallocated is None:
+            return None
+        return max(0.0, self.own.nbytes - self.allocated.nbytes - self.unallocated.nbytes)
+
+
+def read(text: str) -> MemoryMessage | None:
+    """The message in ``text``; of several, the first that gives a size. None where memory did not run out."""
+    requested = _REQUESTED.search(text)
+    host = _HOST.search(text)
+    if host is not None and (requested is None or requested.start() - host.end() < 200):
+        return MemoryMessage(where="host", requested=_size(requested) if requested else None)
+    if requested is None:
+        return MemoryMessage(where="device") if _UNSIZED.search(text) else None
+    message = text[max(0, requested.start() - 200) : requested.start() + _LENGTH]
+    message = _before_the_next(message, requested.start() - max(0, requested.start() - 200))
+    found = {name: _size(match) for name, pattern in _FIGURES.items() if (match := pattern.search(message))}
+    reserved = found.pop("reserved", None)
+    if reserved is not None and "allocated" in found:
+        found["unallocated"] = _less(reserved, found["allocated"])
+    others = [_size(match) for match in _OTHERS.finditer(message)]
+    if "own" not in found and (own := _of_this_process(others, found)) is not None:
+        found["own"] = own
+        others.remove(own)
+    gpu = _GPU.search(message)
+    return MemoryMessage(
+        where="device",
+        gpu=int(gpu[1]) if gpu else None,
+        requested=_size(requested),
+        others=tuple(others),
+        **found,
+    )
+
+
+def _of_this_process(listed: Sequence[WrittenSize], found: Mapping[str, WrittenSize]) -> WrittenSize | None:
+    """In a container PyTorch does not know its own process by number: it is the one that holds at least what PyTorch
+    reserved. None where none does."""
+    parts = [found[name] for name in ("allocated", "unallocated") if name in found]
+    least = sum(one.nbytes - one.rounding_bytes for one in parts)
+    large = [one for one in listed if one.nbytes + one.rounding_bytes >= least]
+    return min(large, key=lambda one: one.nbytes, default=None) if parts else None
+
+
+def _before_the_next(message: str, begin: int) -> str:
+    """Without the same message of another rank behind it."""
+    following = _REQUESTED.search(message, begin + 20)
+    return message[: following.start()] if following else message
+
+
+def _size(match: re.Match[str]) -> WrittenSize:
+    number, unit = (group for group in match.groups() if group is not None)
+    digits = len(number.partition(".")[2])
+    exact = unit in ("B", "bytes")
+    return WrittenSize(
+        text=f"{number} {unit}",
+        nbytes=float(number) * _UNITS[unit],
+        rounding_bytes=0.0 if exact else 0.5 * 10**-digits * _UNITS[unit],
+    )
+
+
+def _less(all_of_it: WrittenSize, part: WrittenSize) -> WrittenSize:
+    nbytes = max(0.0, all_of_it.nbytes - part.nbytes)
+    return WrittenSize("", nbytes, all_of_it.rounding_bytes + part.rounding_bytes)

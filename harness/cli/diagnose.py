@@ -1,0 +1,138 @@
+"""``diagnose``: what a pasted crash says, and what is stored of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from harness.advice.diagnosis import crash as crashes
+from harness.advice.diagnosis import failures, sizes
+from harness.advice.diagnosis.crash import Crash
+from harness.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
+from harness.advice.diagnosis.failures import MatchedProblem
+from harness.advice.diagnosis.sizes import ModelShape
+from harness.advice.gpus import Card
+from harness.cli import options
+from harness.cli.output import note_problems, write_answer
+from harness.cli.workload import declared_scenario
+from harness.config.settings import Settings
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from harness.model import Result
+from harness.probe.scenario import BASE_VARIANT, SHAPE, Scenario
+from harness.report.answers import diagnose as diagnose_report
+from harness.run import targets
+from harness.store import Store
+from harness.store.bundle import SUFFIX
+
+#: What is read of a text: a log of many ranks is long, and what ended it stands at its end.
+_MOST_READ = 4 << 20
+
+
+@click.command("diagnose")
+@click.argument("file", metavar="FILE|-")
+@options.card_option("The card that ran out, e.g. A800-80G. Default: the one with the capacity that the message has.")
+@click.option("--scenario", metavar="NAME", help="A workload like yours: its model and sequences explain sizes.")
+@options.results_option
+@options.json_option
+def command(file: str, card: Card | None, scenario: str | None, results: str | None, json_file: str | None) -> int:
+    """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
+
+    Says what the message and the traceback say, which tensor has the size that was requested, and which stored failures it is:
+    in which releases, since and until when, and what to use. Reads stored results and the bundles beside them, and runs
+    nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
+
+    \b
+    Exit codes: 0 something stored or known explains it, 2 no crash is in the text, 4 nothing does.
+
+    \b
+    Examples:
+      diagnose crash.txt
+      diagnose crash.txt --scenario llamafactory_dpo_v100
+      srun ... 2>&1 | tee log; diagnose log --gpu A800-80G
+    """
+    text = _read(file)
+    crash = crashes.read(text)
+    if crash is None:
+        hint = "paste the lines from `Traceback` or `CUDA out of memory` on"
+        raise UsageError("no out-of-memory message and no error of Python is in it", where=_named(file), hint=hint)
+    settings = options.load_settings(results=results)
+    declared = declared_scenario(settings, scenario) if scenario else None
+    package = targets.varied_package(settings)
+    problems, stored = _looked_up(crash, settings, package)
+    model, sequence = _model(text, declared)
+    requested = crash.memory.requested if crash.memory is not None and crash.memory.where == "device" else None
+    answer = Diagnosis(
+        crash=crash,
+        package=package,
+        card=card or card_of(crash),
+        model=model,
+        sizes=sizes.matches(requested, model, sequence) if requested is not None else (),
+        problems=likeliest(problems),
+        known=failures.known(crash),
+        failures=stored,
+        scenario=scenario or "",
+    )
+    write_answer(
+        lambda: diagnose_report.as_text(answer),
+        (json_file, lambda: diagnose_report.as_json(answer)),
+    )
+    return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
+
+
+def _read(file: str) -> str:
+    """The end of a text. Raises UsageError where it cannot be read, or is empty."""
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read()[-_MOST_READ:]
+        else:
+            with Path(file).open("rb") as stream:
+                size = stream.seek(0, 2)
+                stream.seek(max(0, size - _MOST_READ))
+                data = stream.read()
+    except OSError as error:
+        hint = "name a file with the crash, or - for stdin"
+        raise UsageError(f"cannot be read: {error.strerror}", where=_named(file), hint=hint) from None
+    text = data.decode("utf-8", "replace")
+    if not text.strip():
+        raise UsageError("is empty", where=_named(file), hint="paste the crash into it")
+    return text
+
+
+def _named(file: str) -> str:
+    return "stdin" if file == "-" else file
+
+
+def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[MatchedProblem], int]:
+    """The problems of all sources that the crash may be, and how many failures are stored."""
+    look = failures.of_memory if crash.memory is not None else failures.of_crash
+    found: list[MatchedProblem] = []
+    distinct: set[tuple[str, str]] = set()
+    for source, results in _stored(settings.results):
+        distinct |= failures.failures(results)
+        found += look(crash, source, results, package, settings.baseline, settings.thresholds)
+    return found, len(distinct)
+
+
+def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
+    """Each source's name and results: a folder, or a bundle, and each bundle in the folder. Raises ResultsError."""
+    bundles = sorted(Path(folder).glob(f"*{SUFFIX}")) if Path(folder).is_dir() else []
+    name = Path(folder).name
+    for source, file in ((name, folder), *((f"{name}/{bundle.name}", str(bundle)) for bundle in bundles)):
+        loaded = Store(file).load()
+        note_problems(loaded.problems)
+        if loaded.results:
+            yield source, loaded.results
+
+
+def _model(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int | None]:
+    """The model and the sequence length: those of the text, else of the scenario."""
+    model, sequence = sizes.model_in(text), sizes.sequence_in(text)
+    if scenario is not None:
+        device = "sim" if "sim" in scenario.devices else next(iter(scenario.devices))
+        parameters = scenario.resolve(BASE_VARIANT, device)
+        model = model or ModelShape.of(str(parameters.get("model", "")), parameters.get(SHAPE, {}))
+        sequence = sequence or parameters.get("sequence_length")
+    return model, sequence
