@@ -40,9 +40,9 @@ _MOST_READ = 4 << 20
 def command(file: str, card: Card | None, scenario: str | None, results: str | None, json_file: str | None) -> int:
     """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
 
-    Says what the message and the traceback say, which tensor has the size that was requested, and which stored failures it is:
-    in which releases, since and until when, and what to use. Reads stored results and the bundles beside them, and runs
-    nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
+    Says what the message and the traceback say, which tensor has the size that was requested, and which stored failure it
+    is: in which releases, since and until when, and what to use. Reads stored results and the bundles beside them, and
+    runs nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
 
     \b
     Exit codes: 0 something stored or known explains it, 2 no crash is in the text, 4 nothing does.

@@ -19,7 +19,9 @@ _PREFIX = re.compile(r"^\s*(\[rank\d+\]:|\(\w[\w.:]* pid=\d+[^)\n]{0,80}\)|\[\d+
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,400})", line (?P<line>\d+), in (?P<function>\S{1,200})')
-_ERROR = re.compile(r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)")
+_ERROR = re.compile(
+    r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)"
+)
 _OF_RAY = re.compile(r"RayTaskError\((?P<kind>\w+)\)")
 
 #: Errors of a launcher, a worker or a rank that only report what another process got.
@@ -31,13 +33,21 @@ _STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|
 #: Names of packages as they are installed and as reports write them -> the axis.
 _NAMES = {"pytorch": "torch", **{name: name for name in (*AXES, "trl")}}
 _MENTIONED = re.compile(
-    r"(?<![\w.-])(deepspeed|pytorch|torch|transformers|accelerate|peft|trl)"
-    r"`?(?: version)?\s{0,40}(?:==|[:=@]|\s|-(?=\d))\s{0,8}v?`?(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.(?:dev|post|rc)\d+|rc\d+)?)(?![\w]|\.\d)",
+    r"(?<![\w.-])(deepspeed|pytorch|torch|transformers|accelerate|peft|trl)`?(?: version)?"
+    r"\s{0,40}(?:==|[:=@]|\s|-(?=\d))\s{0,8}v?`?"
+    r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.(?:dev|post|rc)\d+|rc\d+)?)(?![\w]|\.\d)",
     re.IGNORECASE,
 )
 
 #: Functions that say a phase, by where they stand in a traceback.
-_LOADING = {"from_pretrained", "load_checkpoint", "_load_pretrained_model", "load_model", "initialize", "load_state_dict"}
+_LOADING = {
+    "from_pretrained",
+    "load_checkpoint",
+    "_load_pretrained_model",
+    "load_model",
+    "initialize",
+    "load_state_dict",
+}
 _BACKWARD = {"backward", "run_backward", "_engine_run_backward"}
 _GENERATING = {"generate", "_sample", "sample", "generate_completions"}
 _STEPPING = {"step", "_take_model_step", "_optimizer_step"}
@@ -165,9 +175,7 @@ def _errors(lines: Sequence[str]) -> Iterable[Crash]:
         elif (match := _ERROR.search(line[:2000])) and not _is_code(line, match):
             kind = ray["kind"] if (ray := _OF_RAY.search(line[:2000])) else match["kind"]
             following = [line[match.end() :], *lines[at + 1 : at + _JOINED_LINES]]
-            yield Crash(
-                error=kind, message=_message(following), memory=None, frames=tuple(frames), versions={}
-            )
+            yield Crash(error=kind, message=_message(following), memory=None, frames=tuple(frames), versions={})
             frames = []
 
 

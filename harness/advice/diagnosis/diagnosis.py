@@ -45,8 +45,8 @@ def card_of(crash: Crash) -> Card | None:
 
 
 def likeliest(problems: Sequence[MatchedProblem]) -> tuple[MatchedProblem, ...]:
-    """One of each kind and phase: one that the text's version has rather than another, then one with a release beside it, one
-    of the same place in the code, and the one that was measured on most releases."""
+    """One of each kind and phase: one that the text's version has rather than another, then one with a release beside it,
+    one of the same place in the code, and the one that was measured on most releases."""
 
     def rank(one: MatchedProblem) -> tuple[bool, bool, bool, bool, int]:
         elsewhere = (one.has_version is False, one.has_version is None)

@@ -36,7 +36,7 @@ else:
 _PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
 
 #: A message that is shorter is one that many faults have.
-_TELLING = 40
+_TELLING = 36
 
 #: How a phase that frames say is called where it was measured.
 _PHASES = {"load": "init", "generate": "forward"}
@@ -66,7 +66,9 @@ class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
     is_same_place: bool  #: the traceback goes through the file that the stored failure names
     stack: Stack  #: the affected one that is nearest to the text's versions
     beside: Stack | None  #: one without it: the release to use, else a measured neighbour
-    has_version: bool | None  #: whether the text's version has it; None where the text mentions none, or it was not measured
+    has_version: (
+        bool | None
+    )  #: whether the text's version has it; None where the text mentions none, or it was not measured
 
 
 @cache
@@ -123,7 +125,8 @@ def of_memory(
     have."""
     simulated = [one for one in newest(results).values() if one.cell.device == "sim" and "gpu" in one.cell.parameters]
     through_it = any(frame.package == package for frame in crash.frames)
-    if not simulated or not crash.phase or not (through_it or package in crash.versions):
+    on_host = crash.memory is not None and crash.memory.where == "host"
+    if on_host or not simulated or not crash.phase or not (through_it or package in crash.versions):
         return []
     workloads = {one.cell.workload for one in simulated}
     comparison = _compared(simulated, workloads, package, baseline, thresholds)
@@ -190,7 +193,9 @@ def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment,
         is_same_place=any(_goes_through(crash, place[1]) for place in places),
         stack=stack,
         beside=by_id.get(beside),
-        has_version=True if having else _between(mentioned, by_id.get(problem.before), by_id.get(problem.after), package),
+        has_version=True
+        if having
+        else _between(mentioned, by_id.get(problem.before), by_id.get(problem.after), package),
     )
 
 
@@ -218,7 +223,9 @@ def _is_message(crash: Crash, error: str, message: str) -> bool:
     mine = crash.message
     if crash.error != error or not mine or not message:
         return False
-    return mine.startswith(message) or message.startswith(mine) or (len(mine) >= _TELLING and mine[:_TELLING] in message)
+    return (
+        mine.startswith(message) or message.startswith(mine) or (len(mine) >= _TELLING and mine[:_TELLING] in message)
+    )
 
 
 def _goes_through(crash: Crash, file: str) -> bool:

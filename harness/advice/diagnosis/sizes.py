@@ -1,8 +1,8 @@
 """Which tensor of a known model has the size that an allocation was refused. Pure.
 
-A message rounds a size to two decimals, and the native allocator rounds it up to 2 MiB before (`ROUNDING_BYTES`). A size is
-explained by whole numbers only: tokens that are a multiple of the sequence length, or, where that is unknown, of 1,024; where
-the model is unknown as well, a power of two.
+A message rounds a size to two decimals, and the native allocator rounds it up to 2 MiB before (`ROUNDING_BYTES`). A size
+is explained by whole numbers only: tokens that are a multiple of the sequence length, or, where that is unknown, of 1,024;
+where the model is unknown as well, a power of two.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def as_json(answer: Diagnosis) -> bytes:
 
 
 def next_command(answer: Diagnosis) -> str:
-    """What to run to be sure: the stored case in the affected release and in the one to use, the remedies of the scenario, or
-    the user's own program."""
+    """What to run to be sure: the stored case in the affected release and in the one to use, the remedies of the scenario,
+    or the user's own program."""
     card = answer.card.name if answer.card is not None else ""
     if answer.problems:
         first = answer.problems[0]
@@ -141,7 +141,7 @@ def _holders(memory: MemoryMessage) -> Iterator[str]:
     if unallocated is not None and requested is not None:
         size = quantity(unallocated.nbytes, "bytes")
         if unallocated.nbytes >= requested.nbytes:
-            yield f"fragmented: {size} is reserved and in no use, which is more than the request; try expandable_segments:True"
+            yield f"fragmented: {size} is reserved and in no use, more than the request; try expandable_segments:True"
         elif unallocated.nbytes + (memory.free.nbytes if memory.free else 0.0) >= requested.nbytes:
             yield f"fragmented: {size} is reserved and in no use, enough with what is free; try expandable_segments:True"
         else:
@@ -152,7 +152,8 @@ def _holders(memory: MemoryMessage) -> Iterator[str]:
     elif others is not None:
         yield "no other process holds memory of the card"
     if memory.outside_bytes is not None:
-        yield f"this process holds {quantity(memory.outside_bytes, 'bytes')} outside of PyTorch: CUDA's context, NCCL, libraries"
+        outside = quantity(memory.outside_bytes, "bytes")
+        yield f"this process holds {outside} outside of PyTorch: CUDA's context, NCCL, libraries"
 
 
 def _traceback(crash: Crash) -> Iterator[str]:
@@ -172,7 +173,11 @@ def _stored(answer: Diagnosis) -> Iterator[str]:
     for known in answer.known:
         yield from _known(known)
     if not answer.problems and not answer.known:
-        why = "" if answer.crash.memory is None or answer.crash.frames else "it has no traceback, so no phase to look up: "
+        why = (
+            ""
+            if answer.crash.memory is None or answer.crash.frames
+            else "it has no traceback, so no phase to look up: "
+        )
         yield f"{why}not among the {plural(answer.failures, 'failure')} stored here"
 
 

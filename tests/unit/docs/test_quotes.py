@@ -19,16 +19,16 @@ from tests.unit.docs import markdown
 from tests.unit.docs.markdown import PAGES
 
 #: A command that only reads published results; its whole output is the next block of the page.
-_RECOMMEND = re.compile(r"python -m harness ((?:recommend|diagnose) .* --results results/\S+)")
+_ANSWER = re.compile(r"python -m harness ((?:recommend|diagnose) .* --results results/\S+)")
 
 
-def recommendations(page: Path) -> list[tuple[str, str]]:
+def answers(page: Path) -> list[tuple[str, str]]:
     """(command, quoted output) of a page."""
     blocks = [block.strip() for block in markdown.blocks(page)]
-    return [(found[1], output) for block, output in pairwise(blocks) if (found := _RECOMMEND.fullmatch(block))]
+    return [(found[1], output) for block, output in pairwise(blocks) if (found := _ANSWER.fullmatch(block))]
 
 
-QUOTED = [(page, command, quoted) for page in PAGES for command, quoted in recommendations(page)]
+QUOTED = [(page, command, quoted) for page in PAGES for command, quoted in answers(page)]
 
 
 @cache
@@ -48,7 +48,7 @@ def printed(command: str, columns: int) -> str:
 
 
 @pytest.mark.parametrize(("page", "command", "quoted"), QUOTED, ids=[markdown.name(page) for page, _, _ in QUOTED])
-def test_a_recommendation_is_quoted_whole(page: Path, command: str, quoted: str, golden: Golden) -> None:
+def test_an_answer_is_quoted_whole(page: Path, command: str, quoted: str, golden: Golden) -> None:
     golden.quotation(page, quoted, printed(command, 300))
 
 

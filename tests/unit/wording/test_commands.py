@@ -83,6 +83,9 @@ SHOWN = {
     "bisect": commands.bisect("deepspeed", OLD, NEW, finding(), "step.host_calls"),
     "bisect: another package": commands.bisect("torch", *NAMED, finding(), "outcome", fixed=True),
     "remedies": commands.remedies(NAMED[1], finding(), card="A800-80G"),
+    "remedies_of": commands.remedies_of("fit", card="A800-80G"),
+    "regress_program": commands.regress_program(),
+    "regress_program: a release": commands.regress_program(package="torch", release="2.9.1", card="A800-80G"),
     "recommend": commands.recommend(finding(), card="A800-80G"),
     "recommend: any card": commands.recommend(finding()),
 }

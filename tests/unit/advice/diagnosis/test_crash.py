@@ -1,0 +1,98 @@
+"""Tracebacks as people posted them: the error, the phase, the frames, and the versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.advice.diagnosis import crash as crashes
+from harness.advice.diagnosis.crash import Crash
+
+# hiyouga/LlamaFactory#10141 and #10144
+ZIP = """deepspeed==0.14.5
+torch==2.10.0
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/nas/xyq/LlamaFactory/src/llamafactory/launcher.py", line 185, in <module>
+[rank1]:     run_exp()
+[rank1]:   File "/nas/miniconda3/envs/x/lib/python3.11/site-packages/transformers/trainer.py", line 2325, in train
+[rank1]:     return inner_training_loop(
+[rank1]:   File "/nas/miniconda3/envs/x/lib/python3.11/site-packages/torch/optim/lr_scheduler.py", line 296, in _update_lr
+[rank1]:     for param_group, lr in zip(self.optimizer.param_groups, values, strict=True):
+[rank1]: ValueError: zip() argument 2 is longer than argument 1
+[rank5]: Traceback (most recent call last):
+[rank5]:   File "/nas/xyq/LlamaFactory/src/llamafactory/launcher.py", line 185, in <module>
+"""
+
+
+def read(text: str) -> Crash:
+    found = crashes.read(text)
+    assert found is not None
+    return found
+
+
+def test_the_ranks_of_a_log_are_told_apart() -> None:
+    found = read(ZIP)
+    assert (found.error, found.message) == ("ValueError", "zip() argument 2 is longer than argument 1")
+    assert [frame.text for frame in (found.last_of_user, found.first_of_framework, found.frames[-1]) if frame] == [
+        "llamafactory/launcher.py:185 in <module>",
+        "transformers/trainer.py:2325 in train",
+        "torch/optim/lr_scheduler.py:296 in _update_lr",
+    ]
+    assert found.versions == {"deepspeed": "0.14.5", "torch": "2.10.0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ("- PyTorch version: 2.6.0+cu124 (GPU)\n- DeepSpeed version: 0.16.7", {"torch": "2.6.0", "deepspeed": "0.16.7"}),
+        ("trl:0.12.0.dev0\naccelerate 0.34.2\ndeepspeed 0.17.1",
+         {"trl": "0.12.0.dev0", "accelerate": "0.34.2", "deepspeed": "0.17.1"}),  # huggingface/trl#3664
+        ("lib/python3.10/site-packages/deepspeed-0.16.4.dist-info", {"deepspeed": "0.16.4"}),
+        ("we use deepspeed and 0.16.4 of something; torch_xla==2.1.0", {}),
+    ],
+)  # fmt: skip
+def test_versions_that_a_text_mentions(text: str, versions: dict[str, str]) -> None:
+    assert read(f"{text}\nKeyError: 'x'").versions == versions
+
+
+@pytest.mark.parametrize(
+    ("functions", "phase"),
+    [
+        (["main", "train", "training_step", "forward", "cross_entropy"], "forward"),
+        (
+            ["main", "backward", "run_backward", "unpack_hook", "forward"],
+            "backward",
+        ),  # a checkpoint runs its forward again
+        (["main", "train", "step", "_take_model_step", "step"], "step"),
+        (["main", "generate", "_sample", "forward"], "generate"),
+        (["main", "from_pretrained", "_load_state_dict_into_meta_model"], "load"),
+        (["main", "tokenize"], ""),
+    ],
+)
+def test_the_phase_is_that_of_the_frames(functions: list[str], phase: str) -> None:
+    frames = "".join(f'  File "/v/lib/python3.11/site-packages/x/y.py", line 1, in {name}\n' for name in functions)
+    assert read(f"Traceback (most recent call last):\n{frames}RuntimeError: CUDA error: out of memory\n").phase == phase
+
+
+def test_what_only_echoes_another_error_is_not_it() -> None:
+    found = read(
+        "Traceback (most recent call last):\n"
+        "  File \"/home/me/a.py\", line 1, in f\n    raise KeyError('x')\nKeyError: 'x'\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: train.py FAILED\n"
+        "RuntimeError: Connection closed by peer [10.0.0.1]:4711\n"
+    )
+    assert found.error == "KeyError"
+
+
+def test_a_message_that_was_wrapped_by_hand_is_joined() -> None:
+    # huggingface/transformers#47254
+    found = read(
+        "torch.utils.checkpoint.CheckpointError: Recomputed values for the following tensors\n"
+        "have different metadata than during the forward pass.\n"
+    )
+    assert found.error == "CheckpointError"
+    assert found.message.startswith("Recomputed values for the following tensors have different metadata than during")
+
+
+@pytest.mark.parametrize("text", ["", "hello", "try:\n    f()\nexcept ValueError:\n    pass\n"])
+def test_a_text_without_a_crash(text: str) -> None:
+    assert crashes.read(text) is None

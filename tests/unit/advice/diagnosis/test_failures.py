@@ -1,0 +1,69 @@
+"""Which failures a crash is: by its message, its place and its versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.advice.diagnosis import crash as crashes
+from harness.advice.diagnosis import failures
+from harness.advice.diagnosis.crash import Crash
+from harness.model import Cell, Failed, Hardware, Outcome, Result, Stack
+from tests.paths import ROOT
+
+SPLIT = (
+    "RuntimeError: Output 0 of Split is a view and is being modified inplace. This view is the output of a function that "
+    "returns multi (typing_extensions.py:wrapper)"
+)
+ITERABLE = "TypeError: 'NoneType' object is not iterable (deepspeed/runtime/zero/stage_1_and_2.py:epilogue)"
+
+
+def result(outcome: Outcome) -> Result:
+    stack = Stack(python="3.11", versions={"deepspeed": "0.16.4"})
+    cell = Cell(
+        stack=stack, scenario="s", scenario_version=1, variant="base", device="cpu", framework="f", parameters={}
+    )
+    return Result(
+        schema=1, cell=cell, lock_sha256="", code_sha256="", probe_sha256="", installed={},
+        hardware=Hardware(cpu="", cores=1, memory_bytes=1), session="", started_at="", duration_s=0.0, outcome=outcome,
+    )  # fmt: skip
+
+
+def crash(error: str, file: str = "torch/x.py") -> Crash:
+    text = f'Traceback (most recent call last):\n  File "/v/site-packages/{file}", line 1, in f\n{error}\n'
+    found = crashes.read(text)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stored", "error", "file", "is_it"),
+    [
+        (SPLIT, "RuntimeError: Output 0 of Split is a view and is being modified inplace.", "torch/x.py", True),
+        (SPLIT, "ValueError: Output 0 of Split is a view and is being modified inplace.", "torch/x.py", False),
+        (ITERABLE, "TypeError: 'NoneType' object is not iterable", "torch/x.py", False),  # too short without its place
+        (ITERABLE, "TypeError: 'NoneType' object is not iterable", "deepspeed/runtime/zero/stage_1_and_2.py", True),
+        (ITERABLE, "TypeError: 'int' object is not iterable", "deepspeed/runtime/zero/stage_1_and_2.py", False),
+    ],
+)
+def test_a_stored_failure_by_its_message_and_place(stored: str, error: str, file: str, is_it: bool) -> None:
+    assert bool(failures.matching(crash(error, file), [result(Failed("backward", stored))])) is is_it
+
+
+def test_failures_that_differ_in_their_place_alone_are_one() -> None:
+    other = ITERABLE.replace("epilogue", "prologue")
+    assert len(failures.failures([result(Failed("backward", one)) for one in (ITERABLE, other, SPLIT)])) == 2
+
+
+@pytest.mark.parametrize(("version", "is_it"), [("", True), ("0.16.4", True), ("0.18.5", False), ("0.15.0", False)])
+def test_a_known_failure_is_narrowed_by_the_version(version: str, is_it: bool) -> None:
+    found = crash("IndexError: list index out of range", "deepspeed/runtime/zero/parameter_offload.py")
+    versions = {"deepspeed": version} if version else {}
+    narrowed = Crash(error=found.error, message=found.message, memory=None, frames=found.frames, versions=versions)
+    assert bool(failures.known(narrowed)) is is_it
+
+
+@pytest.mark.parametrize("one", failures.known_failures(), ids=lambda one: one.message)
+def test_the_page_of_a_known_failure_tells_of_it(one: failures.KnownFailure) -> None:
+    page = " ".join((ROOT / one.page).read_text(encoding="utf-8").split())
+    assert one.message in page
+    assert one.without in page
