@@ -137,7 +137,7 @@ def read(text: str) -> Crash | None:
         if chosen is None:  # a message without an error's class, in some log
             return Crash(error="", message="", memory=memory, frames=(), versions=versions)
         return msgspec.structs.replace(chosen, memory=memory, versions=versions)
-    own = [one for one in found if not _is_echo(one)]
+    own = [one for one in found if not _is_echo(one)] or found
     return msgspec.structs.replace(own[-1], versions=versions) if own else None
 
 

@@ -48,7 +48,10 @@ _VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 )
 
 #: Words of errors that a rank, or the machine it runs on, gets because another rank died, stopped or never came.
-_OF_ANOTHER_RANK = ("connection", "peer", "gloo", "nccl", "timed out", "killed by the harness", "did not stop")
+_OF_ANOTHER_RANK = re.compile(
+    r"connection|\bpeer|gloo|nccl|timed out|killed by the harness|did not stop",  # "peer" is in every TypeError
+    re.IGNORECASE,
+)
 
 
 def signature_of(error: BaseException) -> str:
@@ -106,8 +109,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def blames_another_rank(signature: str) -> bool:
     """Whether an error reports that another rank is gone, and not what went wrong here."""
-    lowered = signature.lower()
-    return any(words in lowered for words in _OF_ANOTHER_RANK)
+    return _OF_ANOTHER_RANK.search(signature) is not None
 
 
 def _end(text: str) -> str:

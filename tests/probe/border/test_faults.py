@@ -140,5 +140,8 @@ def test_an_error_of_communication_blames_another_rank(signature: str) -> None:
     assert faults.blames_another_rank(signature)
 
 
-def test_an_error_of_a_ranks_own_blames_no_other() -> None:
-    assert not faults.blames_another_rank("KeyError: 'x' (deepspeed/runtime/zero/stage3.py:step)")
+@pytest.mark.parametrize(
+    "signature", ["KeyError: 'x' (deepspeed/runtime/zero/stage3.py:step)", "TypeError: 'x' is None"]
+)
+def test_an_error_of_a_ranks_own_blames_no_other(signature: str) -> None:
+    assert not faults.blames_another_rank(signature)

@@ -83,6 +83,13 @@ def test_what_only_echoes_another_error_is_not_it() -> None:
     assert found.error == "KeyError"
 
 
+def test_an_echo_alone_is_still_an_error() -> None:
+    assert (
+        read("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275\n").error
+        == "DistBackendError"
+    )
+
+
 def test_a_message_that_was_wrapped_by_hand_is_joined() -> None:
     # huggingface/transformers#47254
     found = read(
