@@ -63,7 +63,7 @@ def command(file: str, card: Card | None, scenario: str | None, results: str | N
     package = targets.varied_package(settings)
     problems, stored = _looked_up(crash, settings, package)
     model, sequence = _model(text, declared)
-    requested = crash.memory.requested if crash.memory is not None and crash.memory.where == "device" else None
+    requested = crash.memory.requested if crash.memory is not None else None
     answer = Diagnosis(
         crash=crash,
         package=package,

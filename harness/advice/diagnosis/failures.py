@@ -223,9 +223,9 @@ def _is_message(crash: Crash, error: str, message: str) -> bool:
     mine = crash.message
     if crash.error != error or not mine or not message:
         return False
-    return (
-        mine.startswith(message) or message.startswith(mine) or (len(mine) >= _TELLING and mine[:_TELLING] in message)
-    )
+    if mine.startswith(message):
+        return True
+    return min(len(mine), len(message)) >= _TELLING and (mine[:_TELLING] in message or message[:_TELLING] in mine)
 
 
 def _goes_through(crash: Crash, file: str) -> bool:

@@ -62,6 +62,8 @@ def as_json(answer: Diagnosis) -> bytes:
         "frames": msgspec.to_builtins(crash.frames),
         "versions": crash.versions,
         "gpu": None if answer.card is None else answer.card.name,
+        "scenario": answer.scenario,
+        "model": None if answer.model is None else answer.model.name,
         "sizes": msgspec.to_builtins(answer.sizes),
         "problems": [_problem_json(one) for one in answer.problems],
         "known": msgspec.to_builtins(answer.known),
@@ -140,7 +142,9 @@ def _holders(memory: MemoryMessage) -> Iterator[str]:
     unallocated, requested = memory.unallocated, memory.requested
     if unallocated is not None and requested is not None:
         size = quantity(unallocated.nbytes, "bytes")
-        if unallocated.nbytes >= requested.nbytes:
+        if unallocated.nbytes < 1:
+            yield "not fragmentation: all that PyTorch reserved is in use"
+        elif unallocated.nbytes >= requested.nbytes:
             yield f"fragmented: {size} is reserved and in no use, more than the request; try expandable_segments:True"
         elif unallocated.nbytes + (memory.free.nbytes if memory.free else 0.0) >= requested.nbytes:
             yield f"fragmented: {size} is reserved and in no use, enough with what is free; try expandable_segments:True"
