@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -31,12 +31,83 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 def assess(comparison: Comparison, rooms: CardRooms) -> list[Assessment]:
     """Every problem, the gravest first. ``rooms`` are those of the comparison. Raises ResultsError as they do."""
-    sound = {limit: soundness(comparison, rooms, limit) for limit in _LIMITS}
-    position = {stack.id: at for at, stack in enumerate(comparison.stacks)}
-    return sorted(
-        (_assessment(comparison, rooms, sound, problem) for problem in comparison.problems),
-        key=lambda one: (one.kind, -position[one.problem.until], severity(one.problem.worst)),
-    )
+    return Assessor(comparison, rooms).all()
+
+
+class Assessor:
+    """The one rule for what a problem means and which release to use. ``rooms`` are those of the comparison."""
+
+    def __init__(self, comparison: Comparison, rooms: CardRooms) -> None:
+        self._comparison = comparison
+        self._rooms = rooms
+        self._sound = {limit: soundness(comparison, rooms, limit) for limit in _LIMITS}
+        self._order = [stack.id for stack in comparison.stacks]
+
+    def all(self) -> list[Assessment]:
+        """Every problem, the gravest first."""
+        return self._sorted(self._assessment(problem, problem.affected) for problem in self._comparison.problems)
+
+    def met(self, stack: str) -> list[Assessment]:
+        """The problems that a stack has on a workload on which the baseline is not known to have them, the gravest first,
+        each as it is in that stack."""
+        found = []
+        for problem in self._comparison.problems:
+            new = [w for w, having in problem.affected.items() if stack in having and self._baseline not in having]
+            if new:
+                found.append(self._assessment(problem, dict.fromkeys(new, (stack,))))
+        return self._sorted(found)
+
+    def kept(self, stack: str) -> list[Assessment]:
+        """The problems that a stack has on a workload on which the baseline has them too, but for costs."""
+        return [
+            one
+            for one in self.all()
+            if not one.kind.is_cost
+            and any(stack in having and self._baseline in having for having in one.problem.affected.values())
+        ]
+
+    def lost_room(self, stack: str, workload: str) -> CardRoom | None:
+        """The room of a simulated run that is too large for a card that is known to hold the baseline's; else None."""
+        room = self._rooms.of(stack, workload)
+        return room if room is not None and room.is_too_large and room.baseline is not None else None
+
+    def release(self, kind: ProblemKind, sides: Iterable[Sequence[str]], workloads: Collection[str]) -> str:
+        """The stack to use in place of one with a problem of this kind on these workloads: the first sound one of a side,
+        the sides in order; empty where none is."""
+        limits = _LIMITS if kind < ProblemKind.LEAK else _LIMITS[:1]
+        found = (self._sound[limit].first(side, workloads) for side in sides for limit in limits)
+        return next(filter(None, found), "")
+
+    @property
+    def _baseline(self) -> str:
+        return self._comparison.baseline
+
+    def _sorted(self, assessed: Iterable[Assessment]) -> list[Assessment]:
+        position = {stack: at for at, stack in enumerate(self._order)}
+        return sorted(assessed, key=lambda one: (one.kind, -position[one.problem.until], severity(one.problem.worst)))
+
+    def _assessment(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> Assessment:
+        """``affected`` are the runs whose room counts, by workload."""
+        rooms = self._rooms_of(problem, affected)
+        tightest = min(rooms.values(), key=lambda one: one.own.headroom_bytes, default=None)
+        too_large = frozenset(run for run, one in rooms.items() if one.is_too_large)
+        kind = problem.kind
+        if too_large:
+            kind = min(kind, ProblemKind.OUT_OF_MEMORY)
+        release = ""
+        if problem.setting is None and not kind.is_cost:
+            newer = self._order[self._order.index(problem.until) + 1 :]
+            older = self._order[: self._order.index(problem.since)][::-1]
+            free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]
+            release = self.release(kind, free, problem.affected)
+        return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
+
+    def _rooms_of(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> dict[tuple[str, str], CardRoom]:
+        """Stack and workload -> the room of a simulated run, where the problem is about memory."""
+        if not any(BY_NAME[one.metric].fails == "memory" for one in problem.findings):
+            return {}
+        runs = ((stack, workload) for workload, stacks in affected.items() for stack in stacks)
+        return {run: found for run in runs if (found := self._rooms.of(*run)) is not None}
 
 
 def soundness(comparison: Comparison, rooms: CardRooms, limit: ProblemKind = ProblemKind.LEAK) -> Soundness:
@@ -46,32 +117,3 @@ def soundness(comparison: Comparison, rooms: CardRooms, limit: ProblemKind = Pro
 
 def _is_as_grave(found: Finding, limit: ProblemKind) -> bool:
     return found.kind in ("failed", "wrong", "regression") and kind_of(found) <= limit
-
-
-def _assessment(
-    comparison: Comparison, rooms: CardRooms, sound: Mapping[ProblemKind, Soundness], problem: Problem
-) -> Assessment:
-    found = _rooms_of(problem, rooms)
-    tightest = min(found.values(), key=lambda one: one.own.headroom_bytes, default=None)
-    too_large = frozenset(cell for cell, one in found.items() if one.is_too_large)
-    kind = problem.kind
-    if too_large:
-        kind = min(kind, ProblemKind.OUT_OF_MEMORY)
-    release = ""
-    if problem.setting is None and not kind.is_cost:
-        order = [stack.id for stack in comparison.stacks]
-        newer = order[order.index(problem.until) + 1 :]
-        older = order[: order.index(problem.since)][::-1]
-        free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]
-        limits = _LIMITS if kind < ProblemKind.LEAK else _LIMITS[:1]
-        firsts = (sound[limit].first(side, problem.affected) for side in free for limit in limits)
-        release = next(filter(None, firsts), "")
-    return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
-
-
-def _rooms_of(problem: Problem, rooms: CardRooms) -> dict[tuple[str, str], CardRoom]:
-    """Stack and workload -> its room, of the runs of a problem that is about memory."""
-    if not any(BY_NAME[one.metric].fails == "memory" for one in problem.findings):
-        return {}
-    runs = ((stack, workload) for workload, stacks in problem.affected.items() for stack in stacks)
-    return {run: found for run in runs if (found := rooms.of(*run)) is not None}

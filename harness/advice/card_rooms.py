@@ -1,4 +1,4 @@
-"""Whether each simulated run of a comparison fits the card that its scenario names. Pure."""
+"""Whether each simulated run of a comparison fits the card that its scenario, or the reader, names. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CardRooms:
-    """The rooms of a comparison, by stack and workload. The results of a workload are read once."""
+    """The rooms of a comparison, by stack and workload; on ``card`` in place of those that scenarios name. The results of a
+    workload are read once."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, card: Card | None = None) -> None:
         self._comparison = comparison
+        self._card = card
         self._known: dict[str, dict[str, CardRoom]] = {}
 
     def of(self, stack: str, workload: str) -> CardRoom | None:
@@ -49,13 +51,17 @@ class CardRooms:
         base = cells.get(self._comparison.baseline)
         theirs: dict[str, FitVerdict | None] = {}  # by card: one, unless a later version of the scenario names another
         for stack, cell in cells.items():
-            name = cell.result.cell.parameters.get("gpu")
-            card = gpus.card(str(name)) if name else None
+            card = self._card or _named_card(cell)
             if card is None or (own := room(cell, card)) is None:
                 continue
             if card.name not in theirs:
                 theirs[card.name] = room(base, card) if base is not None else None
             yield stack, CardRoom(card=card.name, workload=workload, own=own, baseline=theirs[card.name])
+
+
+def _named_card(cell: ResultSummary) -> Card | None:
+    name = cell.result.cell.parameters.get("gpu")
+    return gpus.card(str(name)) if name else None
 
 
 def room(cell: ResultSummary, card: Card | None, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict | None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "remedies": "Measure what each remedy buys: memory, work, time, and whether it fits then.",
     "recommend": "Choose the release to pin, from stored results.",
     "diagnose": "Look up an out-of-memory message or a traceback among stored failures.",
+    "upgrade": "Say whether the packages of a requirements file can be upgraded, from stored results.",
     "accuracy": "Compare the simulation with what others have measured on GPUs.",
     "report": "Report stored results, without measuring anything.",
     "bundle": "Put a folder of results into one compressed file, to publish it.",

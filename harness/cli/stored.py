@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
+from packaging.version import Version
 
 from harness.cli import options
 from harness.cli.lines import note
@@ -70,8 +71,7 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
     name, equals, version = (part.strip() for part in text.partition("=="))
     if equals and name:
         package, text = name, version
-    suffix = f"-{package}{text}"
-    found = [name for name in known if name.endswith(suffix) or f"{suffix}-" in name]
+    found = [name for name in known if _has(name, package, text)]
     if len(found) > 1 and like:
         rest = _without(like, package)
         found = [name for name in found if _without(name, package) == rest] or found
@@ -104,6 +104,39 @@ def most_common(known: Sequence[str], package: str) -> str:
 def series(like: str, package: str, known: Sequence[str]) -> list[str]:
     """The stacks that differ from the stack ``like`` in nothing but ``package``."""
     return [name for name in known if _without(name, package) == _without(like, package)]
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """Stored stacks from an installed release to another: ids."""
+
+    installed: str
+    target: str
+    stacks: tuple[str, ...]  #: these two, and all that are as new as the older of them
+
+
+def way(package: str, versions: Mapping[str, str], target: str, known: Sequence[str]) -> Way | None:
+    """The stored stacks that go from ``versions[package]`` to ``target`` and else agree most with the other ``versions``;
+    None where no series has both."""
+    found = []
+    for name in known:
+        if not _has(name, package, versions[package]):
+            continue
+        mine = series(name, package, known)
+        goal = next((one for one in mine if _has(one, package, target)), None)
+        if goal is not None:
+            agreeing = sum(_has(name, other, version) for other, version in versions.items())
+            found.append((agreeing, len(mine), name, goal, mine))
+    if not found:
+        return None
+    _, _, name, goal, mine = max(found)
+    releases = {one: Version(release[1]) for one in mine if (release := re.search(rf"-{package}(\d[^-]*)", one))}
+    oldest = min(releases[name], releases[goal])
+    return Way(installed=name, target=goal, stacks=tuple(one for one in mine if releases[one] >= oldest))
+
+
+def _has(name: str, package: str, version: str) -> bool:
+    """Whether a stack, by its id, has this version."""
+    return f"-{package}{version}-" in f"{name}-"
 
 
 def _packages_with(version: str, known: Sequence[str]) -> list[str]:

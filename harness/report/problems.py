@@ -163,7 +163,7 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
     if assessed.kind is ProblemKind.UNTESTABLE:
         return
     if assessed.room is not None:
-        yield _room(assessed.room, _scale(comparison, problem.worst.stack, assessed.room.workload))
+        yield room_text(comparison, problem.worst.stack, assessed.room)
     if assessed.release:
         order, use = list(names), "Use"
         if order.index(assessed.release) < order.index(problem.since) and assessed.kind is ProblemKind.LEAK:
@@ -251,7 +251,9 @@ def _scale(comparison: Comparison, stack: str, workload: str) -> str:
     return f"{parameters.get('model', split_workload(workload).scenario)}{ranks}"
 
 
-def _room(room: CardRoom, job: str) -> str:
+def room_text(comparison: Comparison, stack: str, room: CardRoom) -> str:
+    """``llama-3-70b on 32 ranks fits A800-80G, 28.4 GiB to spare.``"""
+    job = _scale(comparison, stack, room.workload)
     if room.own.fits:
         return f"{job} fits {room.card}, {quantity(room.own.headroom_bytes, 'bytes')} to spare."
     was = f", was {quantity(room.baseline.peak_bytes, 'bytes')}" if room.baseline is not None else ""

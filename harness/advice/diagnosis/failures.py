@@ -18,6 +18,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from harness.advice.assessment import Assessment, assess
+from harness.advice.card_rooms import CardRooms
 from harness.advice.diagnosis.crash import Crash
 from harness.compare import Comparison, ProblemKind, Thresholds, compare
 from harness.compare.metrics import OUTCOME
@@ -112,7 +113,7 @@ def of_crash(
     comparison = _compared(latest, {workload for _, workload in cells}, package, baseline, thresholds)
     return [
         _matched(crash, source, comparison, one, package)
-        for one in assess(comparison)
+        for one in assess(comparison, CardRooms(comparison))
         if one.problem.worst.metric == OUTCOME.name
         and any((found.stack, found.workload) in cells for found in one.problem.findings)
     ]
@@ -133,7 +134,7 @@ def of_memory(
     phase = _PHASES.get(crash.phase, crash.phase)
     found = [
         _matched(crash, source, comparison, one, package)
-        for one in assess(comparison)
+        for one in assess(comparison, CardRooms(comparison))
         if one.kind is ProblemKind.OUT_OF_MEMORY and one.problem.worst.phase == phase
     ]
     return [one for one in found if one.has_version is not False and _runs_stage(one, crash.zero_stages)]

@@ -19,7 +19,7 @@ from tests.unit.docs import markdown
 from tests.unit.docs.markdown import PAGES
 
 #: A command that only reads published results; its whole output is the next block of the page.
-_ANSWER = re.compile(r"python -m harness ((?:recommend|diagnose) .* --results results/\S+)")
+_ANSWER = re.compile(r"python -m harness ((?:recommend|diagnose|upgrade) .* --results results/\S+)")
 
 
 def answers(page: Path) -> list[tuple[str, str]]:

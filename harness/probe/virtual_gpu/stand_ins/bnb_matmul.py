@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from harness.probe.virtual_gpu.stand_ins import bnb_functional as functional
 from harness.probe.virtual_gpu import launching
+from harness.probe.virtual_gpu.stand_ins import bnb_functional as functional
 from harness.probe.virtual_gpu.stand_ins.bnb_functional import QuantState
 
 __all__ = [

@@ -1,0 +1,152 @@
+"""Whether one package can go from the installed release to another: what is met there, and where to go instead. Pure.
+
+The comparison's baseline is the installed release. What is a problem is for `harness.compare.problems` to say, and what it
+means and which release to use for `harness.advice.assessment`; here they are put together for one target.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from harness.advice.assessment import Assessment, Assessor
+from harness.advice.card_rooms import CardRoom, CardRooms
+from harness.advice.gpus import Card
+from harness.compare import Comparison, ProblemKind
+from harness.compare.comparison import EVERYTHING
+
+
+class UpgradeVerdict(Enum):
+    """Whether to upgrade."""
+
+    YES = "yes"
+    IF_SET = "if set"  #: once changed defaults are set to what they were
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a release brings, beside the installed one."""
+
+    verdict: UpgradeVerdict
+    met: tuple[Assessment, ...] = ()  #: the problems that the installed release does not have, the gravest first
+    lost: tuple[CardRoom, ...] = ()  #: runs that no longer fit their card, of which no problem says so
+    settings: tuple[str, ...] = ()  #: the changed defaults to set
+    compared: int = 0  #: workloads that ran with this release and were compared with the installed one
+    workloads: int = 0  #: those that either has a result of
+    reason: str = ""  #: why nothing is known; empty where something is
+
+    @property
+    def against(self) -> tuple[Assessment, ...]:
+        """The problems that no setting ends."""
+        return tuple(one for one in self.met if not one.kind.is_cost and one.problem.setting is None)
+
+
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one package."""
+
+    package: str
+    installed: str
+    target: str
+    judgement: UpgradeJudgement
+    comparison: Comparison | None = None  #: None where nothing is stored
+    stack: str = ""  #: id of the target's
+    kept: tuple[Assessment, ...] = ()  #: the problems that both releases have, but for costs
+    instead: str = ""  #: id of the stack to go to instead; empty where none is known, or none is needed
+    instead_settings: tuple[str, ...] = ()  #: the changed defaults to set there
+
+    @property
+    def verdict(self) -> UpgradeVerdict:
+        return self.judgement.verdict
+
+
+def unknown(package: str, installed: str, target: str, reason: str) -> Upgrade:
+    """The answer where nothing is stored."""
+    judgement = UpgradeJudgement(verdict=UpgradeVerdict.UNKNOWN, reason=reason)
+    return Upgrade(package=package, installed=installed, target=target, judgement=judgement)
+
+
+def stays(package: str, installed: str) -> Upgrade:
+    """The answer where the target is installed already."""
+    judgement = UpgradeJudgement(verdict=UpgradeVerdict.YES)
+    return Upgrade(package=package, installed=installed, target=installed, judgement=judgement)
+
+
+def judge(comparison: Comparison, package: str, target: str, card: Card | None = None) -> Upgrade:
+    """From the comparison's baseline to the stack with the id ``target``, which is another one. ``card`` is in place of
+    those that scenarios name."""
+    assessor = Assessor(comparison, CardRooms(comparison, card))
+    judgement = _judgement(comparison, assessor, target)
+    instead = _instead(comparison, assessor, target, judgement) if judgement.verdict is UpgradeVerdict.NO else ""
+    versions = {stack.id: stack.versions[package] for stack in comparison.stacks}
+    return Upgrade(
+        package=package,
+        installed=versions[comparison.baseline],
+        target=versions[target],
+        judgement=judgement,
+        comparison=comparison,
+        stack=target,
+        kept=tuple(assessor.kept(target)),
+        instead=instead,
+        instead_settings=_judgement(comparison, assessor, instead).settings if instead else (),
+    )
+
+
+def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> UpgradeJudgement:
+    met = tuple(assessor.met(target))
+    unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == EVERYTHING}
+    ran = {w: comparison.cells.stacks_of(w) for w in comparison.cells.workloads}
+    either = [w for w, stacks in ran.items() if target in stacks or comparison.baseline in stacks]
+    failed = {w for w, ended in comparison.ended.items() if target in ended}  # where both fail, nothing is compared
+    compared = [
+        w
+        for w in either
+        if target in ran[w] and comparison.baseline in ran[w] and w not in failed and (target, w) not in unjudged
+    ]
+    too_large = {run for one in met for run in one.too_large}
+    lost = [room for w in compared if (target, w) not in too_large and (room := assessor.lost_room(target, w))]
+    grave = [one for one in met if not one.kind.is_cost]
+    settings = tuple(dict.fromkeys(one.problem.setting.key for one in grave if one.problem.setting is not None))
+    reason = _unknown(comparison, target, met, compared)
+    if lost or any(one.problem.setting is None and one.kind is not ProblemKind.UNTESTABLE for one in grave):
+        verdict = UpgradeVerdict.NO
+    elif reason:
+        verdict = UpgradeVerdict.UNKNOWN
+    else:
+        verdict = UpgradeVerdict.IF_SET if settings else UpgradeVerdict.YES
+    return UpgradeJudgement(
+        verdict=verdict,
+        met=met,
+        lost=tuple(lost),
+        settings=settings,
+        compared=len(compared),
+        workloads=len(either),
+        reason=reason if verdict is UpgradeVerdict.UNKNOWN else "",
+    )
+
+
+def _unknown(comparison: Comparison, target: str, met: tuple[Assessment, ...], compared: list[str]) -> str:
+    """Why a release without anything against it is not known to be good; empty where it is."""
+    if any(one.kind is ProblemKind.UNTESTABLE for one in met):
+        return "it cannot be tested here"
+    ours = (target, comparison.baseline)
+    if missing := next((one for one in comparison.not_measured if one.stack in ours), None):
+        return f"{missing.workload}: {missing.reason}"
+    return "" if compared else "no workload that it ran could be compared"
+
+
+def _instead(comparison: Comparison, assessor: Assessor, target: str, judgement: UpgradeJudgement) -> str:
+    """The nearest release that can be gone to: newer than the target, else between the two."""
+    order = [stack.id for stack in comparison.stacks if stack.id != comparison.baseline]
+    at = order.index(target)
+    free = [stack for stack in order if all(stack in one.problem.free for one in judgement.against)]
+    good = {
+        stack
+        for stack in free
+        if _judgement(comparison, assessor, stack).verdict in (UpgradeVerdict.YES, UpgradeVerdict.IF_SET)
+    }
+    sides = [[stack for stack in side if stack in good] for side in (order[at + 1 :], order[:at][::-1])]
+    workloads = {w for one in judgement.against for w in one.problem.affected} | {r.workload for r in judgement.lost}
+    kind = min((one.kind for one in judgement.against), default=ProblemKind.OUT_OF_MEMORY)
+    return assessor.release(kind, sides, workloads)

@@ -1,0 +1,88 @@
+"""Whether to upgrade: what counts as met, what is never a yes, where to go instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness import compare
+from harness.advice import gpus, upgrade
+from harness.advice.capacity import OVERHEAD_BYTES
+from harness.advice.upgrade import Upgrade, UpgradeVerdict
+from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
+from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from harness.report.answers import upgrade as upgrade_report
+from tests.builders.cells import result_of
+
+GIB = 1 << 30
+CARD = gpus.card("A800-80G")
+ROOM = CARD.usable_bytes - OVERHEAD_BYTES
+
+
+def result(version: str, backward: int, scenario: str = "llama") -> Result:
+    """One that holds so many bytes in backward; none means that it crashed."""
+    phases = {
+        "init": PhaseReading(device_peak_bytes=GIB),
+        "backward": PhaseReading(device_peak_bytes=backward, device_retained_bytes=backward),
+    }
+    record: RunRecord | None = RunRecord(outcome="passed", world_size=1, ranks=[RankRecord(rank=0, phases=phases)])
+    outcome: Outcome = Passed()
+    if not backward:
+        outcome, record = Failed(stage="backward", signature="RuntimeError: shape"), None
+    cell = Cell(
+        stack=Stack(python="3.11", versions={"deepspeed": version}),
+        scenario=scenario,
+        scenario_version=1,
+        variant="base",
+        device="sim",
+        framework="f",
+        parameters={"world_size": 32, "model": "llama"},
+    )
+    return result_of(cell, record, outcome)
+
+
+def judged(results: Sequence[Result], target: str, installed: str = "0.15.0") -> Upgrade:
+    comparison = compare.compare(results, f"py3.11-deepspeed{installed}", compare.Thresholds(), lambda _: None)
+    return upgrade.judge(comparison, "deepspeed", f"py3.11-deepspeed{target}", CARD)
+
+
+def test_a_crash_is_no_and_the_nearest_newer_release_without_it_is_named() -> None:
+    history = [
+        result("0.15.0", GIB),
+        result("0.16.0", 0),
+        result("0.16.4", 0),
+        *(result(v, GIB) for v in ("0.16.8", "0.17.0")),
+    ]
+    found = judged(history, "0.16.0")
+    assert (found.verdict, found.instead) == (UpgradeVerdict.NO, "py3.11-deepspeed0.16.8")
+    assert judged(history, "0.16.8").verdict is UpgradeVerdict.YES
+
+
+def test_what_the_installed_release_has_too_is_not_met() -> None:
+    found = judged(
+        [result("0.15.0", 0), result("0.16.0", 0), result("0.15.0", GIB, "b"), result("0.16.0", GIB, "b")], "0.16.0"
+    )
+    assert (found.verdict, found.judgement.met) == (UpgradeVerdict.YES, ())
+    assert (found.judgement.compared, found.judgement.workloads) == (1, 2)
+
+
+def test_nothing_compared_is_no_yes() -> None:
+    found = judged([result("0.15.0", GIB, "a"), result("0.16.0", GIB, "b")], "0.16.0")
+    assert found.verdict is UpgradeVerdict.UNKNOWN
+    assert found.judgement.reason
+
+
+def test_a_job_that_filled_its_card_and_grows_by_less_than_a_finding_no_longer_fits() -> None:
+    found = judged([result("0.15.0", ROOM), result("0.15.4", ROOM), result("0.16.0", ROOM + 1)], "0.16.0")
+    assert found.verdict is UpgradeVerdict.NO
+    assert [room.workload for room in found.judgement.lost] == ["llama/base/sim"]
+    assert found.instead == "py3.11-deepspeed0.15.4"
+
+
+def test_what_fails_in_both_is_no_yes() -> None:
+    found = judged([result("0.15.0", 0), result("0.16.0", 0)], "0.16.0")
+    assert found.verdict is UpgradeVerdict.UNKNOWN
+    assert upgrade_report.as_text([found], {}, {}, []) == (
+        "deepspeed 0.15.0 -> 0.16.0: not measured here (no workload that it ran could be compared)\n"
+        "  in both: 1 crash\n"
+        "  0 of 1 workload compared\n"
+    )

@@ -1,0 +1,102 @@
+"""`upgrade` on published results: what is met on the way, and never a pass without data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import cli
+from harness.errors import NothingMeasured, UsageError
+from tests.paths import ROOT
+
+DEFAULT = ROOT / "results" / "2026-11-21.jsonl.gz"
+
+
+def say(file: str, *arguments: str) -> Result:
+    words = ["upgrade", "--from", "-", *arguments, "--results", str(DEFAULT)]
+    return CliRunner().invoke(cli, words, input=file, standalone_mode=False, catch_exceptions=False)
+
+
+def test_a_changed_default_is_to_be_set() -> None:
+    said = say("deepspeed==0.16.8\ntorch==2.13.0+cu126\nnumpy==1.26.4\n", "--to", "0.19.8")
+    assert said.return_value == 1
+    first, *lines = said.stdout.splitlines()
+    assert first == "deepspeed 0.16.8 -> 0.19.8: yes, if you set gradient_clipping"
+    assert lines[:3] == [
+        "  TRAINS DIFFERENTLY",
+        "    gradient_clipping is 1.0 where it is not set, was 0.0. Set it; 0.0 keeps the old behaviour.",
+        "      since 0.19.8 (not in 0.18.9), until 0.19.8 (still in the newest measured)",
+    ]
+    assert "  COSTS MORE" in lines
+    assert lines[-1] == "not checked: torch, as nothing names a target; 1 other package"
+
+
+def test_what_no_longer_fits_is_no_and_the_next_release_is_named() -> None:
+    said = say("deepspeed==0.15.0\ntorch==2.5.1\n", "--to", "deepspeed==0.16.4", "--scenario", "llama3_70b_zero3")
+    assert said.return_value == 1
+    lines = said.stdout.splitlines()
+    assert lines[:2] == ["deepspeed 0.15.0 -> 0.16.4: no, stay at 0.15.0 or go to 0.16.8", "  OUT OF MEMORY"]
+    assert "does not fit A800-80G: needs 169 GiB, was 47.5 GiB. Use 0.16.8." in lines[2]
+    assert "since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)" in lines[3]
+    assert lines[-3].endswith("not with yours: torch 2.5.1")
+
+
+def test_a_card_with_the_room_has_the_leak_but_is_not_full() -> None:
+    said = say("deepspeed==0.15.0\n", "--to", "0.16.4", "--scenario", "llama3_70b_zero3", "--gpu", "B200")
+    lines = said.stdout.splitlines()
+    assert lines[:2] == ["deepspeed 0.15.0 -> 0.16.4: no, stay at 0.15.0 or go to 0.16.8", "  HOLDS MORE MEMORY"]
+    assert "llama-3-70b on 32 ranks fits B200" in lines[2]
+
+
+def test_a_release_with_nothing_new_is_yes() -> None:
+    said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3")
+    assert said.return_value == 0
+    assert said.stdout.splitlines() == [
+        "deepspeed 0.16.8 -> 0.16.9: yes",
+        "  1 of 1 workload compared, with torch 2.13.0, transformers 4.57.6, accelerate 1.15.0, peft 0.21.2",
+    ]
+
+
+def test_a_package_without_results_is_no_pass() -> None:
+    said = say("deepspeed==0.19.8\ntrl==0.23.0\n", "--to", "latest", "--to", "trl==0.24.0")
+    assert said.return_value == 4
+    assert said.stdout == (
+        "deepspeed 0.19.8: yes, it is installed\n\n"
+        "trl 0.23.0 -> 0.24.0: not measured here (no results of both releases with the same other packages)\n"
+        "  measure it: python -m harness regress --with trl=0.23.0,0.24.0 --baseline trl==0.23.0\n"
+    )
+
+
+def test_a_release_that_was_not_measured_is_no_pass() -> None:
+    said = say("deepspeed==0.16.8\n", "--to", "0.17.1", "--scenario", "llama3_70b_zero3")
+    assert said.return_value == 4
+    assert "regress --deepspeed 0.16.8,0.17.1 --baseline 0.16.8 --scenario llama3_70b_zero3" in said.stdout
+
+
+def test_a_file_without_any_known_package_is_no_pass() -> None:
+    with pytest.raises(NothingMeasured, match="stdin|-: has none of deepspeed, torch, transformers"):
+        say("numpy==1.26.4\n")
+    with pytest.raises(NothingMeasured, match=r"does not say which release is installed: deepspeed \(not pinned\)"):
+        say("deepspeed>=0.16\n")
+
+
+@pytest.mark.parametrize(
+    ("to", "message"),
+    [
+        ("torch==2.5.1", "has no release of torch"),
+        ("new", "'new' is not a version"),
+        ("deepspeed==", "'' is not a ver"),
+    ],
+)
+def test_a_target_that_cannot_be_meant_is_one_line(to: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        say("deepspeed==0.16.8\n", "--to", to)
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none.txt: cannot be read: No such file"):
+        CliRunner().invoke(
+            cli, ["upgrade", "--from", str(tmp_path / "none.txt")], standalone_mode=False, catch_exceptions=False
+        )

@@ -1,0 +1,154 @@
+"""What files say is installed: pins, builds, checkouts, markers, locks; and one line for what cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.versions import installed
+from harness.versions.installed import Installed
+
+
+def read(text: str, file: str = "requirements.txt") -> Installed:
+    return installed.read(text.encode(), file)
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("deepspeed==0.16.8", "0.16.8"),
+        ("DeepSpeed === 0.16.8  # ours", "0.16.8"),
+        ("deepspeed[autotuning]==0.16.8; python_version >= '3.8'", "0.16.8"),
+        ("deepspeed==0.16.8 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11", "0.16.8"),
+        ("deepspeed==0.16.8+cu124", "0.16.8"),
+        ("deepspeed @ file:///wheels/deepspeed-0.16.8-py3-none-any.whl#sha256=00", "0.16.8"),
+        ("https://host/deepspeed-0.16.8.tar.gz", "0.16.8"),
+        ("--index-url https://host\n-f wheels\ndeepspeed==0.16.8", "0.16.8"),
+    ],
+)
+def test_an_exact_pin_is_a_release(line: str, version: str) -> None:
+    assert read(line) == Installed(versions={"deepspeed": version}, unknown={}, unread=())
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("deepspeed", "not pinned"),
+        ("deepspeed>=0.16,<0.17", "not pinned"),
+        ("deepspeed==0.16.*", "not pinned"),
+        (f"deepspeed==0.{'1' * 5000}", "not a release"),
+        ("deepspeed==0.16.8+1a2b3c4d", "not a release: 0.16.8+1a2b3c4d"),
+        ("deepspeed @ git+https://host/DeepSpeed@1a2b3c4d", "not a release"),
+        ("git+https://host/x#egg=deepspeed", "not a release"),
+        ("-e git+https://host/x@1a2b3c4d#egg=deepspeed", "not a release: editable"),
+        (
+            "# Editable install with no version control (deepspeed==0.16.8)\n-e /home/me/DeepSpeed",
+            "not a release: editable",
+        ),
+    ],
+)
+def test_anything_else_says_of_no_release_that_it_is_installed(line: str, why: str) -> None:
+    assert read(line) == Installed(versions={}, unknown={"deepspeed": why}, unread=())
+
+
+def test_markers_are_of_this_machine_and_other_files_are_named() -> None:
+    found = read(
+        "torch==2.4.0; sys_platform == 'win32'\ntorch==2.5.1; sys_platform != 'win32'\n\n-r base.txt\n-c more.txt"
+    )
+    assert found == Installed(
+        versions={"torch": "2.5.1"}, unknown={}, unread=("-r base.txt (line 4)", "-c more.txt (line 5)")
+    )
+
+
+def test_a_shell_that_writes_utf_16_is_read() -> None:
+    assert installed.read("torch==2.5.1\r\n".encode("utf-16"), "x.txt").versions == {"torch": "2.5.1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "torch==2.5.1\n\ndeep speed\n",
+            "requirements.txt:3: not a requirement: 'deep speed'; write NAME==VERSION",
+        ),
+        (
+            "torch \\\n ==2.5.1\ntorch==2.5.0",
+            "requirements.txt:3: torch is 2.5.0 here and 2.5.1 above; keep one of the two lines",
+        ),
+        (
+            "-deepspeed==0.16.8",
+            "requirements.txt:1: not an option of a requirements file: '-deepspeed==0.16.8'; write NAME==VERSION",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read(text)
+    assert str(error.value) == message
+
+
+def test_bytes_are_no_requirements() -> None:
+    with pytest.raises(UsageError, match="x.txt: not a text file"):
+        installed.read(b"\x7fELF\xfa", "x.txt")
+
+
+LOCK = """
+version = 1
+
+[[package]]
+name = "deepspeed"
+version = "0.16.8"
+source = { registry = "https://pypi.org/simple" }
+
+[[package]]
+name = "torch"
+version = "2.5.1"
+source = { registry = "https://pypi.org/simple" }
+resolution-markers = ["sys_platform == 'darwin'"]
+
+[[package]]
+name = "torch"
+version = "2.5.1+cu124"
+source = { registry = "https://download.pytorch.org/whl/cu124" }
+resolution-markers = ["sys_platform != 'darwin'"]
+
+[[package]]
+name = "trl"
+version = "0.24.0"
+source = { git = "https://host/trl?rev=main#1a2b" }
+
+[[package]]
+name = "peft"
+version = "0.20.0"
+
+[[package]]
+name = "peft"
+version = "0.21.2"
+
+[[package]]
+name = "mine"
+source = { virtual = "." }
+"""
+
+
+def test_a_lock_is_read_by_its_name_or_by_what_it_is() -> None:
+    found = read(LOCK, "uv.lock")
+    assert found.versions == {"deepspeed": "0.16.8", "torch": "2.5.1"}
+    assert found.unknown == {"trl": "not a release", "peft": "0.20.0 or 0.21.2", "mine": "not a release"}
+    assert read(LOCK, "stdin") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[package]]\nname = x\n", r"uv.lock: not valid TOML: .* \(at line 2, column 8\); make it again"),
+        ("version = 1\n", r"uv.lock: no lock: it has no \[\[package\]\]"),
+        (
+            "[[package]]\nname = 'x'\n[[package]]\nversion = '1'\n",
+            r"uv.lock: \[\[package\]\] 2: not as uv writes it: .*`name`",
+        ),
+    ],
+)
+def test_a_damaged_lock_is_one_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read(text, "uv.lock")
