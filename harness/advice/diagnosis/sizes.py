@@ -107,7 +107,8 @@ def _of_any_model(size: WrittenSize, sequence: int | None) -> Iterator[SizeMatch
     """Logits for the vocabulary of some known model."""
     by_vocabulary: dict[int, str] = {}
     for name, (configuration, _) in MODELS.items():
-        by_vocabulary.setdefault(configuration["vocab_size"], name)
+        if "vocab_size" in configuration:  # models that see or hear have none
+            by_vocabulary.setdefault(configuration["vocab_size"], name)
     for width, words in _WIDTHS.items():
         for vocabulary, name in sorted(by_vocabulary.items(), reverse=True):
             for found in _of_tokens(size, vocabulary, width, f"logits in {words}", name, sequence):
