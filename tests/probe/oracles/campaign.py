@@ -2,7 +2,8 @@
 environment; `tests/functional/instruction_sets.py` does so for several instruction sets of the processor.
 
     python -m tests.probe.oracles.campaign train PATTERN FOLDER     a file for each cell: what its ranks trained
-    python -m tests.probe.oracles.campaign judge FOLDER FILE        a line of JSON for each of them, and for each fault
+    python -m tests.probe.oracles.campaign judge FOLDER FILE        a line of JSON for each of them, and for each fault; adds
+                                                                    what FILE lacks
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -95,16 +96,25 @@ def _rank(module: Any, parameters: dict[str, Any], rank: int, folder: Path, chan
 
 
 def judge(folder: Path, file: Path) -> None:
-    """Judges what was trained into ``folder`` and the folders in it; cells of the same workload share their truth."""
+    """Judges what was trained into ``folder`` and the folders in it, but for what ``file`` already has; cells of the same
+    workload share their truth."""
+    done = _judged_in(file) if file.exists() else set()
     by_workload: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.pt")):
         kept = {"where": path.parent.name, **torch.load(path, weights_only=False)}
         by_workload.setdefault(repr((_workload(kept["parameters"]), _job(kept["parameters"]))), []).append(kept)
-    with file.open("w") as lines:
+    with file.open("a") as lines:
         for group in by_workload.values():
-            for judged in _judged(group):
+            for judged in _judged(group, done):
                 lines.write(json.dumps(judged) + "\n")
                 lines.flush()
+
+
+def _judged_in(file: Path) -> set[tuple[str, str]]:
+    """(release, cell), and (cell, fault)."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    found = {(line["where"], line["cell"]) for line in lines if "cell" in line}
+    return found | {(cell, line["fault"]) for line in lines if "fault" in line for cell in line["cells"]}
 
 
 def _workload(parameters: dict[str, Any]) -> Workload:
@@ -115,7 +125,8 @@ def _job(parameters: dict[str, Any]) -> Any:
     return workload.pick(jobs.JobParameters, parameters) if "job" in parameters else None
 
 
-def _judged(group: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _judged(group: list[dict[str, Any]], done: Collection[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """``done`` has (release, cell) and (cell, fault) of what is left out."""
     parameters = group[0]["parameters"]
     work, shape = _workload(parameters), parameters.get(scenarios.SHAPE, {})
     make: Callable[[torch.dtype, int | None], Trained] = functools.partial(training.train, work, shape, TRUTH_STEPS)
@@ -123,6 +134,8 @@ def _judged(group: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         make = functools.partial(job_truth.train, jobs.job_of(parameters, shape["vocab_size"]), shape, TRUTH_STEPS)
     once = functools.cache(make)
     for kept in group:
+        if (kept["where"], kept["cell"]) in done:
+            continue
         place = {"where": kept["where"], "cell": kept["cell"]}
         if "failed" in kept:
             yield {**place, "failed": kept["failed"]}
@@ -132,13 +145,16 @@ def _judged(group: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {**place, "errors": _errors(numerics), "note": numerics.note, "digest": numerics.parameter_digest}
     if work.lora_dropout:
         return
+    cells = sorted({kept["cell"] for kept in group})
     for fault in FAULTS:
+        if any((cell, fault) in done for cell in cells):
+            continue
         if fault == "decay of vectors" and not _trains_vectors(once(torch.float32, None)):
             continue
         broken = trained_with(fault, work.world_size * work.gradient_accumulation_steps, make, work.torch_dtype)
         numerics = Numerics(losses=list(broken.losses), gradient_norms=list(broken.gradient_norms))
         truth.judge(work, shape, TRUTH_STEPS, broken.parameters, numerics, once)
-        yield {"cells": sorted({kept["cell"] for kept in group}), "fault": fault, "errors": _errors(numerics)}
+        yield {"cells": cells, "fault": fault, "errors": _errors(numerics)}
 
 
 def _trains_vectors(done: Trained) -> bool:
