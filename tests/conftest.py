@@ -30,7 +30,7 @@ LIMITS_S = {"tests/cluster/": 1200.0, "tests/containers/": 1800.0, FUNCTIONAL: 1
 LIMIT_S = 600.0
 
 #: How long a test may take to end its fixtures, also one that has failed at its limit, before its process is ended.
-ENDING_S = 120.0
+ENDING_S = 300.0
 
 #: The standard error from before pytest captures it.
 STDERR = pytest.StashKey[int]()

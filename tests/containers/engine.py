@@ -113,7 +113,12 @@ def stop(folder: Path) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(number, os.WNOHANG)
             time.sleep(0.1)
-    # It leaves the host's network namespace mounted and, where it was killed, its data.
+    # Where it was killed, what it has started is there; it also leaves the host's network namespace mounted, and its data.
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            program, *arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if b"containerd" in program and any(os.fsencode(folder) in argument for argument in arguments):
+                os.kill(int(process.name), signal.SIGKILL)
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for place in reversed(mounted):
         if Path(place).is_relative_to(folder):
