@@ -24,7 +24,7 @@ from harness.compare import Comparison, ProblemKind, Thresholds, compare
 from harness.compare.metrics import OUTCOME
 from harness.compare.outcomes import signature, stage
 from harness.compare.releases import in_version_order
-from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
+from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut, split_workload
 from harness.store import newest
 from harness.wording.names import version
 
@@ -161,12 +161,12 @@ def _compared(
     parameters = {one.cell.workload: one.cell.parameters for one in results}
     problems = []
     for problem in comparison.problems:
-        devices = {workload.rpartition("/")[2] for workload in problem.affected}
+        devices = {split_workload(workload).device for workload in problem.affected}
         free = [
             workload
             for workload, theirs in passed.items()
             if workload not in problem.affected
-            and workload.rpartition("/")[2] in devices
+            and split_workload(workload).device in devices
             and not theirs.isdisjoint(problem.having)
         ]
         problems.append(msgspec.structs.replace(problem, unaffected=tuple(sorted(free))))

@@ -200,7 +200,11 @@ class Linear4bit(torch.nn.Linear):
         weight.quant_state = self.quant_state
 
 
-class LinearFP4(Linear4bit):
+class _LinearOfType(Linear4bit):
+    """Its type is the class's, and no argument."""
+
+    _quant_type: str
+
     def __init__(
         self,
         input_features: int,
@@ -211,25 +215,18 @@ class LinearFP4(Linear4bit):
         quant_storage: torch.dtype = torch.uint8,
         device: Any = None,
     ) -> None:
+        of_type = self._quant_type
         super().__init__(
-            input_features, output_features, bias, compute_dtype, compress_statistics, "fp4", quant_storage, device
+            input_features, output_features, bias, compute_dtype, compress_statistics, of_type, quant_storage, device
         )
 
 
-class LinearNF4(Linear4bit):
-    def __init__(
-        self,
-        input_features: int,
-        output_features: int,
-        bias: bool = True,
-        compute_dtype: Any = None,
-        compress_statistics: bool = True,
-        quant_storage: torch.dtype = torch.uint8,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            input_features, output_features, bias, compute_dtype, compress_statistics, "nf4", quant_storage, device
-        )
+class LinearFP4(_LinearOfType):
+    _quant_type = "fp4"
+
+
+class LinearNF4(_LinearOfType):
+    _quant_type = "nf4"
 
 
 class Int8Params(_Quantized):
