@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 
 import click
-from rich.table import Table
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.advice import fit, gpus
@@ -57,8 +58,10 @@ def command(pattern: str, results: str | None) -> None:
 def _table(result: Result) -> Table:
     """Worst rank by phase, in MiB, seconds and counts."""
     assert result.record is not None
-    table = Table("phase", "device peak MiB", "held MiB", "host peak MiB", "held MiB", "s", "host calls", "collectives")
-    for phase in PHASES:
+    headings = ("peak MiB", "held MiB", "host peak", "host held", "s", "calls", "collec-\ntives")
+    table = Table(Column("phase", no_wrap=True), *headings, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    of_models = dict.fromkeys(phase for rank in result.record.ranks for phase in rank.phases if phase not in PHASES)
+    for phase in (*PHASES, *of_models):
         readings = [rank.phases[phase] for rank in result.record.ranks if phase in rank.phases]
         if not readings:
             continue

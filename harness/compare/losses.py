@@ -16,6 +16,11 @@ def finite_pairs(measured: Sequence[float | None], others: Sequence[float | None
             yield own, other
 
 
+def of_model(model: str, text: str) -> str:
+    """``critic: text``; the text alone where only one model trains."""
+    return f"{model}: {text}" if model else text
+
+
 def listed(values: Sequence[float | None]) -> str:
     """``2.30259, none``: those of the first steps."""
     return ", ".join("none" if value is None else f"{value:.6g}" for value in values[:_MOST_LISTED])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.compare.losses import finite_pairs, listed
+from harness.compare.losses import finite_pairs, listed, of_model
 from harness.compare.metrics import BY_NAME, DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, GRADIENT_NORM_ERROR, LOSS_ERROR
 from harness.compare.pairs import Pair
 from harness.compare.readings import Excess
@@ -25,15 +25,15 @@ from harness.wording.quantities import shortened
 
 def judge_numerics(pair: Pair) -> list[Finding]:
     """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
-    worst: dict[str, tuple[float, int, Numerics]] = {}
-    for rank, numbers in pair.own.suspects:
+    worst: dict[str, tuple[float, int, str, Numerics]] = {}
+    for rank, model, numbers in pair.own.suspects:
         for metric in ERRORS:
             distance = getattr(numbers, metric.name)
             size = 0.0 if distance is None else distance if distance < NO_NUMBER else math.inf
             if size > 1 and size > (worst[metric.name][0] if metric.name in worst else 0.0):
-                worst[metric.name] = (size, rank, numbers)
+                worst[metric.name] = (size, rank, model, numbers)
         if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
-            worst[LOSS_ERROR.name] = (math.inf, rank, numbers)
+            worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
     return [_numerics_finding(pair, m.name, *worst[m.name]) for m in ERRORS if m.name in worst]
 
 
@@ -59,7 +59,7 @@ def _loss_is_lost(numbers: Numerics) -> bool:
     return False
 
 
-def _numerics_finding(pair: Pair, name: str, size: float, rank: int, numbers: Numerics) -> Finding:
+def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str, numbers: Numerics) -> Finding:
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     if not math.isfinite(size):
@@ -78,7 +78,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, numbers: Nu
         unit=metric.unit,
         significant=True,
         relevant=True,
-        message=f"{metric.wrong}: {distance}, rank {rank}",
+        message=of_model(model, f"{metric.wrong}: {distance}, rank {rank}"),
         rank=rank,
         evidence=_numerics_evidence(name, numbers),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -26,8 +26,9 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     import_s: float = 0.0
     digest: str = ""  #: of the trained parameters
     errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
-    trained: Numerics | None = None  #: of the first rank, where no truth says whether it is right
-    suspects: tuple[tuple[int, Numerics], ...] = ()  #: by rank, where a distance is above 1 or a loss is not a number
+    trained: tuple[tuple[str, Numerics], ...] = ()  #: by model, where no truth says whether it is right
+    #: by rank and model, where a distance is above 1 or a loss is not a number
+    suspects: tuple[tuple[int, str, Numerics], ...] = ()
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
 
@@ -56,21 +57,19 @@ def summarize(result: Result) -> ResultSummary:
     if record is None:
         return ResultSummary(result=msgspec.structs.replace(result, installed={}))
     errors: dict[str, float] = {}
-    suspects, digest = [], ""
-    trained: Numerics | None = None
-    for rank in record.ranks:
-        numbers = rank.numerics
-        if numbers is None:
-            continue
-        digest = digest or numbers.parameter_digest
+    suspects: list[tuple[int, str, Numerics]] = []
+    trained: dict[str, Numerics] = {}
+    digests: dict[str, str] = {}
+    for rank, model, numbers in _numerics(record):
+        digests.setdefault(model, numbers.parameter_digest)
         measured = distances(numbers)
-        if not measured and trained is None and numbers.losses:
-            trained = numbers
+        if not measured and numbers.losses:
+            trained.setdefault(model, numbers)
         for name, distance in measured:
             size = distance if distance < NO_NUMBER else math.inf
             errors[name] = max(size, errors.get(name, 0.0))
         if suspicious(numbers, measured):
-            suspects.append((rank.rank, numbers))
+            suspects.append((rank, model, numbers))
     return ResultSummary(
         result=msgspec.structs.replace(result, record=None, installed={}),
         exact=exact_values(record),
@@ -79,13 +78,22 @@ def summarize(result: Result) -> ResultSummary:
         round_s=tuple(record.round_s),
         init_s=max((rank.init_s for rank in record.ranks), default=None),
         import_s=record.import_s,
-        digest=digest,
+        digest=" ".join(filter(None, digests.values())),
         errors=tuple(errors.items()),
-        trained=trained,
+        trained=tuple(trained.items()),
         suspects=tuple(suspects),
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         excesses=excesses(record),
     )
+
+
+def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:
+    """By rank and model, whose name is empty where one alone trains."""
+    for rank in record.ranks:
+        if rank.numerics is not None:
+            yield rank.rank, "", rank.numerics
+        for name, numbers in rank.models.items():
+            yield rank.rank, name, numbers
 
 
 def state_bytes(record: RunRecord) -> int:

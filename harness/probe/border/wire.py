@@ -113,12 +113,14 @@ class Numerics:
 
 @dataclasses.dataclass(slots=True)
 class RankRecord:
-    """All that one rank measured."""
+    """All that one rank measured. Where a program trains several models, ``phases`` has those of all of them together and,
+    as ``backward of critic``, those of each; and each has numerics of its own."""
 
     rank: int
     phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
     init_s: float = 0.0
-    numerics: Numerics | None = None
+    numerics: Numerics | None = None  #: None where several models train
+    models: dict[str, Numerics] = dataclasses.field(default_factory=dict)  #: by name, where several train
     #: ``backward.device_retained_bytes`` -> term -> bytes: what it had to hold at most (see ``harness.probe.oracles.ideal``)
     ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     ideal_note: str = ""  #: why there is no ideal

@@ -82,7 +82,8 @@ class SiteRecorder:
     framework's own modules."""
 
     def __init__(self, ledger: StorageLedger, framework: Any, package: str) -> None:
-        self._framework, self._training = framework, None
+        self._framework = framework
+        self._built: list[Any] = []  #: jobs, or a program's engines
         if ledger.trace is None:
             ledger.trace = []
         self._ledger, self._trace, self._package = ledger, ledger.trace, package
@@ -141,8 +142,8 @@ class SiteRecorder:
         self._tag_held()
 
     def built(self, training: Any) -> None:
-        """The job is built: from now on its model and what it holds are known."""
-        self._training = training
+        """The job, or one of a program's engines, is built: from now on its model and what it holds are known."""
+        self._built.append(training)
         model = getattr(self._framework, "model", None)
         if model is not None:
             self._learn_names(model(training).named_modules())
@@ -150,10 +151,11 @@ class SiteRecorder:
 
     def _tag_held(self) -> None:
         holders = getattr(self._framework, "holders", None)
-        if self._training is None or holders is None:
+        if holders is None:
             return
-        for category, name, tensor in holders(self._training):
-            self.tag(tensor, category, name)
+        for training in self._built:
+            for category, name, tensor in holders(training):
+                self.tag(tensor, category, name)
 
     def new_step(self) -> None:
         """A step begins: only the phases from here on are explained, and init."""

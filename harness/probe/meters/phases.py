@@ -30,11 +30,15 @@ def walk(training: Training, phase: Phase) -> None:
 
 
 class MeteredPhases:
-    """Memory, operations and communication by phase; with ``clocked``, also the seconds that each phase took."""
+    """Memory, operations and communication by phase; with ``clocked``, also the seconds that each phase took. ``each`` is
+    given every reading by itself."""
 
-    def __init__(self, meter: Meter, *, clocked: bool = False) -> None:
+    def __init__(
+        self, meter: Meter, *, clocked: bool = False, each: Callable[[str, PhaseReading], None] | None = None
+    ) -> None:
         self.meter = meter
         self.clocked = clocked
+        self._each = each
         self.readings: dict[str, PhaseReading] = {}
         self._cards: dict[str, int] = {}
 
@@ -49,6 +53,8 @@ class MeteredPhases:
         if reading.smallest_card_bytes is not None:
             self._cards[name] = max(self._cards.get(name, 0), reading.smallest_card_bytes)
             reading.smallest_card_bytes = self._cards[name]
+        if self._each is not None:
+            self._each(name, reading)
         self.readings[name] = self.readings[name].folded_with(reading) if name in self.readings else reading
 
 

@@ -33,6 +33,7 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
         record = content["record"]
         record["phases"] = {name: PhaseReading(**reading) for name, reading in record["phases"].items()}
         record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
+        record["models"] = {name: Numerics(**numerics) for name, numerics in record["models"].items()}
         record["readings"] = [MemoryReading(**reading) for reading in record["readings"]]
         return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

@@ -7,8 +7,8 @@ A program is not walked step by step, as a job of ours is: it comes by. So its p
 - *backward*: to the optimizer's step, clipping included, or to the next micro-batch's forward;
 - *step*: the engine's or the optimizer's step.
 
-The steps of the model that steps first are those that count; where several models train, the phases of one round of all
-of them are folded into these four.
+The steps of the model that steps first are those that count. Where several models train, these four are one round of all of
+them, and each has its own beside them: ``backward of critic``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from harness.probe.border.encoding import free_value
-from harness.probe.border.wire import Detail, Numerics, RankRecord
+from harness.probe.border.wire import Detail, PhaseReading, RankRecord
 from harness.probe.framework import Meter
 from harness.probe.holders.sites import SiteObserver
 from harness.probe.meters.host_work import FUNCTIONS_KEPT
@@ -36,6 +36,7 @@ from harness.probe.meters.phases import (
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
 from harness.probe.programs import facts, steps
+from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
 
 
@@ -63,7 +64,8 @@ class Measuring:
         self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel
         self._readings = readings  #: of a virtual GPU
-        self._metered = MeteredPhases(meter, clocked=simulated)
+        self._models = TrainedModels()
+        self._metered = MeteredPhases(meter, clocked=simulated, each=self._read)
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
         self._observer = observer  #: of a cell that is explained
@@ -73,13 +75,12 @@ class Measuring:
         self._phase = ""
         self._open: AbstractContextManager[None] = contextlib.nullcontext()
         self._metering = contextlib.ExitStack()
-        self._leader: Any = None  #: the engine or optimizer that stepped first
-        self._micro_losses: list[float] = []
-        self._steps = 0  #: of the leader
+        self._engine: Any = None  #: whose call the phase at hand is, where that is known
+        self._built: list[Any] = []  #: engines and models that the observer knows
+        self._steps = 0  #: of the model that stepped first
         self._began = 0.0
         self._check: Callable[[], None] = lambda: None
         self.watch = steps.StepWatch(self)
-        self.numerics = Numerics()
         self.record = RankRecord(rank=rank)
         self.detail = Detail()
 
@@ -115,41 +116,46 @@ class Measuring:
     def forward_begins(self, model: Any) -> None:
         if self._phase == "init":
             self.record.init_s = time.perf_counter() - self._began
-            if self._observer is not None:
-                self._leave()
-                self._observer.built(model)
+            self._leave()
+            self._show(model)
         if self._phase != "forward":
             self._enter("forward")
+        self._models.called(model)
+        if self._engine is None and facts.is_engine(model):
+            self._engine = model
         self.watch.ignore_forward()
 
-    def backward_begins(self, loss: Any) -> None:
-        if not self._simulated:
-            self._micro_losses += facts.scalar(loss)
-        self._enter("backward")
+    def backward_begins(self, loss: Any, engine: Any) -> None:
+        if self._records_numerics:
+            self._models.lost(facts.scalar(loss), engine)
+        self._enter("backward", engine)
         self.watch.await_forward()
 
-    def step_begins(self) -> None:
+    def step_begins(self, stepper: Any) -> None:
         self.watch.ignore_forward()
-        self._enter("step")
+        self._enter("step", stepper if facts.is_engine(stepper) else None)
 
     def accumulated(self) -> None:
         self._enter("forward")
 
     def step_ended(self, stepper: Any) -> None:
-        if self._leader is None:
-            self._leader = stepper
-        if stepper is self._leader:
-            self._leave()
+        self._leave()
+        model = self._models.stepped(stepper, recorded=self._records_numerics)
+        if facts.is_engine(stepper):
+            self._show(stepper)
+        if stepper is model.stepper and model is self._models.leader:
             self._count_step()
         self._enter("forward")
+
+    def _show(self, model: Any) -> None:
+        """Lets the observer know an engine, or the model that is called first."""
+        if self._observer is not None and not any(model is known for known in self._built):
+            self._built.append(model)
+            self._observer.built(model)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
     def _count_step(self) -> None:
-        if self._timed is None and not self._simulated:
-            self.numerics.losses.append(facts.mean(self._micro_losses))
-            self.numerics.gradient_norms.append(facts.gradient_norm(self._leader))
-        self._micro_losses = []
         self._steps += 1
         if self._readings is not None:
             self._readings.step = self._steps
@@ -157,13 +163,14 @@ class Measuring:
         if self._steps < metered_at:
             self._keep_init()
             self._metered.readings = {}
+            self._models.new_round()
             if self._observer is not None:
                 self._observer.new_step()
         elif self._steps == metered_at:
             self._keep_init()
             self.record.phases.update(self._metered.readings)
+            self._keep_models()
             self._metering.close()
-            self.detail.configuration = dict(free_value(facts.configuration(self._leader)))
             if self._ends_metered:
                 self._finish()
             else:
@@ -189,13 +196,39 @@ class Measuring:
         if "init" in self._metered.readings:
             self.record.phases["init"] = self._metered.readings.pop("init")
 
+    def _keep_models(self) -> None:
+        """The configuration of each model, and where there are several also its phases."""
+        for name, model in self._models.by_name().items():
+            own = dict(free_value(facts.configuration(model.stepper)))
+            if model is self._models.leader:
+                self.detail.configuration |= own
+            else:
+                self.detail.configuration |= {f"{name}: {key}": value for key, value in own.items()}
+            if self._models.are_several:
+                self.record.phases |= {f"{phase} of {name}": reading for phase, reading in model.phases.items()}
+
+    def _keep_numerics(self) -> None:
+        """Of rank 0. A collective operation of all ranks."""
+        for name, model in self._models.by_name().items():
+            if self._observer is None:
+                facts.compare(model.stepper, model.numerics)
+            if self.record.rank != 0:
+                continue
+            if self._models.are_several:
+                self.record.models[name] = representable(model.numerics)
+            else:
+                self.record.numerics = representable(model.numerics)
+
+    @property
+    def _records_numerics(self) -> bool:
+        return self._timed is None and not self._simulated
+
     def _finish(self) -> None:
         self._check()
         self._announce("measure")
-        if not self._simulated and self._observer is None:
-            facts.compare(self._leader, self.numerics)
+        if self._records_numerics:
+            self._keep_numerics()
         self.record.ideal_note = "a program: what it has to hold is not known"
-        self.record.numerics = representable(self.numerics) if self.record.rank == 0 else None
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
         self._announce("step")
@@ -215,12 +248,16 @@ class Measuring:
 
     # -- phases ------------------------------------------------------------------------------------------------------
 
-    def _enter(self, phase: str) -> None:
+    def _enter(self, phase: str, engine: Any = None) -> None:
         self._leave()
-        self._phase = phase
+        self._phase, self._engine = phase, engine
         self._open = self._phases(phase)
         self._open.__enter__()
 
     def _leave(self) -> None:
         opened, self._open, self._phase = self._open, contextlib.nullcontext(), ""
         opened.__exit__(None, None, None)
+
+    def _read(self, phase: str, reading: PhaseReading) -> None:
+        if phase != "init":
+            self._models.read(phase, reading, self._engine)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
+import random
 import runpy
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from harness.probe import launch_line
 from harness.probe.border.surroundings import SKELETONS
@@ -49,6 +53,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
             last_line.kept() as last,
         ):
             workplace.protect(folder)
+            _seed()
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
             try:
                 with measuring.watch:
@@ -74,6 +79,16 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
             finally:
                 measuring.end()
     raise ProgramError(_too_early(measuring, line.program, others))
+
+
+def _seed() -> None:
+    """Seeds what a program draws from that does not seed it itself, differently on each rank: else two runs of it would not
+    train alike, whatever the releases do."""
+    seed = int(os.environ.get("RANK", "0"))
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if importlib.util.find_spec("numpy") is not None:
+        importlib.import_module("numpy").random.seed(seed)
 
 
 def _check_shrunk(weights: LocalWeights, program: str) -> None:

@@ -33,9 +33,10 @@ class Listener(Protocol):
         """A model, or the engine around it, is called, for the first time since the last backward or since the program
         began."""
 
-    def backward_begins(self, loss: Any) -> None: ...
+    def backward_begins(self, loss: Any, engine: Any) -> None:
+        """``engine`` is None where it is ``loss.backward()``."""
 
-    def step_begins(self) -> None: ...
+    def step_begins(self, stepper: Any) -> None: ...
 
     def step_ended(self, stepper: Any) -> None:
         """``stepper`` is the engine, or else the optimizer, and its weights have changed."""
@@ -87,7 +88,7 @@ class StepWatch:
     def _backward_of_engine(self, original: Any) -> Any:
         def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("loss")
-            with self._call(lambda: self._listener.backward_begins(loss)):
+            with self._call(lambda: self._listener.backward_begins(loss, engine)):
                 return original(engine, *args, **kwargs)
 
         return backward
@@ -105,7 +106,7 @@ class StepWatch:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
             outermost = not self._inside
             before = engine.global_steps
-            with self._call(self._listener.step_begins):
+            with self._call(lambda: self._listener.step_begins(engine)):
                 out = original(engine, *args, **kwargs)
             if outermost:
                 if engine.global_steps > before:
@@ -124,12 +125,12 @@ class StepWatch:
             outermost = not self._inside
             if outermost:
                 self._stepped_inside = None
-            with self._call(lambda: self._listener.backward_begins(loss)):
+            with self._call(lambda: self._listener.backward_begins(loss, None)):
                 out = original(*args, **kwargs)
             if outermost:  # a backward inside of it, as a reentrant checkpoint's, leaves this to it
                 stepped, self._stepped_inside = self._stepped_inside, None
                 if stepped is not None:
-                    self._listener.step_begins()
+                    self._listener.step_begins(stepped)
                     self._listener.step_ended(stepped)
             return out
 
@@ -137,7 +138,7 @@ class StepWatch:
 
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._inside:
-            self._listener.step_begins()
+            self._listener.step_begins(optimizer)
 
     def _optimizer_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._inside:

@@ -67,6 +67,12 @@ def test_plain_pytorch_has_its_phases_on_a_cpu(folder: Path) -> None:
     assert numerics.note == "a program: there is no truth to compare it with, only other releases"
 
 
+def test_a_program_that_seeds_nothing_trains_alike_in_every_run(folder: Path) -> None:
+    (folder / "train.py").write_text(PLAIN.replace("torch.manual_seed(0)", ""))
+    runs = [passed(ran(folder, "cpu", 1, "python train.py")).ranks[0].numerics for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
 def test_plain_pytorch_that_says_cuda_is_on_the_virtual_card_in_sim(folder: Path) -> None:
     (folder / "train.py").write_text(PLAIN)
     phases = passed(ran(folder, "sim", 1, "train.py")).ranks[0].phases

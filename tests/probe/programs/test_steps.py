@@ -21,10 +21,10 @@ class Events(list[str]):
     def forward_begins(self, model: Any) -> None:
         self.append("forward")
 
-    def backward_begins(self, loss: Any) -> None:
+    def backward_begins(self, loss: Any, engine: Any) -> None:
         self.append("backward")
 
-    def step_begins(self) -> None:
+    def step_begins(self, stepper: Any) -> None:
         self.append("step")
 
     def step_ended(self, stepper: Any) -> None:

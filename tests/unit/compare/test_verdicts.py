@@ -166,6 +166,17 @@ def test_without_a_truth_training_is_compared_with_the_baselines(
     assert exit_code(comparison, ["numerics"]) == bool(found)
 
 
+def test_each_of_several_models_is_compared_with_its_own_in_the_baseline() -> None:
+    def trained(run: RunRecord, critic: float) -> None:
+        run.ranks[0].numerics = None
+        run.ranks[0].models = {"actor": Numerics(losses=[6.2]), "critic": Numerics(losses=[critic])}
+
+    runs = [changed_run(lambda run, loss=loss: trained(run, loss)) for loss in (1.0, 1.1)]
+    comparison = judged(result(run=runs[0]), result("0.16.4", run=runs[1]))
+    message = "critic: it trains otherwise than the baseline: losses are 4.5 tolerances apart, rank 0"
+    assert [finding.message for finding in comparison.findings] == [message]
+
+
 def test_a_loss_that_is_no_number_is_wrong_even_without_a_distance() -> None:
     def spoil(run: RunRecord) -> None:
         assert run.ranks[0].numerics is not None

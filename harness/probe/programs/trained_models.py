@@ -1,0 +1,159 @@
+"""Keeps the models apart that one program trains: an actor and a critic, a generator and a discriminator.
+
+Whatever steps is an engine or an optimizer. A phase of the program belongs to the engine whose call it is; else to the
+model that steps next, as plain PyTorch's calls do not say whose they are. Optimizers of parts of one module that is called
+as a whole train one model.
+
+A model's name is that of the variable, or of the attribute of ``self``, that holds it where it steps: the nearest one that
+no other model has.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from harness.probe.border.wire import Numerics, PhaseReading
+from harness.probe.programs import facts
+
+#: Packages whose variables are not the program's.
+_NOT_THE_PROGRAMS = frozenset(("torch", "deepspeed", "accelerate", "harness", "runpy", "contextlib", "functools"))
+
+
+class TrainedModel:
+    """One model, by what steps it."""
+
+    def __init__(self, stepper: Any, called: Sequence[Any]) -> None:
+        self.stepper = stepper  #: the first one, where several optimizers train it
+        self.phases: dict[str, PhaseReading] = {}  #: of the round at hand
+        self.numerics = Numerics()
+        trained = _parameters_of(stepper)
+        wholes = [whole for module in called if trained <= (whole := _identities(module.parameters()))]
+        self._parameters = min(wholes, key=len, default=trained)
+        self.variables = list(dict.fromkeys(_holding(stepper, self._parameters)))  #: that hold it, the nearest first
+
+    def is_trained_by(self, stepper: Any) -> bool:
+        return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
+
+
+class TrainedModels:
+    """Those that have stepped so far, in order, and what their phases were."""
+
+    def __init__(self) -> None:
+        self.models: list[TrainedModel] = []
+        self._called: list[Any] = []  #: modules, each once
+        self._readings: list[tuple[str, PhaseReading, Any]] = []  #: that wait for their model's step
+        self._losses: list[tuple[float, Any]] = []
+
+    @property
+    def leader(self) -> TrainedModel | None:
+        """The one that stepped first: its steps count."""
+        return self.models[0] if self.models else None
+
+    @property
+    def are_several(self) -> bool:
+        return len(self.models) > 1
+
+    def called(self, module: Any) -> None:
+        """A module that trains was called, not by another one."""
+        if not any(module is known for known in self._called):
+            self._called.append(module)
+
+    def read(self, phase: str, reading: PhaseReading, engine: Any) -> None:
+        """A phase has ended. ``engine`` is that whose call it was, or None."""
+        self._readings.append((phase, reading, engine))
+
+    def lost(self, losses: Sequence[float], engine: Any) -> None:
+        """Losses of a micro-batch."""
+        self._losses += [(loss, engine) for loss in losses]
+
+    def stepped(self, stepper: Any, *, recorded: bool) -> TrainedModel:
+        """What has waited for this step is the model's. With ``recorded``, so are the step's loss and gradient norm."""
+        model = next((model for model in self.models if model.is_trained_by(stepper)), None)
+        if model is None:
+            model = TrainedModel(stepper, self._called)
+            self.models.append(model)
+        losses = []
+        waiting, self._readings = self._readings, []
+        for phase, reading, engine in waiting:
+            owner = model if engine is None else self._of_engine(engine)
+            if owner is None:
+                self._readings.append((phase, reading, engine))
+            else:
+                fold(owner.phases, phase, reading)
+        waiting_losses, self._losses = self._losses, []
+        for loss, engine in waiting_losses:
+            if engine is None or engine is stepper:
+                losses.append(loss)
+            else:
+                self._losses.append((loss, engine))
+        if recorded and stepper is model.stepper:
+            model.numerics.losses.append(facts.mean(losses))
+            model.numerics.gradient_norms.append(facts.gradient_norm(stepper))
+        return model
+
+    def new_round(self) -> None:
+        """Phases from here on count; those before were of a warm-up."""
+        for model in self.models:
+            model.phases = {}
+
+    def by_name(self) -> dict[str, TrainedModel]:
+        """Every model under a name that no other one has."""
+        named: dict[str, TrainedModel] = {}
+        for model in self.models:
+            others = {name for other in self.models if other is not model for name in other.variables}
+            own = [name for name in model.variables if name not in others]
+            first = next(iter(own or model.variables), type(model.stepper).__name__)
+            name, number = first, 2
+            while name in named:
+                name, number = f"{first} {number}", number + 1
+            named[name] = model
+        return named
+
+    def _of_engine(self, engine: Any) -> TrainedModel | None:
+        return next((model for model in self.models if model.stepper is engine), None)
+
+
+def fold(phases: dict[str, PhaseReading], phase: str, reading: PhaseReading) -> None:
+    """Adds a reading to those of its phase."""
+    phases[phase] = phases[phase].folded_with(reading) if phase in phases else reading
+
+
+def _parameters_of(stepper: Any) -> set[int]:
+    """Identities of what it trains."""
+    if facts.is_engine(stepper):
+        return _identities(stepper.module.parameters())
+    return {id(parameter) for group in stepper.param_groups for parameter in group["params"]}
+
+
+def _identities(parameters: Iterable[Any]) -> set[int]:
+    return {id(parameter) for parameter in parameters}
+
+
+def _holding(stepper: Any, parameters: set[int]) -> Iterator[str]:
+    """The program's variables that hold an engine, or a module with all of these parameters and no others."""
+    for name, value in _variables():
+        if value is stepper:
+            if facts.is_engine(stepper):
+                yield name
+        elif isinstance(value, torch.nn.Module) and _identities(value.parameters()) == parameters:
+            yield name
+
+
+def _variables() -> Iterator[tuple[str, Any]]:
+    """The program's variables that are in reach of the running call, and the attributes of each ``self`` there; of the
+    nearest call first."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _NOT_THE_PROGRAMS:
+            for name, value in list(frame.f_locals.items()):
+                if name != "self":
+                    yield name, value
+                else:
+                    yield from list(getattr(value, "__dict__", {}).items())
+                    yield from list(getattr(value, "_modules", {}).items())
+        frame = frame.f_back

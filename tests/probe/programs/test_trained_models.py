@@ -1,0 +1,94 @@
+"""Several models that one program trains: which steps and phases are whose, and what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from harness.probe.border.wire import PhaseReading  # noqa: E402
+from harness.probe.programs.trained_models import TrainedModels  # noqa: E402
+from tests.probe.programs.cells import passed, ran  # noqa: E402
+
+
+class Strategy:
+    """As a trainer's helper, in whose own frame every model is just ``model``."""
+
+    def step(self, models: TrainedModels, model: Any, optimizer: Any) -> None:
+        models.stepped(optimizer, recorded=False)
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.actor, self.critic = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+
+    def step(self, models: TrainedModels) -> None:
+        for model in (self.actor, self.critic):
+            Strategy().step(models, model, torch.optim.SGD(model.parameters()))
+
+
+def test_a_model_is_called_as_the_nearest_variable_that_holds_it_alone() -> None:
+    models = TrainedModels()
+    Trainer().step(models)
+    assert list(models.by_name()) == ["actor", "critic"]
+
+
+def test_optimizers_of_parts_of_a_module_that_is_called_train_one_model() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    models = TrainedModels()
+    models.called(model)
+    for part in model:
+        models.stepped(torch.optim.SGD(part.parameters()), recorded=False)
+    assert list(models.by_name()) == ["model"]
+
+
+def test_a_phase_is_its_engines_and_else_that_of_the_model_that_steps_next() -> None:
+    class Engine:
+        def __init__(self) -> None:
+            self.module = torch.nn.Linear(2, 2)
+
+        def get_global_grad_norm(self) -> float:
+            return 1.0
+
+    actor, critic = Engine(), Engine()
+    models = TrainedModels()
+    for phase, engine, launches in (("forward", None, 1), ("backward", critic, 10), ("backward", actor, 100)):
+        models.read(phase, PhaseReading(op_launches=launches), engine)
+    models.lost([2.0], critic)
+    models.lost([4.0, 6.0], actor)
+    for engine in (actor, critic):
+        models.stepped(engine, recorded=True)
+    named = models.by_name()
+    launches = {name: {p: r.op_launches for p, r in model.phases.items()} for name, model in named.items()}
+    assert launches == {"actor": {"forward": 1, "backward": 100}, "critic": {"backward": 10}}
+    assert {name: model.numerics.losses for name, model in named.items()} == {"actor": [5.0], "critic": [2.0]}
+
+
+GAN = """
+import torch
+generator, discriminator = torch.nn.Linear(8, 64), torch.nn.Linear(64, 1)
+optimizers = [torch.optim.Adam(model.parameters()) for model in (discriminator, generator)]
+while True:
+    discriminator(generator(torch.randn(4, 8)).detach()).mean().backward()
+    optimizers[0].step()
+    discriminator(generator(torch.randn(4, 8))).pow(2).mean().backward()
+    optimizers[1].step()
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_each_model_of_a_program_has_phases_and_numerics_of_its_own(folder: Path) -> None:
+    (folder / "train.py").write_text(GAN)
+    rank = passed(ran(folder, "cpu", 1, "python train.py")).ranks[0]
+    own = [
+        f"{phase} of {model}" for model in ("discriminator", "generator") for phase in ("forward", "backward", "step")
+    ]
+    assert list(rank.phases) == ["init", "forward", "backward", "step", *own]
+    parts = [rank.phases[f"backward of {model}"].op_launches for model in ("discriminator", "generator")]
+    assert rank.phases["backward"].op_launches == sum(parts)
+    assert rank.numerics is None
+    assert [len(numbers.losses) for numbers in rank.models.values()] == [3, 2]
+    assert len({numbers.parameter_digest for numbers in rank.models.values()}) == 2
