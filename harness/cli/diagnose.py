@@ -23,7 +23,8 @@ from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from harness.model import Result
 from harness.probe.scenario import BASE_VARIANT, SHAPE, Scenario
 from harness.report.answers import diagnose as diagnose_report
-from harness.run import targets
+from harness.run import targets, workloads
+from harness.run.workloads import Program
 from harness.store import Store
 from harness.store.bundle import SUFFIX
 
@@ -35,9 +36,17 @@ _MOST_READ = 4 << 20
 @click.argument("file", metavar="FILE|-")
 @options.card_option("The card that ran out, e.g. A800-80G. Default: the one with the capacity that the message has.")
 @click.option("--scenario", metavar="NAME", help="A workload like yours: its model and sequences explain sizes.")
+@options.program_beside_ranks_options
 @options.results_option
 @options.json_option
-def command(file: str, card: Card | None, scenario: str | None, results: str | None, json_file: str | None) -> int:
+def command(
+    file: str,
+    card: Card | None,
+    scenario: str | None,
+    program: Program | None,
+    results: str | None,
+    json_file: str | None,
+) -> int:
     """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
 
     Says what the message and the traceback say, which tensor has the size that was requested, and which stored failure it
@@ -51,6 +60,7 @@ def command(file: str, card: Card | None, scenario: str | None, results: str | N
     Examples:
       diagnose crash.txt
       diagnose crash.txt --scenario llamafactory_dpo_v100
+      diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
       srun ... 2>&1 | tee log; diagnose log --gpu A800-80G
     """
     text = _read(file)
@@ -59,6 +69,8 @@ def command(file: str, card: Card | None, scenario: str | None, results: str | N
         hint = "paste the lines from `Traceback` or `CUDA out of memory` on"
         raise UsageError("no out-of-memory message and no error of Python is in it", where=_named(file), hint=hint)
     settings = options.load_settings(results=results)
+    if program is not None:
+        scenario = workloads.measured(scenario, program, settings)
     declared = declared_scenario(settings, scenario) if scenario else None
     package = targets.varied_package(settings)
     problems, stored = _looked_up(crash, settings, package)
@@ -134,5 +146,6 @@ def _model(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int
         device = "sim" if "sim" in scenario.devices else next(iter(scenario.devices))
         parameters = scenario.resolve(BASE_VARIANT, device)
         model = model or ModelShape.of(str(parameters.get("model", "")), parameters.get(SHAPE, {}))
+        model = model or sizes.model_in(str(parameters.get("program", "")))  # the launch line of one
         sequence = sequence or parameters.get("sequence_length")
     return model, sequence

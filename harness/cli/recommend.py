@@ -66,7 +66,7 @@ def command(
       recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
-    scenario = workloads.chosen(scenario, program, settings)
+    scenario = workloads.measured(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
     if card is None and (name := declared.parameters.get("gpu")) is not None:

@@ -20,7 +20,8 @@ from harness.config.settings import Settings
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from harness.model import AXES
 from harness.report.answers import upgrade as upgrade_report
-from harness.run import pipeline, targets
+from harness.run import pipeline, targets, workloads
+from harness.run.workloads import Program
 from harness.store import Store
 from harness.versions import installed, stacks
 from harness.versions.installed import Installed
@@ -51,9 +52,17 @@ _BESIDES = ("trl",)
     "stay. Default: latest, of each package.",
 )
 @click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all that is stored.")
+@options.program_beside_ranks_options
 @options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
 @options.results_option
-def command(source: str, wanted: tuple[str, ...], scenario: str | None, card: Card | None, results: str | None) -> int:
+def command(
+    source: str,
+    wanted: tuple[str, ...],
+    scenario: str | None,
+    program: Program | None,
+    card: Card | None,
+    results: str | None,
+) -> int:
     """Say of each package in FILE whether it can be upgraded, and what to set or where to go if not.
 
     Reads stored results, and runs nothing. Listed are the problems that the new release has and the installed one has not,
@@ -69,7 +78,8 @@ def command(source: str, wanted: tuple[str, ...], scenario: str | None, card: Ca
       pip freeze | python -m harness upgrade --from -
     """
     settings = options.load_settings(results=results)
-    if scenario is not None:
+    if scenario is not None or program is not None:
+        scenario = workloads.measured(scenario, program, settings)
         declared_scenario(settings, scenario)
     found = _read(source)
     store = Store(settings.results)

@@ -121,6 +121,28 @@ def chosen(scenario: str | None, given: Program | None, settings: Settings) -> s
     return str(scenario) if given is None else _kept(given, settings)
 
 
+def measured(scenario: str | None, given: Program | None, settings: Settings) -> str:
+    """As `chosen`, for a command that reads what was measured: a program of this launch line and folder that was given
+    before, with whatever ranks and card, unless ``given`` says otherwise. Raises UsageError, also where several were."""
+    if given is None or scenario is not None:
+        return chosen(scenario, given, settings)
+    asked = {name: value for name, value in msgspec.structs.asdict(given).items() if value != _unset(name)}
+    names = [
+        name
+        for name, program in _programs(settings).items()
+        if all(getattr(program, option) == value for option, value in asked.items())
+    ]
+    if len(names) > 1:
+        hint = f"name one of them in place of --program: {', '.join(names)}"
+        raise UsageError("was given with other options as well", where="--program", hint=hint)
+    return names[0] if names else _kept(given, settings)
+
+
+def _unset(option: str) -> Any:
+    """The value of a field of `Program` that says nothing."""
+    return next(field.default for field in msgspec.structs.fields(Program) if field.name == option)
+
+
 def _kept(given: Program, settings: Settings) -> str:
     if settings.executor != "local":
         hint = "leave out --executor: programs run on this machine"

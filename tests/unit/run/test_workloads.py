@@ -139,3 +139,13 @@ def test_what_cannot_be_read_is_no_program(settings: Settings, folder: Path) -> 
     name = given(settings, folder)
     (Path(settings.environments) / "programs" / "torn-123456.json").write_text('{"line": "tor')
     assert workloads.folders(settings) == {name: str(folder)}
+
+
+def test_what_reads_results_finds_a_program_with_the_ranks_that_it_was_given(settings: Settings, folder: Path) -> None:
+    asked = Program(line="torchrun train.py", folder=str(folder))
+    on_8_ranks = workloads.chosen(None, Program(line=asked.line, folder=asked.folder, ranks=8), settings)
+    assert workloads.measured(None, asked, settings) == on_8_ranks
+    tiny = Program(line=asked.line, folder=asked.folder, tiny=True)
+    assert workloads.measured(None, tiny, settings) == tiny.name != on_8_ranks
+    with pytest.raises(UsageError, match="was given with other options as well"):
+        workloads.measured(None, asked, settings)
