@@ -55,6 +55,13 @@ def bisect(session: nox.Session) -> None:
 
 
 @nox.session
+def explore(session: nox.Session) -> None:
+    """Try configurations that nobody listed in two releases. Options after --, see `-- --help`."""
+    install(session)
+    harness(session, "explore", *session.posargs)
+
+
+@nox.session
 def report(session: nox.Session) -> None:
     """Report the stored results, or those of the folders given after --."""
     install(session)

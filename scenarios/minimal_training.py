@@ -20,7 +20,8 @@ SCENARIO = Scenario(
         "reduce_bucket_size": 4096, "prefetch_bucket_size": None, "persistence_threshold": 0,
         "max_live_parameters": 30_000, "max_reuse_distance": 30_000, "overlap_comm": None, "hpz_partition_size": None,
         "round_robin_gradients": None, "compile_backend": "none",
-        "infinite_gradient_step": None, "checkpoint": False, "evaluate": False,
+        "infinite_gradient_step": None, "checkpoint": False, "evaluate": False, "forward_between": False,
+        "varying_length": False, "no_sync": False,
     },
     devices={"cpu": {}},
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness import compare
@@ -32,13 +32,14 @@ _SIGNATURE = 40
 
 
 class ReleasePair:
-    """One question about one pair of releases, as a test of any cell."""
+    """One question about one pair of releases, as a test of any cell. Without the other release, about what its own oracles
+    and its outcome say of the one."""
 
     def __init__(
         self,
         question: Question,
         bad: Stack,
-        good: Stack,
+        good: Stack | None,
         session: Session,
         scenario: Scenario,
         detail_of: DetailOf,
@@ -56,6 +57,11 @@ class ReleasePair:
         """Cells whose results were looked at, stored ones among them."""
         return len(self._seen)
 
+    @property
+    def cells(self) -> Collection[str]:
+        """Their ids."""
+        return self._seen.keys()
+
     def shows(self, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Bad where the one release shows the finding and the other does not. As `harness.reproduce.reduction.Shows`.
 
@@ -63,13 +69,16 @@ class ReleasePair:
         """
         bad = self._results(self._bad, parameter_sets)
         settled = [self._settled(result) for result in bad]
+        if self._good is None:
+            return [verdict or self._alone(result) for verdict, result in zip(settled, bad, strict=True)]
         still_open = [at for at, verdict in enumerate(settled) if verdict is None]
         good = dict(zip(still_open, self._results(self._good, [parameter_sets[at] for at in still_open]), strict=True))
         return [verdict or self._judge(bad[at], good[at]) for at, verdict in enumerate(settled)]
 
     def answers(self, parameters: Mapping[str, Any]) -> str:
         """What each release that was looked at said of one cell, in words."""
-        cells = [cell_of(self._scenario, stack, parameters) for stack in (self._bad, self._good)]
+        stacks = filter(None, (self._bad, self._good))
+        cells = [cell_of(self._scenario, stack, parameters) for stack in stacks]
         seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
         return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
 
@@ -93,6 +102,14 @@ class ReleasePair:
         if metric is OUTCOME and not (self.question.key and self.question.key in observed.text):
             return Verdict.GOOD if observed.value == "passed" else Verdict.UNKNOWN
         return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1 else None
+
+    def _alone(self, bad: Result) -> Verdict:
+        """Whether a release shows it that is not compared, where `_settled` leaves that open."""
+        metric = BY_NAME[self.question.metric]
+        if metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE:
+            return Verdict.BAD
+        limit = metric.limit(0.0, self._session.settings.thresholds)
+        return Verdict.BAD if self._observed(bad).number > limit else Verdict.GOOD
 
     def _judge(self, bad: Result, good: Result) -> Verdict:
         """Whether a pair of results shows the finding, where the one alone does not settle it."""

@@ -23,6 +23,7 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
     alone: str = ""  #: what it is called without a value; empty: its title
     values: tuple[Any, ...]  #: the simplest first
     words: Mapping[Any, str] = MappingProxyType({})  #: what a value is called, in place of title and value
+    further: tuple[Any, ...] = ()  #: values that an exploration tries as well; elsewhere only a cell's own counts
     counted: bool = False  #: its values are ordered numbers
     configured: bool = False  #: a setting of the framework, which a user can change without training something else
 
@@ -130,6 +131,7 @@ FACTORS = (
         name="model",
         title="the model",
         values=("llama-tiny", "qwen2-tiny"),
+        further=("llama-many",),
         words={
             "llama-tiny": "untied weights",
             "qwen2-tiny": "tied weights and biases",
@@ -140,6 +142,7 @@ FACTORS = (
         name="frozen",
         title="frozen parts",
         values=("", "layers.0"),
+        further=("embed_tokens",),
         words={"": "all parameters trained"},
     ),
     Factor(name="lora_rank", title="adapters of rank", alone="adapters", values=(0, 8), words={0: "no adapters"}),
@@ -148,6 +151,7 @@ FACTORS = (
         title="adapters beside a trained",
         alone="modules trained beside adapters",
         values=("",),
+        further=("lm_head",),
         words={"": "adapters alone"},
     ),
     _switch("decay_groups", "two parameter groups", off="one parameter group", configured=False),
@@ -156,6 +160,7 @@ FACTORS = (
         title="a learning rate that decays by",
         alone="decay of the learning rate",
         values=(1.0,),
+        further=(0.5,),
         words={1.0: "a constant learning rate"},
     ),
     _switch("identical_micro_batches", "identical micro-batches", off="different micro-batches", configured=False),
@@ -180,6 +185,7 @@ FACTORS = (
         title="torch.compile with backend",
         alone="torch.compile",
         values=("none",),
+        further=("eager",),
         words={"none": "no torch.compile"},
         configured=True,
     ),
@@ -188,10 +194,14 @@ FACTORS = (
         title="an infinite gradient in step",
         alone="infinite gradients",
         values=(None,),
+        further=(1,),
         words={None: "finite gradients"},
     ),
     _switch("checkpoint", "a checkpoint that is saved and loaded", configured=False),
     _switch("evaluate", "an evaluation between steps", configured=False),
+    _switch("forward_between", "a forward without gradients between forward and backward", configured=False),
+    _switch("varying_length", "batches of varying length", off="batches of one length", configured=False),
+    _switch("no_sync", "no_sync for all but the last micro-batch", off="no no_sync", configured=False),
 )
 
 BY_NAME = {factor.name: factor for factor in FACTORS}
@@ -200,9 +210,9 @@ BY_NAME = {factor.name: factor for factor in FACTORS}
 def values_of(factor: Factor, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
     """What there is to try: the table's values, and the cell's own."""
     own = factor.value_in(parameters)
-    return factor.values if _among(own, factor.values) else (*factor.values, own)
+    return factor.values if among(own, factor.values) else (*factor.values, own)
 
 
-def _among(value: Any, values: Sequence[Any]) -> bool:
+def among(value: Any, values: Sequence[Any]) -> bool:
     """As ``in``, but 0 is not False and 1 is not True."""
     return any(value == other and type(value) is type(other) for other in values)

@@ -85,12 +85,16 @@ _ZERO_KEYS = {
     "max_reuse_distance": "stage3_max_reuse_distance",
 }
 
+#: Calls around a micro-batch that older results do not name.
+_CALLS = ("forward_between", "varying_length", "no_sync")
+
 #: What else the fragments say.
 _SAID = {
     *("zero_stage", "zero_init", "offload_optimizer", "offload_param", "world_size", "dtype", "model_outputs"),
     *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
     *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
     *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate"),
+    *_CALLS,
 }
 
 #: What a script does not have: sizes of its own are small already, and nothing completes its configuration.
@@ -176,6 +180,7 @@ def compose(subject: Subject) -> Script:
         infinite_step=p["infinite_gradient_step"],
         evaluate=p["evaluate"],
         checkpoint=p["checkpoint"],
+        **{name: p.get(name, False) for name in _CALLS},
         kind=kind,
         counting=counting,
         unit=f"{verdict.says} {subject.question.phase}",
@@ -286,7 +291,10 @@ def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, 
         plain.append("gc")
     if verdict.kind != "crash":
         plain.append("sys")
-    lines = [*(f"import {name}" for name in sorted(plain)), "", "import torch"]
+    lines = [f"import {name}" for name in sorted(plain)]
+    if p.get("no_sync"):
+        lines.append("from contextlib import nullcontext")
+    lines += ["", "import torch"]
     if counting == _HELD:
         lines.append("from torch.multiprocessing.reductions import StorageWeakRef")
     if counting:

@@ -82,6 +82,11 @@ def explain(cell: str, against: str, *, svg: str = "") -> str:
     return _command("explain", cell, "--against", against, *_option("--svg", svg))
 
 
+def reproduce(cell: str, metric: str, against: str = "") -> str:
+    """Writes a script for a finding. ``cell`` is VERSION/scenario/variant/device, ``metric`` as ``bisect`` takes it."""
+    return _command("reproduce", cell, "--metric", metric, *_option("--against", against))
+
+
 def compare(baseline: str, other: str) -> str:
     """Compares what is stored of two versions."""
     return _command("compare", baseline, other)

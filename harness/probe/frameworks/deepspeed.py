@@ -280,9 +280,12 @@ class DeepSpeedTraining:
         loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
         bad = (self._at_step, self._rank) == (self._work.infinite_gradient_step, self._work.world_size - 1)
         self._loss = with_infinite_gradient(loss) if bad and micro_batch == self._at_loss == 0 else loss
+        if self._work.forward_between:
+            self._without_gradients(micro_batch)
 
     def backward(self, micro_batch: int) -> None:
-        self._engine.backward(self._loss)
+        with self._apart(micro_batch):
+            self._engine.backward(self._loss)
         self._losses.append(self._loss.detach())
         self._loss = None
         self._at_loss = (self._at_loss + 1) % self.backwards
@@ -290,15 +293,22 @@ class DeepSpeedTraining:
     def step(self, micro_batch: int) -> None:
         self._engine.step()
         if self._work.evaluate and micro_batch == self.micro_batches - 1:
-            self._evaluate()
+            self._engine.eval()
+            self._without_gradients(0)
+            self._engine.train()
 
-    def _evaluate(self) -> None:
+    def _without_gradients(self, micro_batch: int) -> None:
         import torch
 
-        self._engine.eval()
         with torch.no_grad():
-            self._objective.losses[0](self._engine, self._data[0])
-        self._engine.train()
+            self._objective.losses[0](self._engine, self._data[micro_batch])
+
+    def _apart(self, micro_batch: int) -> AbstractContextManager[None]:
+        """`no_sync` for a micro-batch that is not the step's last, where the workload has it."""
+        if self._work.no_sync and micro_batch < self.micro_batches - 1:
+            apart: AbstractContextManager[None] = self._engine.no_sync()
+            return apart
+        return contextlib.nullcontext()
 
     def loss(self) -> float | None:
         if self._alone:

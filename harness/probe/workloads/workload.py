@@ -59,6 +59,9 @@ class Workload:
     infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
     checkpoint: bool = False  #: saved after the first step, changed by another step, and loaded: nothing may differ
     evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
+    forward_between: bool = False  #: a forward without gradients between each forward and its backward
+    varying_length: bool = False  #: sequences are shorter from micro-batch to micro-batch and from step to step
+    no_sync: bool = False  #: all micro-batches but the last are inside the engine's `no_sync`
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -167,10 +170,13 @@ ADAM_EPSILON = 1e-3
 def batch(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
-    """Token ids, shape (micro_batch_size, sequence_length), of one micro-batch of one rank."""
+    """Token ids, shape (micro_batch_size, sequence_length or less), of one micro-batch of one rank."""
     if work.identical_micro_batches:
         micro_batch = 0
     seed = ((_SEED + step) * 4099 + rank) * 257 + micro_batch
     generator = torch.Generator().manual_seed(seed)
-    shape = (work.micro_batch_size, work.sequence_length)
+    length = work.sequence_length
+    if work.varying_length:
+        length -= (length // 8) * ((step + micro_batch) % 4)
+    shape = (work.micro_batch_size, length)
     return torch.randint(0, vocabulary, shape, generator=generator).to(device)

@@ -1,0 +1,103 @@
+"""``explore``: configurations that nobody listed."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import msgspec
+from packaging.version import Version
+
+from harness.cli import options
+from harness.cli.output import write_answer
+from harness.cli.progress import Progress
+from harness.cli.workload import declared_scenario
+from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
+from harness.explore.exploring import Request, explore
+from harness.report.answers import explore as report
+from harness.reproduce.factors import SIMPLEST
+from harness.run import pipeline, targets
+from harness.run.session import session
+from harness.store import Store
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
+    """``90s``, ``30m``, ``2h``: seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is no duration: write e.g. 90s, 30m or 2h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+@click.command("explore")
+@options.release_options
+@click.option(
+    "--budget",
+    type=_Duration(),
+    default="30m",
+    show_default=True,
+    metavar="DURATION",
+    help="When to stop: 90s, 30m, 2h.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of what is tried, and in which order.",
+)
+@options.results_option
+@options.json_option
+def command(stacks: options.StackOptions, budget: float, seed: int, results: str | None, json_file: str | None) -> int:
+    """Find what tells two releases apart in configurations that nobody listed.
+
+    Tiny models are trained on CPU in both: first so that every two values of two factors are together at least once (ZeRO
+    stage, ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then again otherwise,
+    and near what was found, until the budget is spent. Every try is judged by the oracles and against the other release;
+    every failure is reduced to what it needs, and those that need the same are one fault. Results are stored like all
+    others, so the same call with a larger budget goes on.
+
+    \b
+    Examples:
+      explore --deepspeed 0.18.2,0.18.3
+      explore --deepspeed 0.15.4,0.16.0 --budget 2h --seed 1
+      explore --transformers 4.48.0,4.48.1 --budget 10m
+
+    \b
+    Exit codes: 0 nothing tells them apart, 1 a fault that one of them has and the other has not, 2 not two releases.
+    """
+    settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
+    installer = pipeline.new_installer(settings)
+    package = _package(stacks, targets.varied_package(settings))
+    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
+    if len(planned.stacks) != 2:
+        hint = f"name two: --{package} 0.18.2,0.18.3"
+        raise UsageError(f"{len(planned.stacks)} releases to compare", where="command line", hint=hint)
+    older, newer = sorted(planned.stacks, key=lambda stack: Version(stack.versions[package]))
+    request = Request(
+        releases=(older, newer),
+        package=package,
+        budget_s=budget,
+        seed=seed,
+        detail_of=pipeline.details_of([Store(settings.results)]),
+    )
+    simplest = declared_scenario(settings, SIMPLEST)
+    with Progress(brief=True) as progress, session(settings, (), progress, installer, planned.existing) as opened:
+        found = explore(request, simplest, opened, progress.note)
+    write_answer(lambda: report.as_text(found), (json_file, lambda: report.as_json(found)))
+    return EXIT_REGRESSION if any(fault.other is not None for fault in found.faults) else EXIT_OK
+
+
+def _package(stacks: options.StackOptions, usual: str) -> str:
+    """The package of which two releases are named."""
+    several = [name for name, spec in stacks.versions.items() if "," in spec]
+    return several[0] if len(several) == 1 else usual

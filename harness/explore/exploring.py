@@ -1,0 +1,346 @@
+"""Two releases, tried in configurations that nobody listed: what the one gets wrong and the other does not, and what each
+fault needs.
+
+Every try is a cell of the scenario ``minimal_training``, measured in the ordinary way in both releases and judged by all
+oracles and against the other one. A failure that no known fault explains is reduced to the smallest cell that shows it
+(`harness.reproduce.reduction`). A fault explains a failure of its kind where the configuration has all that the fault needs,
+or where the failure goes once one of these values is set back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness import compare
+from harness.bisect.questions import DetailOf, Question
+from harness.compare.groups import severity
+from harness.compare.metrics import BY_NAME, OUTCOME, Direction
+from harness.compare.outcomes import signature
+from harness.explore import space
+from harness.explore.space import Row
+from harness.model import Finding, Result, Stack, Verdict, is_measurement
+from harness.probe.scenario import Scenario
+from harness.reproduce import cells, reduction
+from harness.reproduce.cells import ReleasePair
+from harness.reproduce.factors import FACTORS
+from harness.run.session import Session
+from harness.store import newest
+from harness.wording.quantities import plural
+
+_T = TypeVar("_T")
+
+#: Tries that are measured before the clock is looked at.
+_AT_ONCE = 6
+
+#: What counts as a fault: more work and time are costs.
+_FAULTS = ("numerics", "crash", "memory")
+
+#: Enough of an error to know it by.
+_SIGNATURE = 40
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to explore."""
+
+    releases: tuple[Stack, Stack]  #: in version order
+    package: str  #: in which they differ
+    budget_s: float
+    seed: int
+    detail_of: DetailOf  #: of what the session measures
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause, as far as it is known: failures of one kind that need the same."""
+
+    stack: Stack  #: the release that has it
+    other: Stack | None  #: one that does not; None where both have it
+    question: Question
+    finding: Finding  #: in the first try that showed it
+    parameters: dict[str, Any]  #: of the smallest cell that was found
+    variant: str  #: that cell's
+    is_reduced: bool  #: False where the budget ended first
+    tries: int = 1  #: that it explains
+
+    @property
+    def needs(self) -> Row:
+        """The values of the smallest cell that are not the simplest."""
+        return space.changed(self.parameters)
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return _family(self.stack, self.question)
+
+
+class Explored(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to ``explore``."""
+
+    request: Request
+    faults: tuple[Fault, ...]  #: the gravest first; those of one release alone before those of both
+    tries: int  #: configurations that were measured in both releases
+    passed: int  #: that passed in both, and are alike
+    pairs_covered: bool  #: whether every pair of values was tried at least once
+    cells: int  #: results that were looked at, those of reductions included
+    seconds: float
+
+
+class _BudgetSpent(Exception):
+    """The time for an exploration is over."""
+
+
+class _Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What one try shows."""
+
+    stack: Stack
+    other: Stack | None  #: None where both releases show it
+    row: Row
+    finding: Finding
+    question: Question
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return _family(self.stack, self.question)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The gravest, and of those the simplest, first."""
+        return (severity(self.finding), len(space.changed(self.row)))
+
+
+def _family(stack: Stack, question: Question) -> tuple[str, ...]:
+    """What failures of one cause share, besides what they need."""
+    return (stack.id, BY_NAME[question.metric].family, question.key)
+
+
+def explore(request: Request, simplest: Scenario, session: Session, note: Callable[[str], None]) -> Explored:
+    """Tries configurations until the budget is spent. ``note`` gets a line of progress after each few. Raises as a session
+    does; what was measured until then is stored, and a later exploration with the same seed uses it."""
+    session.build(request.releases)
+    session.keep_open()
+    exploration = _Exploration(request, simplest, session, note)
+    with contextlib.suppress(_BudgetSpent):
+        exploration.run()
+    return exploration.answer()
+
+
+class _Exploration:
+    def __init__(self, request: Request, simplest: Scenario, session: Session, note: Callable[[str], None]) -> None:
+        self._request, self._simplest, self._session, self._note = request, simplest, session, note
+        self._base = cells.base_parameters(simplest)
+        self._began = time.monotonic()
+        self._faults: list[Fault] = []
+        self._of_both: list[_Failure] = []  #: that wait until what tells the releases apart is known
+        self._tried: set[str] = set()
+        self._passed = 0
+        self._covered = False
+        self._seen: set[str] = set()  #: cells
+        self._pairs: dict[tuple[str, ...], ReleasePair] = {}
+
+    def run(self) -> None:
+        for rows in self._batches():
+            failures = self._failures([row for row in rows if self._is_new(row)])
+            self._of_both += [one for one in failures if one.other is None]
+            self._attribute_all(one for one in failures if one.other is not None)
+            if self._covered:
+                waiting, self._of_both = self._of_both, []
+                self._attribute_all(waiting)
+            self._note(
+                f"{plural(len(self._tried), 'configuration')} tried, {plural(len(self._faults), 'fault')}; "
+                f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
+            )
+
+    def answer(self) -> Explored:
+        """What is known by now."""
+        faults = sorted(self._faults, key=lambda fault: (fault.other is None, severity(fault.finding)))
+        return Explored(
+            request=self._request,
+            faults=tuple(faults),
+            tries=len(self._tried),
+            passed=self._passed,
+            pairs_covered=self._covered,
+            cells=len(self._seen),
+            seconds=self._spent,
+        )
+
+    # -- what is tried -----------------------------------------------------------------------------------------------
+
+    def _batches(self) -> Iterator[list[Row]]:
+        """Covering arrays, each another one and without what is known to crash; after each, random rows near the faults."""
+        drawn = random.Random(self._request.seed)
+        for number in itertools.count():
+            crashes = [fault.needs for fault in self._faults if fault.question.metric == OUTCOME.name and fault.needs]
+            yield from _parts(space.covering(f"{self._request.seed}.{number}", crashes))
+            self._covered = True
+            nearby = space.near(drawn, [fault.needs for fault in self._faults if fault.needs])
+            yield from _parts(list(itertools.islice(nearby, 2 * _AT_ONCE)))
+
+    def _is_new(self, row: Row) -> bool:
+        before = len(self._tried)
+        self._tried.add(cells.cell_of(self._simplest, self._request.releases[0], self._parameters(row)).variant)
+        return len(self._tried) > before
+
+    def _parameters(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._base, **row}
+
+    # -- what it shows -----------------------------------------------------------------------------------------------
+
+    def _failures(self, rows: Sequence[Row]) -> list[_Failure]:
+        """Of both releases; what both show alike is one."""
+        if not rows:
+            return []
+        self._check_budget()
+        older, newer = self._request.releases
+        row_of: dict[str, Row] = {}
+        wanted = []
+        for row in rows:
+            for stack in (older, newer):
+                wanted.append(cells.cell_of(self._simplest, stack, self._parameters(row)))
+                row_of[wanted[-1].workload] = row
+        results = newest(self._session.measure(wanted, baseline=older, rounds=0))
+        self._seen |= results.keys()
+        newers = self._of_release(newer, older, results, row_of)
+        olders = self._of_release(older, newer, results, row_of)
+        alike = newers.keys() & olders.keys()
+        self._passed += len(row_of) - len({workload for workload, *_ in newers.keys() | olders.keys()})
+        return [
+            *(msgspec.structs.replace(one, other=None) if key in alike else one for key, one in newers.items()),
+            *(one for key, one in olders.items() if key not in alike),
+        ]
+
+    def _of_release(
+        self, stack: Stack, other: Stack, results: Mapping[str, Result], row_of: Mapping[str, Row]
+    ) -> dict[tuple[str, ...], _Failure]:
+        """What the oracles, and a comparison with the other release, say of one release; by workload and what it is."""
+        thresholds = self._session.settings.thresholds
+        comparison = compare.compare(results.values(), other.id, thresholds, self._request.detail_of)
+        found: dict[tuple[str, ...], _Failure] = {}
+        for group in comparison.groups:
+            one = group.headline
+            question = _question(one, results)
+            if one.stack == stack.id and question is not None:
+                failure = _Failure(stack=stack, other=other, row=row_of[one.workload], finding=one, question=question)
+                found[(one.workload, *failure.family[1:])] = failure
+        return found
+
+    # -- what explains it --------------------------------------------------------------------------------------------
+
+    def _attribute_all(self, failures: Iterable[_Failure]) -> None:
+        for failure in sorted(failures, key=lambda one: one.order):
+            fault = next((fault for fault in self._faults if self._explains(fault, failure)), None)
+            if fault is None:
+                self._note(f"new: {failure.finding.message}")
+                fault = self._reduced(failure)
+                twin = next(
+                    (one for one in self._faults if (one.family, one.needs) == (fault.family, fault.needs)), None
+                )
+                if twin is None:
+                    self._faults.append(fault)
+                    continue
+                fault = twin
+            self._faults[self._faults.index(fault)] = msgspec.structs.replace(fault, tries=fault.tries + 1)
+
+    def _explains(self, fault: Fault, failure: _Failure) -> bool:
+        """Whether the failure has all that the fault needs, or other values in place of the simplest ones, of which it goes
+        away when one is set back."""
+        if fault.family != failure.family:
+            return False
+        if not fault.is_reduced:  # what is not reduced either may be the same
+            return self._is_over
+        if space.has(failure.row, fault.needs):
+            return True
+        if self._is_over:
+            return False
+        others = space.changed(self._parameters(failure.row))
+        if not fault.needs or not fault.needs.keys() <= others.keys():
+            return False
+        for name in fault.needs:
+            trial = {**failure.row, name: space.simplest(name)}
+            if space.is_valid(trial):
+                return self._shows(failure, [self._parameters(trial)])[0] is Verdict.GOOD
+        return False
+
+    def _reduced(self, failure: _Failure) -> Fault:
+        """Raises nothing where the budget ends: then it is as it was tried."""
+        parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
+        with contextlib.suppress(_BudgetSpent):
+            for asked in _as_asked(failure):
+                if self._shows(asked, [parameters])[0] is Verdict.BAD:
+                    found = reduction.reduce(parameters, FACTORS, functools.partial(self._shows, asked), vary=False)
+                    parameters, is_reduced = found.parameters, True
+                    if asked is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
+                        other = None
+                    break
+        return Fault(
+            stack=failure.stack,
+            other=other,
+            question=failure.question,
+            finding=failure.finding,
+            parameters=parameters,
+            variant=cells.cell_of(self._simplest, failure.stack, parameters).variant,
+            is_reduced=is_reduced,
+        )
+
+    def _shows(self, failure: _Failure, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """As `harness.reproduce.reduction.Shows`. What cannot be configured is unknown, and not measured."""
+        key = (*failure.family, failure.question.name, failure.other.id if failure.other is not None else "")
+        if key not in self._pairs:
+            self._pairs[key] = ReleasePair(
+                failure.question, failure.stack, failure.other, self._session, self._simplest, self._request.detail_of
+            )
+        verdicts = dict.fromkeys(range(len(parameter_sets)), Verdict.UNKNOWN)
+        for part in _parts([at for at, one in enumerate(parameter_sets) if space.is_valid(one)]):
+            self._check_budget()
+            verdicts |= zip(part, self._pairs[key].shows([parameter_sets[at] for at in part]), strict=True)
+        self._seen.update(self._pairs[key].cells)
+        return list(verdicts.values())
+
+    # -- the budget --------------------------------------------------------------------------------------------------
+
+    @property
+    def _spent(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def _is_over(self) -> bool:
+        return self._spent >= self._request.budget_s
+
+    def _check_budget(self) -> None:
+        if self._is_over:
+            raise _BudgetSpent
+
+
+def _as_asked(failure: _Failure) -> list[_Failure]:
+    """As it is; and of the one release alone, where the other one may fail otherwise in this configuration."""
+    metric = BY_NAME[failure.question.metric]
+    has_truth = metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE
+    return (
+        [failure, msgspec.structs.replace(failure, other=None)]
+        if failure.other is not None and has_truth
+        else [failure]
+    )
+
+
+def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
+    """What a finding asks of other cells; None where it is no fault of a release."""
+    metric = BY_NAME[found.metric]
+    if metric.fails not in _FAULTS or found.kind not in ("wrong", "regression", "failed"):
+        return None
+    if metric is not OUTCOME:
+        return Question(metric.name, found.phase if metric.per_phase else "") if found.relevant else None
+    outcome = results[found.cell].outcome
+    if not is_measurement(outcome):
+        return None
+    error = signature(outcome).rpartition(" (")[0] or signature(outcome)  # without its place in the code
+    return Question(metric.name, "", error[:_SIGNATURE])
+
+
+def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:
+    for begin in range(0, len(values), _AT_ONCE):
+        yield list(values[begin : begin + _AT_ONCE])

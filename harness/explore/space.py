@@ -1,0 +1,121 @@
+"""The configurations that an exploration tries: every pair of values of the factors, then random ones. Pure.
+
+The factors and their values are those of `harness.reproduce.factors`. What cannot be configured together stands in `RULES`,
+so that no try is spent on it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import covertable
+import msgspec
+
+from harness.reproduce.factors import BY_NAME, FACTORS, Factor, among
+
+Row = dict[str, Any]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Values of one factor that ask for values of another."""
+
+    name: str
+    values: tuple[Any, ...]
+    other: str
+    needed: tuple[Any, ...]
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        return not among(row[self.name], self.values) or among(row[self.other], self.needed)
+
+
+#: By DeepSpeed's own checks of a configuration, and by what the workload computes.
+RULES = (
+    Rule("zero_init", (True,), "zero_stage", (3,)),
+    Rule("offload_param", (True,), "zero_stage", (3,)),
+    Rule("offload_optimizer", (True,), "zero_stage", (1, 2, 3)),
+    Rule("hpz_partition_size", (2,), "zero_stage", (3,)),
+    Rule("hpz_partition_size", (2,), "world_size", (2,)),
+    Rule("round_robin_gradients", (True,), "zero_stage", (1, 2)),
+    Rule("overlap_comm", (False, True), "zero_stage", (1, 2, 3)),
+    Rule("gradient_accumulation_dtype", ("fp32",), "dtype", ("bf16", "fp32")),
+    Rule("no_sync", (True,), "zero_stage", (0, 1)),
+    Rule("no_sync", (True,), "gradient_accumulation_steps", (2, 4)),
+    Rule("identical_micro_batches", (True,), "gradient_accumulation_steps", (2, 4)),
+    Rule("identical_micro_batches", (True,), "varying_length", (False,)),
+    Rule("model_outputs", ("loss",), "objective", ("next_token", "two_runs", "two_backwards")),
+    Rule("lora_modules_to_save", ("lm_head",), "lora_rank", (8,)),
+    Rule("lora_modules_to_save", ("lm_head",), "model", ("llama-tiny",)),
+    Rule("lora_rank", (8,), "frozen", ("",)),
+    Rule("checkpoint", (True,), "infinite_gradient_step", (None,)),
+)
+
+
+def explored_values(factor: Factor) -> tuple[Any, ...]:
+    """All that an exploration tries of a factor, the simplest first."""
+    return (*factor.values, *factor.further)
+
+
+#: What an exploration varies: sizes, and names of models that only a cell of its own has, stay as they are.
+VARIED = tuple(factor for factor in FACTORS if len(explored_values(factor)) > 1)
+
+
+def covering(seed: str, forbidden: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
+    """Rows in which every two values of two factors are together at least once, where the rules let them: a covering array
+    of strength 2 (`covertable`, greedy). ``forbidden`` are values that no row may have together, as they are known to
+    fail. The same for the same arguments."""
+    choices = {factor.name: list(range(len(explored_values(factor)))) for factor in VARIED}
+    constraints = [_condition((rule.name, rule.other), rule.holds) for rule in RULES]
+    for values in forbidden:
+        constraints.append(_condition(tuple(values), lambda row, values=values: not has(row, values)))
+    rows = covertable.make(choices, salt=seed, constraints=constraints)
+    return [_decoded(row) for row in rows]
+
+
+def near(drawn: random.Random, found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """Random rows without end: the values of one of ``found``, where there are any, all but one of them, and values of three
+    other factors."""
+    while True:
+        row = {factor.name: factor.values[0] for factor in VARIED}
+        start = dict(drawn.choice(found)) if found else {}
+        if start:
+            del start[drawn.choice(sorted(start))]
+        row |= start
+        for factor in drawn.sample([f for f in VARIED if f.name not in start], 3):
+            row[factor.name] = drawn.choice(explored_values(factor)[1:])
+        if is_valid(row):
+            yield row
+
+
+def changed(parameters: Mapping[str, Any]) -> Row:
+    """The varied values that are not the simplest."""
+    return {f.name: parameters[f.name] for f in VARIED if not among(f.value_in(parameters), f.values[:1])}
+
+
+def simplest(name: str) -> Any:
+    """The value of a factor that stands for its absence."""
+    return BY_NAME[name].values[0]
+
+
+def is_valid(parameters: Mapping[str, Any]) -> bool:
+    """Whether the rules let it be configured."""
+    return all(rule.holds(parameters) for rule in RULES)
+
+
+def has(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether a row has all of these values."""
+    return all(name in row and among(row[name], (value,)) for name, value in values.items())
+
+
+def _condition(names: Sequence[str], holds: Any) -> dict[str, Any]:
+    """A constraint as `covertable` takes it, of rows that hold the numbers of values."""
+    return {
+        "operator": "fn",
+        "requires": list(names),
+        "evaluate": lambda row: holds(_decoded({n: row[n] for n in names})),
+    }
+
+
+def _decoded(row: Mapping[str, int]) -> Row:
+    return {name: explored_values(BY_NAME[name])[number] for name, number in row.items()}

@@ -1,0 +1,100 @@
+"""The answer to ``explore``: for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.explore.exploring import Explored, Fault
+from harness.model import Stack
+from harness.report.plain import plain
+from harness.reproduce import cells
+from harness.reproduce.factors import BY_NAME, SIMPLEST
+from harness.wording import commands
+from harness.wording.quantities import plural
+
+#: Of ``--json``.
+SCHEMA = 1
+
+
+def as_text(found: Explored) -> str:
+    """For a terminal, ending in a newline."""
+    older, newer = (_version(found, stack) for stack in found.request.releases)
+    apart = [fault for fault in found.faults if fault.other is not None]
+    covered = "every pair of values among them" if found.pairs_covered else "not yet every pair of values"
+    alike = f"{found.passed} sound and alike in both"
+    lines = [
+        plain(f"{found.request.package} {older} and {newer}: {plural(len(apart), 'fault')} that one of them has alone"),
+        f"{plural(found.tries, 'configuration')} in {found.seconds:.0f} s, {covered}; {alike}.",
+        f"{plural(found.cells, 'run')}, those of reductions included; seed {found.request.seed}.",
+    ]
+    for number, fault in enumerate(apart, start=1):
+        lines += ["", *_fault(found, fault, number)]
+    if both := [fault for fault in found.faults if fault.other is None]:
+        lines += ["", "In both:"]
+        lines += [
+            line for number, fault in enumerate(both, start=len(apart) + 1) for line in _fault(found, fault, number)
+        ]
+    if not found.pairs_covered:
+        lines += ["", "The budget ended first: the same call with a larger --budget goes on from here."]
+    return "\n".join(lines) + "\n"
+
+
+def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
+    own = _version(found, fault.stack)
+    where = f"{found.request.package} {own}" + (
+        f", not {_version(found, fault.other)}" if fault.other is not None else ""
+    )
+    metric = fault.question.name
+    cell = f"{own}/{SIMPLEST}/{fault.variant}/{cells.DEVICE}"
+    against = _version(found, fault.other) if fault.other is not None else ""
+    lines = [
+        plain(f"{number:2} {where}: {fault.finding.message}"),
+        plain(f"   needs: {needs(fault)}")
+        if fault.is_reduced
+        else "   not reduced: the budget ended, or it was not seen again",
+        f"   seen in {plural(fault.tries, 'configuration')}",
+    ]
+    if fault.is_reduced and fault.other is not None:
+        lines.append(f"   {plain(commands.reproduce(cell, metric, against))}")
+    return lines
+
+
+def needs(fault: Fault) -> str:
+    """``ZeRO stage 1, gradient accumulation 2``; "nothing" where the simplest training shows it."""
+    return ", ".join(BY_NAME[name].text((value,)) for name, value in fault.needs.items()) or "nothing"
+
+
+def as_json(found: Explored) -> bytes:
+    """Everything, under a schema number."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "package": found.request.package,
+        "releases": [_version(found, stack) for stack in found.request.releases],
+        "seed": found.request.seed,
+        "budget_s": found.request.budget_s,
+        "seconds": found.seconds,
+        "configurations": found.tries,
+        "passed": found.passed,
+        "pairs_covered": found.pairs_covered,
+        "runs": found.cells,
+        "faults": [
+            {
+                "release": _version(found, fault.stack),
+                "not_in": _version(found, fault.other) if fault.other is not None else None,
+                "metric": fault.question.name,
+                "message": fault.finding.message,
+                "needs": fault.needs,
+                "reduced": fault.is_reduced,
+                "variant": fault.variant,
+                "configurations": fault.tries,
+            }
+            for fault in found.faults
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(content))
+
+
+def _version(found: Explored, stack: Stack) -> str:
+    return stack.versions[found.request.package]
