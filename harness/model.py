@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,9 +20,14 @@ from harness.probe.scenario import SHAPE
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
 
 
-def stack_label(named: str, text: str) -> str:
-    """What `Stack.named` reads: a stack's name, where it has one, before what is said of it."""
-    return f"{named}: {text}" if named else text
+#: Before each package of a label that was added to a stack's own.
+ADDED = " + "
+
+
+def stack_label(named: str, text: str, added: Mapping[str, str] = MappingProxyType({})) -> str:
+    """``NAMED: 0.16.4 + trl 0.24.0``: what `Stack.named` reads, what is said of the stack, and what was added to it."""
+    with_added = ADDED.join((text, *(f"{package} {version}" for package, version in added.items())))
+    return f"{named}: {with_added}" if named else with_added
 
 
 class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict is for what is made of it once
@@ -30,7 +36,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
     python: str  #: "3.11"; "3.11+1a2b3c4d" of an interpreter that existed already: a hash of what is installed in it
     versions: dict[str, str]  #: of the axes, and of any other framework under test
     label: str = (
-        ""  #: its short name: ``VERSION``, a commit or a remedy, after ``NAMED STACK: ``; not part of its identity
+        ""  #: its short name, as `stack_label` makes it of a version, a commit or a remedy; not part of its identity
     )
 
     @functools.cached_property

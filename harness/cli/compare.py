@@ -6,7 +6,7 @@ import click
 
 from harness.cli import options
 from harness.cli.output import note_problems, write_reports
-from harness.cli.stored import stack_id
+from harness.cli.stored import stack_ids
 from harness.errors import UsageError
 from harness.run import pipeline, targets
 from harness.store import Store
@@ -34,8 +34,7 @@ def command(
     store = Store(settings.results)
     package = targets.varied_package(settings)
     known = store.stack_ids()
-    baseline = stack_id(a, package, known)
-    others = [stack_id(text, package, known, like=baseline) for text in b]
+    baseline, *others = stack_ids([a, *b], package, known)
     if baseline in others:
         raise UsageError(f"{a} is on both sides", where="compare", hint="name two different stacks")
     problems: list[str] = []

@@ -15,7 +15,7 @@ from harness.cli.lines import note
 from harness.cli.output import note_problems
 from harness.config.settings import Settings
 from harness.errors import UsageError
-from harness.model import Cell, Stack
+from harness.model import ADDED, Cell, Stack
 from harness.run.published import Published
 from harness.store import Store
 from harness.wording import commands
@@ -62,12 +62,21 @@ def stored_stacks(
 
 
 def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:
-    """The stored stack that ``text`` means: an id, a version of ``package`` or else of another, or ``NAME==VERSION``.
+    """The stored stack that ``text`` means: an id, a version of ``package`` or else of another, or ``NAME==VERSION``; with
+    what was added to the stack, ``0.16.4 + trl 0.24.0``.
 
-    Of several with that version, the one that otherwise is the stack ``like`` is meant. Raises UsageError.
+    Of several with that version, the one that otherwise is the stack ``like`` is meant, and without one the one to which
+    nothing else was added. Raises UsageError.
     """
     if text in known:
         return text
+    version, *added = text.split(ADDED)
+    having = [name for name in known if all(_has(name, *one.rpartition(" ")[::2]) for one in added)]
+    return _stack_id(version, package, having, like=like, written=text)
+
+
+def _stack_id(text: str, package: str, known: Sequence[str], *, like: str, written: str) -> str:
+    """As `stack_id`, of a version. ``written`` is all that the user wrote."""
     name, equals, version = (part.strip() for part in text.partition("=="))
     if equals and name:
         package, text = name, version
@@ -75,23 +84,36 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
     if len(found) > 1 and like:
         rest = _without(like, package)
         found = [name for name in found if _without(name, package) == rest] or found
+    if len(found) > 1:
+        least = min(map(_packages, found))
+        found = [name for name in found if _packages(name) == least]
     if len(found) == 1:
         return found[0]
     others = [] if equals or found else _packages_with(text, known)
     if len(others) == 1:
-        return stack_id(f"{others[0]}=={text}", package, known, like=like)
+        return _stack_id(f"{others[0]}=={text}", package, known, like=like, written=written)
     if others:
         hint = f"write {' or '.join(f'{other}=={text}' for other in others)}"
         raise UsageError(f"{text} may be a version of {' or '.join(others)}", where="results", hint=hint)
     if found:
-        raise UsageError(f"{text} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}")
+        raise UsageError(
+            f"{written} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}"
+        )
     near = difflib.get_close_matches(text, [name.rpartition(f"-{package}")[2] for name in known], n=3)
     hint = (
         f"did you mean {', '.join(near)}?"
         if near
         else f"`{commands.STACKS}` lists what is stored; `{commands.regress()}` measures more"
     )
-    raise UsageError(f"no results for {text}", where="results", hint=hint)
+    raise UsageError(f"no results for {text if equals else written}", where="results", hint=hint)
+
+
+def stack_ids(texts: Sequence[str], package: str, known: Sequence[str]) -> list[str]:
+    """The stored stacks that are compared with one another, as `stack_id` has each. The first that says more than a version
+    says what the others have besides theirs; where none does, the first. Raises UsageError."""
+    telling = next((text for text in texts if text in known or ADDED in text), texts[0])
+    like = stack_id(telling, package, known)
+    return [like if text == telling else stack_id(text, package, known, like=like) for text in texts]
 
 
 def most_common(known: Sequence[str], package: str) -> str:
@@ -143,6 +165,11 @@ def _packages_with(version: str, known: Sequence[str]) -> list[str]:
     """The packages that have this version in a stored stack, by the stacks' ids."""
     packages = {found for name in known for found in re.findall(rf"-([^\W\d][\w-]*?){re.escape(version)}(?=-|$)", name)}
     return sorted(packages)
+
+
+def _packages(name: str) -> int:
+    """How many packages a stack has, by its id."""
+    return len(re.findall(r"-[^\W\d][^-]*", name))
 
 
 def _without(name: str, package: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,12 +12,12 @@ from harness.advice.assessment import Assessment, assess
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, ProblemKind
 from harness.compare.comparison import EVERYTHING
-from harness.model import Passed, Stack, is_measurement, split_workload
+from harness.model import Passed, is_measurement, split_workload
 from harness.report import problems
 from harness.report.plain import plain
 from harness.report.problems import ProblemLine, ProblemSection
 from harness.wording import commands, workloads
-from harness.wording.names import varied_axes
+from harness.wording.names import common_text, stored_name, varied_axes
 from harness.wording.quantities import listing, plural
 
 #: What a problem makes of a run.
@@ -41,6 +42,9 @@ YOURS = "YOURS"
 
 #: Rows of the overview; more workloads stand in the details.
 MOST_ROWS = 4
+
+#: Characters of a program's launch line, in a row's label and in the basis, and how many programs the basis names.
+_MOST_LABEL, _MOST_LINE, _MOST_PROGRAMS = 40, 160, 2
 
 
 class OverviewRow(msgspec.Struct, frozen=True):
@@ -106,27 +110,25 @@ def _compared(comparison: Comparison) -> str:
 def _basis(comparison: Comparison) -> str:
     stacks = comparison.stacks
     of = f"{plural(len(stacks), 'release')} on {plural(len(comparison.cells.workloads), 'workload')}"
-    pins = _common_pins(stacks)
     baseline = comparison.names.get(comparison.baseline, comparison.baseline)
     ran = f"{comparison.passed:,} of {plural(comparison.ran, 'run')} passed"
     ran += f", {comparison.compared:,} compared with {baseline}"
-    return ", ".join([of, *pins]) + f". {ran}."
+    return " ".join([", ".join([of, *common_text(stacks)]) + f". {ran}.", *_programs(comparison)])
 
 
-def _common_pins(stacks: Sequence[Stack]) -> list[str]:
-    first = stacks[0].versions if stacks else {}
-    return [
-        f"{package} {first[package]}"
-        for package in ("torch", "transformers")
-        if package in first and all(stack.versions.get(package) == first[package] for stack in stacks)
-    ]
+def _programs(comparison: Comparison) -> list[str]:
+    """What each name of a program means, which all else uses: commands take it."""
+    parameters = ((split_workload(w).scenario, comparison.parameters[w]) for w in comparison.cells.workloads)
+    lines = {scenario: str(own["program"]) for scenario, own in parameters if "program" in own}
+    said = [f"{name}: {workloads.shortened_launch_line(line, _MOST_LINE)}" for name, line in lines.items()]
+    return [f"{listing(said, _MOST_PROGRAMS)}."] if said else []
 
 
 def _upgrade(comparison: Comparison) -> str:
     axes = varied_axes(comparison.stacks)
     if len(axes) != 1 or len(comparison.stacks) < 2:
         return ""
-    return commands.compare(YOURS, comparison.names[comparison.stacks[-1].id])
+    return commands.compare(YOURS, stored_name(comparison.stacks[-1], axes[0]))
 
 
 def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Overview:
@@ -237,8 +239,15 @@ def _label(comparison: Comparison, members: Sequence[str]) -> str:
     models, cards = [], []
     for workload in members:
         parameters = comparison.parameters[workload]
-        models.append(str(parameters.get("model", split_workload(workload).scenario)))
+        models.append(_job(parameters, split_workload(workload).scenario))
         if split_workload(workload).device == "sim" and parameters.get("gpu"):
             cards.append(f"on {parameters['gpu']}")
     text = workloads.label(members, models)
     return plain(", ".join([text, *(dict.fromkeys(cards) if len(set(cards)) == 1 else ())]))
+
+
+def _job(parameters: Mapping[str, Any], scenario: str) -> str:
+    """The model that is trained, or the program that trains one."""
+    if "program" in parameters:
+        return workloads.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
+    return str(parameters.get("model", scenario))

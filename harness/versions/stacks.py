@@ -208,5 +208,4 @@ def _label(
         text = moving[0][1]
     else:
         text = ", ".join(f"{package} {version}" for package, version in moving or zip(varied, point, strict=True))
-    more = (f"{package} {version}" for package, (version,) in added.items())
-    return stack_label(name or "", " + ".join((text, *more)))
+    return stack_label(name or "", text, {package: version for package, (version,) in added.items()})

@@ -88,7 +88,7 @@ def reproduce(cell: str, metric: str, against: str = "") -> str:
 
 
 def compare(baseline: str, other: str) -> str:
-    """Compares what is stored of two versions."""
+    """Compares what is stored of two stacks, each a version or a `stored_name`."""
     return _command("compare", baseline, other)
 
 

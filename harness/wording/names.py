@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.model import AXES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, Stack, TimedOut
+from harness.model import (
+    ADDED,
+    AXES,
+    Failed,
+    MachineFault,
+    Outcome,
+    OutOfMemory,
+    Passed,
+    Skipped,
+    Stack,
+    TimedOut,
+    stack_label,
+)
 from harness.wording.quantities import shortened
 
 
@@ -22,13 +34,15 @@ def version(stack: Stack, axis: str) -> str:
 
 
 def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
-    """A short name for each stack id, unique among them: what differs, or the label of the stack."""
+    """A short name for each stack id, unique among them: what differs, or the stack's label without what all of them have in
+    common, which `common_text` says."""
     pythons = {stack.python.partition("+")[0] for stack in stacks}  # what is installed in one is no reader's version
     axes = tuple(axis for axis in varied_axes(stacks) if axis != "python" or len(pythons) > 1)
     axes = axes or tuple(a for a in ("deepspeed",) if stacks and a in stacks[0].versions)
     names = {}
+    labels = _labels(stacks)
     for stack in stacks:
-        given = "" if _says_no_more(stack, axes) else stack.label
+        given = "" if _says_no_more(stack, labels[stack.id], axes) else labels[stack.id]
         if len(axes) == 1:
             names[stack.id] = given or version(stack, axes[0]) or f"no {axes[0]}"
         else:
@@ -39,11 +53,55 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
     return {key: name if taken.count(name) == 1 else key for key, name in names.items()}
 
 
-def _says_no_more(stack: Stack, axes: Sequence[str]) -> bool:
+def stored_name(stack: Stack, axis: str) -> str:
+    """The shortest text by which a command finds a stored stack: ``0.16.4 + trl 0.24.0`` of the default
+    pins, else its id."""
+    if stack.named or stack.existed or not version(stack, axis):
+        return stack.id
+    added = sorted(stack.versions.keys() - {*AXES, axis})
+    return stack_label("", version(stack, axis), {package: stack.versions[package] for package in added})
+
+
+def common_text(stacks: Sequence[Stack]) -> tuple[str, ...]:
+    """What all stacks have in common, as far as a reader must know: the named stack that they are from, torch,
+    transformers, and each package beyond the usual ones, ``trl 0.24.0``."""
+    named = _common_name(stacks)
+    common = _common_versions(stacks)
+    packages = ("torch", "transformers", *sorted(set(common) - set(AXES)))
+    pins = (f"{package} {common[package]}" for package in packages if package in common)
+    return (*([f"stack {named}"] if named else []), *pins)
+
+
+def _labels(stacks: Sequence[Stack]) -> dict[str, str]:
+    """Stack id -> its label, without the named stack and the added packages that all have in common."""
+    named = _common_name(stacks)
+    added = {f"{package} {version}" for package, version in _common_versions(stacks).items()}
+    labels = {}
+    for stack in stacks:
+        first, *more = stack.label.removeprefix(stack_label(named, "")).split(ADDED)
+        labels[stack.id] = ADDED.join((first, *(one for one in more if one not in added)))
+    return labels
+
+
+def _common_name(stacks: Sequence[Stack]) -> str:
+    """The named stack that all are from; empty where there is none, or several."""
+    names = {stack.named for stack in stacks}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _common_versions(stacks: Sequence[Stack]) -> dict[str, str]:
+    """The packages that all stacks have in the same version."""
+    if not stacks:
+        return {}
+    shared = set.intersection(*(set(stack.versions.items()) for stack in stacks))
+    return dict(sorted(shared))
+
+
+def _says_no_more(stack: Stack, label: str, axes: Sequence[str]) -> bool:
     """Whether a stack's label says no more than its versions: it is one, also with the name of the only axis before it."""
-    if stack.label in {"", stack.python, *stack.versions.values()}:
+    if label in {"", stack.python, *stack.versions.values()}:
         return True
-    return len(axes) == 1 and not stack.named and stack.label == f"{axes[0]} {version(stack, axes[0])}"
+    return len(axes) == 1 and label == f"{axes[0]} {version(stack, axes[0])}"
 
 
 def outcome_text(outcome: Outcome) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.model import split_workload
-from harness.wording.quantities import listing
+from harness.probe.launch_line import LaunchLineError, parse
+from harness.wording.quantities import listing, shortened
 
 #: Parameters whose values read badly: name -> words of each value; ``{}`` takes any other value.
 _WORDS: Mapping[str, Mapping[str, str]] = {
@@ -77,6 +78,20 @@ def label(workloads: Sequence[str], models: Sequence[str]) -> str:
     """A row's label: the models, and what their variants have in common."""
     variants = [split_workload(workload).variant for workload in workloads]
     return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
+
+
+def shortened_launch_line(line: str, most: int) -> str:
+    """A program's launch line in at most ``most`` characters: without variables, folders and the launcher's options where it
+    is longer, and then without its end."""
+    if len(whole := shortened(line, max(most, len(line)))) <= most:
+        return whole
+    try:
+        parts = parse(line)
+    except LaunchLineError:
+        return shortened(line, most)
+    launcher = "accelerate launch" if parts.launcher == "accelerate" else parts.launcher
+    program = parts.program.rpartition("/")[2]
+    return shortened(" ".join((launcher, *(["..."] if parts.options else []), program, *parts.arguments)), most)
 
 
 def _value(value: Any) -> str:

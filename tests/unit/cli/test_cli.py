@@ -13,7 +13,7 @@ import pytest
 from harness import cli
 from harness.cli import signals
 from harness.cli.progress import Estimate, duration_text
-from harness.cli.stored import stack_id
+from harness.cli.stored import stack_id, stack_ids
 from harness.errors import UsageError
 from harness.model import Failed, Result
 from harness.probe.border.wire import Detail
@@ -336,6 +336,19 @@ def test_a_version_means_the_stack_that_is_like_the_baseline() -> None:
         stack_id("0.16.4", "deepspeed", KNOWN)
     with pytest.raises(UsageError, match="no results for 0.16.5; did you mean"):
         stack_id("0.16.5", "deepspeed", KNOWN)
+
+
+def test_what_was_added_to_a_stack_is_written_behind_its_version() -> None:
+    known = [
+        f"py3.11-torch2.13.0-deepspeed{version}{trl}" for version in ("0.16.0", "0.16.4") for trl in ("", "-trl0.24.0")
+    ]
+    assert stack_id("0.16.4 + trl 0.24.0", "deepspeed", known) == known[3]
+    assert stack_id("0.16.4", "deepspeed", known) == known[2]
+    assert stack_ids(["0.16.0", "0.16.4 + trl 0.24.0"], "deepspeed", known) == [known[1], known[3]]
+    assert stack_ids(["0.16.0", "0.16.4"], "deepspeed", known) == [known[0], known[2]]
+    assert stack_ids([known[1], "0.16.4"], "deepspeed", known) == [known[1], known[3]]
+    with pytest.raises(UsageError, match=r"no results for 0\.16\.4 \+ trl 0\.23\.0"):
+        stack_id("0.16.4 + trl 0.23.0", "deepspeed", known)
 
 
 def test_time_left_is_what_was_expected_at_the_pace_seen_so_far() -> None:

@@ -1,0 +1,44 @@
+"""Short names of stacks, and what is said once of all of them."""
+
+from __future__ import annotations
+
+from harness.model import Stack, stack_label
+from harness.wording.names import common_text, stack_names
+
+
+def stack(deepspeed: str, *, named: str = "", added: dict[str, str] | None = None) -> Stack:
+    versions = {"torch": "2.13.0", "transformers": "4.57.6", "deepspeed": deepspeed, **(added or {})}
+    return Stack(python="3.11", versions=versions, label=stack_label(named, deepspeed, added or {}))
+
+
+def names(*stacks: Stack) -> list[str]:
+    return list(stack_names(stacks).values())
+
+
+def test_what_all_stacks_have_in_common_is_in_no_name() -> None:
+    trl = {"trl": "0.24.0"}
+    stacks = [stack("0.16.0", added=trl), stack("0.16.4", added=trl)]
+    assert stacks[0].label == "0.16.0 + trl 0.24.0"
+    assert names(*stacks) == ["0.16.0", "0.16.4"]
+    assert common_text(stacks) == ("torch 2.13.0", "transformers 4.57.6", "trl 0.24.0")
+
+
+def test_an_added_package_that_differs_stays_in_the_names() -> None:
+    stacks = [
+        stack(deepspeed, added={"trl": trl, "vllm": "0.8"}) for deepspeed, trl in (("1.0", "2.0"), ("1.1", "2.1"))
+    ]
+    assert names(*stacks) == ["1.0 + trl 2.0", "1.1 + trl 2.1"]
+    assert common_text(stacks) == ("torch 2.13.0", "transformers 4.57.6", "vllm 0.8")
+
+
+def test_a_named_stack_is_said_once_where_all_are_from_it() -> None:
+    old, new = stack("0.16.0", named="old pins"), stack("0.16.4", named="old pins")
+    assert names(old, new) == ["0.16.0", "0.16.4"]
+    assert common_text([old, new]) == ("stack old pins", "torch 2.13.0", "transformers 4.57.6")
+    other = stack("0.16.4", named="pins", added={"trl": "0.24.0"})
+    assert names(old, other) == ["old pins: 0.16.0", "pins: 0.16.4 + trl 0.24.0"]
+    assert common_text([old, other])[0] == "torch 2.13.0"
+
+
+def test_no_stacks_have_nothing_in_common() -> None:
+    assert (stack_names([]), common_text([])) == ({}, ())
