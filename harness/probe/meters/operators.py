@@ -85,8 +85,9 @@ class Traits:
     def __init__(self, func: Any) -> None:
         schema = func._schema
         #: Made of other operators. One is seen whole where autograd takes no part: in inference mode, and in the code that
-        #: DTensors run.
-        self.is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+        #: DTensors run. One with a kernel of its own on processors has one on GPUs too, and is made of others elsewhere alone:
+        #: ``silu_backward``, ``mish_backward``.
+        self.is_composite = _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
         namespace, _, self.name = schema.name.partition("::")
         collective = COLLECTIVES.get(self.name) if namespace == "c10d" else None
         #: The kind of collective, empty for anything else.
@@ -114,6 +115,11 @@ class Traits:
         #: Whether it can return memory that was not there before.
         adopts = bool(self.out_arguments) or self.name in _ADOPTS
         self.returns_storage = adopts or not (is_view or (self.written and all(aliases)))
+
+
+def _has_kernel(func: Any, key: str) -> bool:
+    found: bool = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
+    return found
 
 
 _TRAITS: dict[Any, Traits] = {}

@@ -43,3 +43,8 @@ def test_the_kernel_of_the_cpu_counts_as_that_of_a_gpu() -> None:
     query, key, value = inputs(4)
     cpu = operators.traits(aten._scaled_dot_product_flash_attention_for_cpu.default)
     assert cpu.flops(query, key, value) == operators.traits(FORWARD).flops(query, key, value)
+
+
+def test_an_operator_with_a_kernel_of_its_own_is_not_made_of_others() -> None:
+    composite = {func: operators.traits(func).is_composite for func in (aten.linear.default, aten.silu_backward.default)}
+    assert list(composite.values()) == [True, False]
