@@ -183,7 +183,8 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
     def answered(answer: Any) -> Any:
         def of(original: Any) -> Any:
             def method(self: Any, repo_id: str, *args: Any, **options: Any) -> Any:
-                folder = weights.known(repo_id) if ours(repo_id, options.get("repo_type")) else None
+                is_ours = ours(repo_id, options.get("repo_type"))
+                folder = weights.known(repo_id, options.get("cache_dir")) if is_ours else None
                 return (
                     original(self, repo_id, *args, **options)
                     if folder is None
@@ -206,6 +207,8 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
         "list_repo_files": answered(lambda repo_id, folder, *_, **__: _names(folder)),
         "file_exists": answered(lambda repo_id, folder, filename, **_: (folder / filename).is_file()),
         "repo_exists": answered(lambda *_, **__: True),
+        # transformers 5 asks this first, and of its look-ups for an adapter this alone has the program's cache_dir.
+        "resolve_revision": answered(lambda *_, revision=None, **__: revision),
     }
 
 
