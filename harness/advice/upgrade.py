@@ -137,16 +137,17 @@ def _unknown(comparison: Comparison, target: str, met: tuple[Assessment, ...], c
 
 
 def _instead(comparison: Comparison, assessor: Assessor, target: str, judgement: UpgradeJudgement) -> str:
-    """The nearest release that can be gone to: newer than the target, else between the two."""
+    """The nearest sound release that is a yes: newer than the target, else between the two. Where none is sound on what the
+    target spoils, as the installed release may not be either, the newest that is a yes."""
     order = [stack.id for stack in comparison.stacks if stack.id != comparison.baseline]
     at = order.index(target)
-    free = [stack for stack in order if all(stack in one.problem.free for one in judgement.against)]
-    good = {
+    good = [
         stack
-        for stack in free
+        for stack in order
         if _judgement(comparison, assessor, stack).verdict in (UpgradeVerdict.YES, UpgradeVerdict.IF_SET)
-    }
-    sides = [[stack for stack in side if stack in good] for side in (order[at + 1 :], order[:at][::-1])]
+    ]
+    free = {stack for stack in good if all(stack in one.problem.free for one in judgement.against)}
+    sides = [[stack for stack in side if stack in free] for side in (order[at + 1 :], order[:at][::-1])]
     workloads = {w for one in judgement.against for w in one.problem.affected} | {r.workload for r in judgement.lost}
     kind = min((one.kind for one in judgement.against), default=ProblemKind.OUT_OF_MEMORY)
-    return assessor.release(kind, sides, workloads)
+    return assessor.release(kind, sides, workloads) or next(reversed(good), "")

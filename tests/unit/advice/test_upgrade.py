@@ -57,6 +57,17 @@ def test_a_crash_is_no_and_the_nearest_newer_release_without_it_is_named() -> No
     assert judged(history, "0.16.8").verdict is UpgradeVerdict.YES
 
 
+def test_where_no_release_is_sound_the_newest_that_is_no_worse_is_named() -> None:
+    """``b`` crashes in the installed release and in 0.16.9 as well; 0.19.8 crashes on ``a`` too."""
+    history = [
+        *(result(version, GIB) for version in ("0.16.8", "0.16.9")),
+        result("0.19.8", 0),
+        *(result(version, 0, "b") for version in ("0.16.8", "0.16.9", "0.19.8")),
+    ]
+    found = judged(history, "0.19.8", installed="0.16.8")
+    assert (found.verdict, found.instead) == (UpgradeVerdict.NO, "py3.11-deepspeed0.16.9")
+
+
 def test_what_the_installed_release_has_too_is_not_met() -> None:
     found = judged(
         [result("0.15.0", 0), result("0.16.0", 0), result("0.15.0", GIB, "b"), result("0.16.0", GIB, "b")], "0.16.0"
