@@ -62,6 +62,25 @@ def problems(
     )
 
 
+def unaffected(
+    affected: Collection[str],
+    stacks: Iterable[str],
+    judged: Mapping[str, Collection[str]],
+    having: Collection[tuple[str, str]] = (),
+) -> list[str]:
+    """The workloads, of the device modes of those affected, that are free of a problem in one of these stacks: they are
+    ``judged`` there (workload -> stacks), and not one of the runs that have it (``having``: stack and workload)."""
+    devices = {split_workload(workload).device for workload in affected}
+    ours = list(stacks)
+    return [
+        workload
+        for workload, theirs in judged.items()
+        if workload not in affected
+        and split_workload(workload).device in devices
+        and any(stack in theirs and (stack, workload) not in having for stack in ours)
+    ]
+
+
 class _JudgedEpisode(msgspec.Struct, frozen=True):
     """An episode with its findings, the worst first."""
 
@@ -94,18 +113,9 @@ class _Workloads:
     def unaffected(
         self, cause: tuple[str, ...], affected: Collection[str], stacks: Iterable[str], *, needs_baseline: bool
     ) -> list[str]:
-        """The others, of the same device modes, that were judged in one of these stacks and are free of it there."""
-        devices = {split_workload(workload).device for workload in affected}
+        """As the function of this name. What an oracle or an outcome says needs no baseline."""
         judged = self._measured.compared if needs_baseline else self._measured.passed
-        having = self._having[cause]
-        ours = list(stacks)
-        return [
-            workload
-            for workload, theirs in judged.items()
-            if workload not in affected
-            and split_workload(workload).device in devices
-            and any(stack in theirs and (stack, workload) not in having for stack in ours)
-        ]
+        return unaffected(affected, stacks, judged, self._having[cause])
 
     def share_a_condition(self, affected: Collection[str], others: Iterable[str]) -> bool:
         """Whether the affected workloads have parameters in common that none of the others has."""
@@ -232,7 +242,7 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
     kind = kind_of(findings[0])
     before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")
-    unaffected = workloads.unaffected(cause.key, affected, cause.having, needs_baseline=needs_baseline)
+    others = workloads.unaffected(cause.key, affected, cause.having, needs_baseline=needs_baseline)
     return Problem(
         kind=ProblemKind.DIFFERENT if cause.setting is not None and kind is ProblemKind.WRONG else kind,
         findings=tuple(findings),
@@ -244,7 +254,7 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         before=before,
         after=after,
         setting=cause.setting,
-        unaffected=tuple(sorted(unaffected)),
+        unaffected=tuple(sorted(others)),
     )
 
 

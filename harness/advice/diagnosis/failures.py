@@ -23,8 +23,9 @@ from harness.advice.diagnosis.crash import Crash
 from harness.compare import Comparison, ProblemKind, Thresholds, compare
 from harness.compare.metrics import OUTCOME
 from harness.compare.outcomes import signature, stage
+from harness.compare.problems import unaffected
 from harness.compare.releases import in_version_order
-from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut, split_workload
+from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
 from harness.store import newest
 from harness.wording.names import version
 
@@ -159,20 +160,11 @@ def _compared(
         if isinstance(one.outcome, Passed):
             passed[one.cell.workload].add(one.cell.stack.id)
     parameters = {one.cell.workload: one.cell.parameters for one in results}
-    problems = []
-    for problem in comparison.problems:
-        devices = {split_workload(workload).device for workload in problem.affected}
-        free = [
-            workload
-            for workload, theirs in passed.items()
-            if workload not in problem.affected
-            and split_workload(workload).device in devices
-            and not theirs.isdisjoint(problem.having)
-        ]
-        problems.append(msgspec.structs.replace(problem, unaffected=tuple(sorted(free))))
-    return msgspec.structs.replace(
-        comparison, problems=tuple(problems), parameters={**parameters, **comparison.parameters}
+    problems = tuple(
+        msgspec.structs.replace(one, unaffected=tuple(sorted(unaffected(one.affected, one.having, passed))))
+        for one in comparison.problems
     )
+    return msgspec.structs.replace(comparison, problems=problems, parameters={**parameters, **comparison.parameters})
 
 
 def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment, package: str) -> MatchedProblem:
