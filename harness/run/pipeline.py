@@ -182,10 +182,19 @@ def details_of(stores: Sequence[Store], problem: Callable[[str, str], None] = si
     """Reads what explains a result from the first store that has it. ``problem`` gets damaged files, and why."""
 
     @functools.lru_cache(maxsize=64)  # most results share theirs with others, and each can be large
-    def read(hashes: tuple[tuple[str, str], ...]) -> Detail | None:
-        return next((detail for store in stores if (detail := store.detail(dict(hashes), problem)) is not None), None)
+    def read(hashes: tuple[tuple[str, str], ...]) -> Detail:
+        for store in stores:
+            if (detail := store.detail(dict(hashes), problem)) is not None:
+                return detail
+        raise LookupError  # which is not remembered: another run may be about to write it
 
-    return lambda result: read(tuple(result.detail_sha256.items()))
+    def detail_of(result: Result) -> Detail | None:
+        try:
+            return read(tuple(result.detail_sha256.items()))
+        except LookupError:
+            return None
+
+    return detail_of
 
 
 def _judge(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> compare.Judged:
