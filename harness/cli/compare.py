@@ -23,7 +23,8 @@ def command(
 ) -> int:
     """Compare the stored results of stack A (the baseline) with those of B, and of more.
 
-    A and B are versions of the package under test, or stack ids as `stacks` prints them. Nothing is measured.
+    A and B are versions of the package under test, with what was added to the stack ("0.16.4 + trl 0.24.0"), or stack ids as
+    `stacks` prints them. Nothing is measured.
 
     \b
     Examples:

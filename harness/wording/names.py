@@ -63,13 +63,19 @@ def stored_name(stack: Stack, axis: str) -> str:
 
 
 def common_text(stacks: Sequence[Stack]) -> tuple[str, ...]:
-    """What all stacks have in common, as far as a reader must know: the named stack that they are from, torch,
-    transformers, and each package beyond the usual ones, ``trl 0.24.0``."""
+    """What all stacks have in common, as far as a reader must know: torch, transformers, and `common_additions`."""
+    common = _common_versions(stacks)
+    usual = (f"{package} {common[package]}" for package in ("torch", "transformers") if package in common)
+    return (*usual, *common_additions(stacks))
+
+
+def common_additions(stacks: Sequence[Stack]) -> tuple[str, ...]:
+    """What no name of `stack_names` says, as all stacks have it: the named stack that they are from, ``stack NAME``, and
+    each package beyond the usual ones, ``trl 0.24.0``."""
     named = _common_name(stacks)
     common = _common_versions(stacks)
-    packages = ("torch", "transformers", *sorted(set(common) - set(AXES)))
-    pins = (f"{package} {common[package]}" for package in packages if package in common)
-    return (*([f"stack {named}"] if named else []), *pins)
+    added = (f"{package} {common[package]}" for package in sorted(set(common) - set(AXES)))
+    return (*([f"stack {named}"] if named else []), *added)
 
 
 def _labels(stacks: Sequence[Stack]) -> dict[str, str]:

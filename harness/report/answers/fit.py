@@ -10,7 +10,7 @@ from harness.advice.fit import BreakPoint, FitAnswer, FitLine, reason
 from harness.model import Passed
 from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, markdown_table, plain
-from harness.wording.names import outcome_text, stack_names
+from harness.wording.names import common_additions, outcome_text, stack_names
 from harness.wording.quantities import quantity
 
 #: Of ``--json``. History: 1 first.
@@ -72,7 +72,9 @@ def as_json(answer: FitAnswer) -> bytes:
 def _heading(answer: FitAnswer) -> str:
     question = answer.question
     variant = "" if question.variant == "base" or question.others else f", {question.variant}"
-    return f"{question.scenario}{variant}, simulated: does it fit?"
+    added = common_additions(answer.stacks)
+    with_ = f" with {', '.join(added)}" if added else ""
+    return f"{question.scenario}{variant}, simulated{with_}: does it fit?"
 
 
 def _card_line(answer: FitAnswer, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.model import Stack, stack_label
-from harness.wording.names import common_text, stack_names
+from harness.wording.names import common_additions, common_text, stack_names
 
 
 def stack(deepspeed: str, *, named: str = "", added: dict[str, str] | None = None) -> Stack:
@@ -34,10 +34,10 @@ def test_an_added_package_that_differs_stays_in_the_names() -> None:
 def test_a_named_stack_is_said_once_where_all_are_from_it() -> None:
     old, new = stack("0.16.0", named="old pins"), stack("0.16.4", named="old pins")
     assert names(old, new) == ["0.16.0", "0.16.4"]
-    assert common_text([old, new]) == ("stack old pins", "torch 2.13.0", "transformers 4.57.6")
+    assert common_text([old, new]) == ("torch 2.13.0", "transformers 4.57.6", "stack old pins")
     other = stack("0.16.4", named="pins", added={"trl": "0.24.0"})
     assert names(old, other) == ["old pins: 0.16.0", "pins: 0.16.4 + trl 0.24.0"]
-    assert common_text([old, other])[0] == "torch 2.13.0"
+    assert common_additions([old, other]) == ()
 
 
 def test_no_stacks_have_nothing_in_common() -> None:
