@@ -1,8 +1,8 @@
 """Which release to pin: of those that were measured, the newest one that nothing speaks against. Pure.
 
-A release is fit to be pinned for a workload where it ran, was judged (against the baseline, or is it), has no finding
-of the kinds that fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits
-that card. What has no verdict is never recommended.
+A release is fit to be pinned for a workload where it ran, was judged (`Soundness.unknown`), has no finding of the kinds that
+fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits that card. What has no
+verdict is never recommended.
 """
 
 from __future__ import annotations

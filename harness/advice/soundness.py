@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, ResultSummary
 from harness.compare.comparison import EVERYTHING
-from harness.model import Finding, Passed
+from harness.model import Finding, Passed, is_measurement
 from harness.wording.names import outcome_text
 
 
@@ -34,23 +34,36 @@ class Soundness:
     def unknown(self, cell: ResultSummary) -> str:
         """Why a cell says nothing; empty where it has a verdict."""
         stack, workload = cell.result.cell.stack.id, cell.result.cell.workload
-        reason = self._reasons.get((stack, workload), "")
-        return reason or (
+        return self._unjudged(stack, workload) or (
             ""
             if isinstance(cell.result.outcome, Passed) or self.findings(stack, workload)
             else outcome_text(cell.result.outcome)
         )
 
     def is_sound(self, stack: str, workload: str) -> bool:
-        """Whether a cell ran to the end, nothing speaks against it, and it fits the card that it names, unless the
-        baseline's does not fit it either. The oracles judge a cell without the baseline's."""
-        ended = self._comparison.ended.get(workload, {}).get(stack, Passed())
-        if stack not in self._comparison.cells.stacks_of(workload) or not isinstance(ended, Passed):
+        """Whether a cell ran to the end and was judged, nothing speaks against it, and it has room."""
+        if stack not in self._comparison.cells.stacks_of(workload) or not self._has_passed(stack, workload):
             return False
-        if (stack, workload) in self._without_figures or self.findings(stack, workload):
+        if self._unjudged(stack, workload) or self.findings(stack, workload):
             return False
+        return self.has_room(stack, workload)
+
+    def has_room(self, stack: str, workload: str) -> bool:
+        """Whether a cell fits the card that it names, if it names one, unless the baseline's does not fit it either."""
         room = self._rooms.of(stack, workload)
         return room is None or not room.is_too_large
+
+    def _unjudged(self, stack: str, workload: str) -> str:
+        """Why a cell was not judged; empty where it was. A run to the end needs no comparison where the baseline fails: it
+        cannot be worse, and the oracles judge it without the baseline's."""
+        base = self._comparison.ended.get(workload, {}).get(self._comparison.baseline)
+        measured = self._has_passed(stack, workload) and (stack, workload) not in self._without_figures
+        if base is not None and is_measurement(base) and measured:
+            return ""
+        return self._reasons.get((stack, workload), "")
+
+    def _has_passed(self, stack: str, workload: str) -> bool:
+        return isinstance(self._comparison.ended.get(workload, {}).get(stack, Passed()), Passed)
 
     def first(self, stacks: Iterable[str], workloads: Collection[str]) -> str:
         """The first of these stacks that is sound on each of the workloads that it was measured on; empty where none is."""

@@ -81,9 +81,9 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(line for section in self.sections for line in section.problems)
 
 
-def first_screen(comparison: Comparison, verdict: str, *, not_measured: str = "") -> FirstScreen:
-    """``verdict`` is the headline where there is no problem; ``not_measured`` are the stacks that lack results."""
-    rooms = CardRooms(comparison)
+def first_screen(comparison: Comparison, verdict: str, rooms: CardRooms, not_measured: str = "") -> FirstScreen:
+    """``verdict`` is the headline where there is no problem; ``rooms`` are those of the comparison; ``not_measured`` are the
+    stacks that lack results."""
     assessed = assess(comparison, rooms)
     sections = problems.sections(comparison, assessed)
     headline = f"{_compared(comparison)}: {problems.counted(comparison, sections)}" if sections else verdict

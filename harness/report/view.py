@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import msgspec
 
+from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison
 from harness.compare.comparison import EVERYTHING
 from harness.compare.timing import ratio_text
@@ -38,14 +39,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     reproduce: str  #: the command that measures the first problem again; empty where there is none
 
 
-def view(comparison: Comparison) -> View:
-    """The view of a comparison."""
+def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
+    """The view of a comparison. ``rooms`` are the comparison's, where the caller has them."""
     by_section = rows.by_section(comparison)
     sections = tuple(rows.sections(comparison))
     worse, alike = by_section[rows.WORSE], by_section[rows.FAILS_TOO]
     workloads = tables.workload_tables(comparison, [*worse, *alike])
     compatibility, patterns = tables.compatibility_table(comparison)
-    screen = first_screen(comparison, _verdict(comparison), not_measured=_missing(comparison))
+    screen = first_screen(comparison, _verdict(comparison), rooms or CardRooms(comparison), _missing(comparison))
     return View(
         screen=screen,
         measured=_measured(comparison),

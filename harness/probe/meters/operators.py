@@ -85,8 +85,8 @@ class Traits:
     def __init__(self, func: Any) -> None:
         schema = func._schema
         #: Made of other operators. One is seen whole where autograd takes no part: in inference mode, and in the code that
-        #: DTensors run. One with a kernel of its own on processors has one on GPUs too, and is made of others elsewhere alone:
-        #: ``silu_backward``, ``mish_backward``.
+        #: DTensors run. One with a kernel of its own on processors has one on GPUs too, and is made of
+        #: others elsewhere alone: ``silu_backward``, ``mish_backward``.
         self.is_composite = _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
         namespace, _, self.name = schema.name.partition("::")
         collective = COLLECTIVES.get(self.name) if namespace == "c10d" else None

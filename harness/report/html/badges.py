@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import msgspec
 
+from harness.advice.soundness import Soundness
 from harness.compare import Comparison
-from harness.compare.comparison import EVERYTHING
 from harness.compare.metrics import BY_NAME
+from harness.model import split_workload
 from harness.report import urls
 from harness.report.html.page import Page
 from harness.report.plain import plain
-from harness.report.rows import is_worse
 from harness.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
@@ -40,37 +40,26 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     colour: str  #: a name that shields.io knows
 
 
-def standings(comparison: Comparison) -> Iterator[Standing]:
-    """Of every scenario and stack that were measured together."""
-    worse: dict[tuple[str, str], set[str]] = {}
-    for group in comparison.groups:
-        found = group.headline
-        if is_worse(found):
-            word = BY_NAME[found.metric].fails or "worse"
-            worse.setdefault((found.scenario, found.stack), set()).add(word)
-    measured: dict[tuple[str, str], int] = {}
+def standings(comparison: Comparison, sound: Soundness) -> Iterator[Standing]:
+    """Of every scenario and stack that were measured together. ``sound`` says which releases are without any finding."""
+    measured: dict[tuple[str, str], list[str]] = {}
     for workload in comparison.cells.workloads:
-        scenario = workload.split("/", 1)[0]
         for stack in comparison.cells.stacks_of(workload):
-            measured[scenario, stack] = measured.get((scenario, stack), 0) + 1
-    unjudged: dict[tuple[str, str], int] = {}
-    for left_out in comparison.not_compared:
-        if left_out.what == EVERYTHING:
-            key = (left_out.workload.split("/", 1)[0], left_out.stack)
-            unjudged[key] = unjudged.get(key, 0) + 1
-    for (scenario, stack), count in measured.items():
-        words = worse.get((scenario, stack), set())
-        name = plain(comparison.names[stack])
-        label = f"{plain(scenario)} on {name}"
+            measured.setdefault((split_workload(workload).scenario, stack), []).append(workload)
+    for (scenario, stack), workloads in measured.items():
+        words = {BY_NAME[found.metric].fails or "worse" for w in workloads for found in sound.findings(stack, w)}
+        words |= {"memory" for workload in workloads if not sound.has_room(stack, workload)}
+        count, ok = len(workloads), sum(sound.is_sound(stack, workload) for workload in workloads)
         if words:
             colour = "yellow" if words == {"time"} else "red"
             message = f"worse: {', '.join(sorted(words))}"
-        elif (without := unjudged.get((scenario, stack), 0)) >= count:
+        elif not ok:
             colour, message = "lightgrey", "not measured"
-        elif without:
-            colour, message = "lightgrey", f"ok on {count - without} of {plural(count, 'workload')}"
+        elif ok < count:
+            colour, message = "lightgrey", f"ok on {ok} of {plural(count, 'workload')}"
         else:
             colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
+        label = f"{plain(scenario)} on {plain(comparison.names[stack])}"
         yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
+from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, Group, StepTime, Thresholds
 from harness.compare.comparison import EVERYTHING
 from harness.errors import ResultsError
@@ -22,7 +23,7 @@ from harness.report.html.holders import ExplanationOf, nothing_explained
 from harness.report.html.page import Conclusions, PageFrame
 from harness.report.html.rendering import Renderer
 from harness.report.html.site_files import SiteFiles
-from harness.report.html.workload import soundness_by_pin, trend_page, workload_page
+from harness.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
 from harness.report.rows import Row, all_rows, section_of
 from harness.report.view import view
@@ -86,11 +87,12 @@ class _SiteBuilder:
         self._comparison = comparison
         self._explained = explained
         self._thresholds = thresholds
-        report = view(comparison)
+        rooms = CardRooms(comparison)
+        report = view(comparison, rooms)
         self._conclusions = Conclusions.of(report)
         lines = (line for section in report.screen.sections for line in section.problems)
         self._problems = {key: line for line in lines for key in line.keys}
-        self._sound = soundness_by_pin(comparison)
+        self._sound = soundness_by_pin(comparison, rooms)
         self._frame = PageFrame.of(comparison, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
         self._general: dict[str, Callable[[SiteFiles], None]] = {}
@@ -169,7 +171,7 @@ class _SiteBuilder:
             yield path, partial(SiteFiles.page, path=path, page=page)
         for stack in comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
-        for standing in badges.standings(comparison):
+        for standing in badges.standings(comparison, self._sound[WITHOUT_FINDING]):
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))

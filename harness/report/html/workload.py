@@ -19,6 +19,9 @@ from harness.report.html.workload_facts import MatrixCell, MetricSeries, Workloa
 from harness.report.rows import Row, is_worse
 from harness.wording.quantities import short_quantity
 
+#: What is said of a release to pin that has nothing worse than the baseline; see `soundness_by_pin`.
+WITHOUT_FINDING = "without any finding"
+
 #: Charts of one page; the other series are in its tables.
 _MOST_CHARTS = 6
 
@@ -161,12 +164,11 @@ def _bytes(value: float | None) -> str:
     return "-" if value is None else short_quantity(value, "bytes")
 
 
-def soundness_by_pin(comparison: Comparison) -> dict[str, Soundness]:
+def soundness_by_pin(comparison: Comparison, rooms: CardRooms) -> dict[str, Soundness]:
     """What is said of a release to pin -> which releases it is said of: the first is the rule of the problems' advice."""
-    rooms = CardRooms(comparison)
     return {
         "without wrong training, crashes, leaks or out of memory": soundness(comparison, rooms),
-        "without any finding": Soundness(comparison, rooms, is_worse),
+        WITHOUT_FINDING: Soundness(comparison, rooms, is_worse),
     }
 
 

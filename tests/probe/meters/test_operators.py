@@ -46,5 +46,7 @@ def test_the_kernel_of_the_cpu_counts_as_that_of_a_gpu() -> None:
 
 
 def test_an_operator_with_a_kernel_of_its_own_is_not_made_of_others() -> None:
-    composite = {func: operators.traits(func).is_composite for func in (aten.linear.default, aten.silu_backward.default)}
+    composite = {
+        func: operators.traits(func).is_composite for func in (aten.linear.default, aten.silu_backward.default)
+    }
     assert list(composite.values()) == [True, False]

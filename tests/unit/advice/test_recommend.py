@@ -93,6 +93,17 @@ def test_the_newest_release_that_nothing_speaks_against_is_taken() -> None:
     assert exit_code(found) == EXIT_OK
 
 
+def test_a_release_that_runs_where_the_baseline_fails_may_be_pinned_and_one_without_a_baseline_may_not() -> None:
+    found = advice([result("0.15.0", 0), result("0.15.4", 0), result("0.16.4", 40)])
+    assert found.pick is not None
+    assert found.pick.version == "0.16.4"
+    alone = advice([result("0.15.0", 40, REENTRANT), result("0.16.4", 40)])
+    assert alone.pick is None
+    assert {release.version: release.unknown for release in alone.newer}[
+        "0.16.4"
+    ] == "the baseline has no result for it"
+
+
 def test_what_may_be_set_is_a_variant_without_a_finding_on_that_very_release() -> None:
     newer = {release.version: [way.variant for way in release.ways] for release in advice(HISTORY).newer}
     assert newer == {"0.16.5": [], "0.16.4": [REENTRANT], "0.16.3": []}

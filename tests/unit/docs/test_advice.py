@@ -12,7 +12,7 @@ from harness.cli import options
 from harness.cli.stored import most_common, stack_id
 from harness.compare import Comparison
 from harness.model import Passed
-from harness.report.first_screen import first_screen
+from harness.report.view import view
 from harness.run import pipeline, targets
 from harness.store import Store
 from tests.paths import ROOT
@@ -55,7 +55,7 @@ def speaks_against(comparison: Comparison, stack: str, workload: str) -> list[st
 @pytest.mark.parametrize("bundle", BUNDLES, ids=[bundle.name for bundle in BUNDLES])
 def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle: Path) -> None:
     comparison = compared(bundle)
-    lines = [line for section in first_screen(comparison, "").sections for line in section.problems]
+    lines = [line for section in view(comparison).screen.sections for line in section.problems]
     advised = [(line, line.release_to_use) for line in lines if line.release_to_use]
     for line, release in advised:
         assert release in line.free
@@ -70,7 +70,7 @@ def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle
 
 def test_there_is_advice_to_check() -> None:
     comparison = compared(ROOT / "results" / "2026-11-21.jsonl.gz")
-    lines = [line for section in first_screen(comparison, "").sections for line in section.problems]
+    lines = [line for section in view(comparison).screen.sections for line in section.problems]
     (memory,) = [line for line in lines if line.release_to_use]
     assert comparison.names[memory.release_to_use] == "0.16.8"
     assert speaks_against(comparison, memory.having[0], "llama3_70b_zero3/gradient_checkpointing=non_reentrant/sim")

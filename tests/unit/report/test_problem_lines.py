@@ -9,7 +9,8 @@ import msgspec
 from harness.compare import Thresholds, compare
 from harness.model import Failed, Result
 from harness.probe.border.wire import RunRecord
-from harness.report.first_screen import FirstScreen, first_screen
+from harness.report.first_screen import FirstScreen
+from harness.report.view import view
 from harness.wording.workloads import conditions
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
@@ -18,7 +19,7 @@ SIM = {"model": "llama-3-70b", "world_size": 32, "gpu": "A800-80G", "dtype": "bf
 
 
 def screen(*results: Result) -> FirstScreen:
-    return first_screen(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), "nothing is worse")
+    return view(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)).screen
 
 
 def simulated(version: str, peak_gib: int) -> Result:
@@ -78,7 +79,7 @@ def test_conditions_are_what_all_variants_name() -> None:
 
 def test_nothing_worse_is_the_headline_without_problems() -> None:
     seen = screen(result("0.15.0"), result("0.16.0"))
-    assert (seen.headline, seen.sections) == ("nothing is worse", ())
+    assert (seen.headline, seen.sections) == ("Nothing is worse than the baseline", ())
     assert seen.upgrade == "python -m harness compare YOURS 0.16.0"
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 from rich.console import Console
 from rich.text import Text
 
 from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed
+from harness.model import Failed, stack_label
 from harness.report.comparison import terminal
-from harness.report.first_screen import FirstScreen, Overview, OverviewRow, first_screen
+from harness.report.first_screen import FirstScreen, Overview, OverviewRow
+from harness.report.view import view
 from tests.builders.comparisons import comparison
-from tests.builders.synthetic import result
+from tests.builders.synthetic import noisy_record, result
 from tests.golden_files import Golden
 
 
@@ -50,7 +52,7 @@ def test_a_problem_takes_three_lines_and_keeps_its_consequence() -> None:
 
 
 def test_every_section_shows_its_first_problem_before_any_second() -> None:
-    screen = first_screen(comparison(), "")
+    screen = view(comparison()).screen
     blocks = {line.number: [Text("line")] * 3 for one in screen.sections for line in one.problems}
     firsts = {section.problems[0].number for section in screen.sections}
     assert len(blocks) > len(firsts)
@@ -105,3 +107,41 @@ def test_no_line_of_a_report_is_a_command_to_a_ci_system(width: int) -> None:
     for line in text.splitlines():
         assert not line.strip().startswith("::")
         assert "##[" not in line
+
+
+def test_a_program_is_called_by_its_launch_line_and_what_all_stacks_have_is_said_once() -> None:
+    line = "accelerate launch --config_file zero3.yaml trl/scripts/sft.py --model_name_or_path Qwen/Qwen2.5-7B"
+    results = []
+    for version, calls in (("0.16.0", 1), ("0.16.4", 3)):
+        one = result(version, scenario="sft-c91fa8", variant="base", device="sim", run=noisy_record(1, calls=calls))
+        stack = msgspec.structs.replace(
+            one.cell.stack,
+            versions={**one.cell.stack.versions, "trl": "0.24.0"},
+            label=stack_label("", version, {"trl": "0.24.0"}),
+        )
+        parameters = {"program": line, "gpu": "H100-80G", "world_size": 8}
+        results.append(
+            msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, stack=stack, parameters=parameters))
+        )
+        for rank in one.record.ranks if one.record else ():
+            rank.phases["backward"].collectives = {"all_gather": [8 * calls, 1 << 20]}
+    seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
+    assert on_terminal(seen, 100, details=False) == FIRST_SCREEN_OF_A_PROGRAM
+
+
+FIRST_SCREEN_OF_A_PROGRAM = """\
+deepspeed 0.16.0 to 0.16.4: 2 that cost more
+2 releases on 1 workload, torch 2.13.0, transformers 4.57.6, trl 0.24.0. 2 of 2 runs passed, 1
+compared with 0.16.0. sft-c91fa8: accelerate launch --config_file zero3.yaml trl/scripts/sft.py
+--model_name_or_path Qwen/Qwen2.5-7B.
+
+                                                      0.16.0-0.16.4
+accelerate launch ... sft.py --model_..., on H100-80G fits
+
+COSTS MORE
+ 1 0.16.4  sft-c91fa8: backward makes 600,000 more Python and C calls (3x): 300,000 -> 900,000 (a
+           step takes 1.00x).
+ 2 0.16.4  sft-c91fa8: backward issues 16 more collectives (3x): 8 -> 24.
+Your upgrade: python -m harness compare YOURS '0.16.4 + trl 0.24.0'
+Tables, evidence, commands: --details, or --html DIR
+"""
