@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 from harness.probe.replacing import Patches
@@ -12,14 +14,7 @@ from harness.probe.virtual_gpu.stand_ins.finder import Package
 
 #: Words in the names of functions that ask for a package.
 _WORDS = {"flash_attn": ("flash_attn",), "bitsandbytes": ("bitsandbytes", "bnb"), "liger_kernel": ("liger",)}
-#: What modules import at their top, in releases of transformers that ask there (4.43 to 4.52).
-_TOP = {
-    "flash_attn_func": "flash_attn",
-    "flash_attn_varlen_func": "flash_attn",
-    "index_first_axis": "flash_attn.bert_padding",
-    "pad_input": "flash_attn.bert_padding",
-    "unpad_input": "flash_attn.bert_padding",
-}
+#: Asks for flash_attn while it is imported, in releases of transformers from 4.43 to 4.52.
 _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 
 
@@ -38,11 +33,22 @@ def refreshed(packages: Sequence[Package]) -> Iterator[None]:
             and "flash_attn_supports_top_left_mask" in vars(asked)
             and not hasattr(asked, "_lazy_imports")
         ):
-            for name, source in _TOP.items():
-                if not hasattr(asked, name):
-                    patches.set(asked, name, getattr(__import__(source, fromlist=[name]), name))
+            patches.enter_context(_imported_again(asked))
         yield
     _forget(packages)
+
+
+@contextlib.contextmanager
+def _imported_again(module: ModuleType) -> Iterator[None]:
+    """All names that the release defines where the package is installed, which its models import by the same answer. What
+    others took of the module before shares its names."""
+    before = dict(vars(module))
+    try:
+        importlib.reload(module)
+        yield
+    finally:
+        vars(module).clear()
+        vars(module).update(before)
 
 
 def _import_utils() -> list[Any]:

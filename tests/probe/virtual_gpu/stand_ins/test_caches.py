@@ -1,0 +1,40 @@
+"""What was imported before a stand-in was there finds it, as the real package would be found."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from harness.probe.virtual_gpu import stand_ins
+from harness.probe.virtual_gpu.stand_ins import caches
+
+#: As transformers 4.52 has it: a name that is None without the package, and one that is there only with it.
+ASKS = """
+import importlib.util
+flash_attn_func = None
+if importlib.util.find_spec("flash_attn"):
+    from flash_attn import flash_attn_func
+    from flash_attn.layers.rotary import apply_rotary_emb
+def flash_attn_supports_top_left_mask():
+    return flash_attn_func
+"""
+
+
+def test_a_module_that_asked_while_it_was_imported_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "asks_early.py").write_text(ASKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(caches, "_ASK_AT_THE_TOP", "asks_early")
+    early = importlib.import_module("asks_early")
+    taken_before = early.flash_attn_supports_top_left_mask
+    assert taken_before() is None
+    with stand_ins.provided():
+        assert early.apply_rotary_emb.__module__.startswith(("flash_attn", "harness"))
+        assert taken_before() is early.flash_attn_func is not None
+    assert early.flash_attn_func is None
+    assert not hasattr(early, "apply_rotary_emb")
+    del sys.modules["asks_early"]
