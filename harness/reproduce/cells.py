@@ -158,7 +158,7 @@ def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
         own["world_size"] = min(cell.parameters.get("world_size", 1), 2)
     # An "auto" size is that of a tiny model, and what older scenarios do not name is as transformers has it.
     small = {name: value for name, value in SIZES.items() if own.get(name) in (None, "auto")}
-    return {**base, "model_outputs": None, "integration": "transformers", **own, **small}
+    return {**base, "model_outputs": "all", "integration": "transformers", **own, **small}
 
 
 def leaps(cell: Cell) -> list[set[str]]:

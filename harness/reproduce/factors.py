@@ -81,8 +81,8 @@ FACTORS = (
     Factor(
         name="model_outputs",
         title="a model's outputs",
-        values=("loss", None),
-        words={"loss": "a model that returns one tensor", None: "a model that returns several tensors"},
+        values=("loss", "all"),
+        words={"loss": "a model that returns one tensor", "all": "a model that returns several tensors"},
     ),
     Factor(name="dtype", title="dtype", values=("fp32", "bf16", "fp16"), configured=True),
     Factor(

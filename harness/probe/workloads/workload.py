@@ -33,9 +33,7 @@ class Workload:
     world_size: int = 2
     dtype: str = "bf16"  #: fp32, bf16 or fp16
     attention: str = "sdpa"  #: transformers' attn_implementation
-    model_outputs: str | None = (
-        None  #: "loss": the model returns that tensor alone; None: as transformers', with logits
-    )
+    model_outputs: str = "all"  #: as transformers', with logits; or "loss": the model returns that tensor alone
     gradient_checkpointing: str = "none"  #: none, reentrant or non_reentrant
     gradient_clipping: float | None = None
     learning_rate: float = 1e-3
@@ -105,8 +103,8 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
                 parameter.requires_grad_(False)
     if work.model_outputs == "loss":
         model.register_forward_hook(lambda module, inputs, output: output.loss)
-    elif work.model_outputs is not None:
-        raise ValueError(f"no such model_outputs: {work.model_outputs} (known: loss)")
+    elif work.model_outputs != "all":
+        raise ValueError(f"no such model_outputs: {work.model_outputs} (known: all, loss)")
     return model
 
 

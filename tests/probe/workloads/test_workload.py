@@ -15,7 +15,7 @@ from tests.paths import ROOT  # noqa: E402
 SHAPE = scenario.load_shapes(ROOT / "scenarios")["llama-tiny"]
 
 
-def built(outputs: str | None) -> tuple[Workload, torch.nn.Module]:
+def built(outputs: str) -> tuple[Workload, torch.nn.Module]:
     work = Workload(dtype="fp32", model_outputs=outputs)
     model = workload.build(work, workload.configuration(work, SHAPE), torch.float32)
     with torch.no_grad():
@@ -24,7 +24,7 @@ def built(outputs: str | None) -> tuple[Workload, torch.nn.Module]:
     return work, model
 
 
-def loss_of(outputs: str | None) -> float:
+def loss_of(outputs: str) -> float:
     work, model = built(outputs)
     data = objectives.token_ids(work, SHAPE["vocab_size"], 0, 0, 0)
     return float(objectives.next_token(model, data).detach())
@@ -34,7 +34,7 @@ def test_a_model_of_one_output_returns_the_loss_of_one_of_several() -> None:
     work, model = built("loss")
     ids = workload.batch(work, SHAPE["vocab_size"], 0, 0, 0)
     assert isinstance(model(input_ids=ids, labels=ids), torch.Tensor)
-    assert loss_of("loss") == loss_of(None)
+    assert loss_of("loss") == loss_of("all")
 
 
 def test_outputs_that_there_are_not_are_refused() -> None:

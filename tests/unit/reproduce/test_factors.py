@@ -36,7 +36,7 @@ def test_values_of_a_cell_are_the_tables_and_its_own() -> None:
         ("zero_stage", (1, 2), (0, 3), "ZeRO stage 1 or 2"),
         ("gradient_accumulation_steps", (2, 4), (1,), "gradient accumulation above 1"),
         ("gradient_accumulation_steps", (4,), (1, 2), "gradient accumulation 4"),
-        ("model_outputs", (None,), ("loss",), "a model that returns several tensors"),
+        ("model_outputs", ("all",), ("loss",), "a model that returns several tensors"),
         ("offload_optimizer", (True,), (False,), "offload of the optimizer"),
         ("gradient_clipping", (None,), (0.0, 1.0), "clipping not configured"),
         ("hpz_partition_size", (2,), (None,), "hpZ partition of 2"),

@@ -21,7 +21,7 @@ DEFAULTS = MINIMAL.resolve("base", "cpu")
 BAD = {"torch": "2.13.0", "transformers": "4.57.6", "peft": "0.21.2", "deepspeed": "0.18.3"}
 GOOD = {**BAD, "deepspeed": "0.18.2"}
 RELEASED = {"torch", "deepspeed", "transformers", "peft"}
-QUARTER = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": None}
+QUARTER = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
 
 
 def script(metric: str, model: str = LAYERS, expected: object = msgspec.UNSET, **changes: Any) -> Script:
@@ -62,7 +62,7 @@ CHANGES = [
     {"zero_stage": 2, "dtype": "bf16", "offload_optimizer": True, "gradient_accumulation_dtype": "fp32"},
     {"dtype": "fp16", "zero_stage": 1, "decay_groups": True, "learning_rate_decay": 0.5},
     {"objective": "two_backwards", "zero_stage": 2},
-    {"objective": "several_outputs", "model_outputs": None},
+    {"objective": "several_outputs", "model_outputs": "all"},
     {"objective": "no_head"},
     {"objective": "two_runs", "gradient_checkpointing": "reentrant"},
     {"frozen": "layers.0", "zero_stage": 3, "zero_init": True},
