@@ -15,7 +15,7 @@ from harness.advice.capacity import OVERHEAD_BYTES, needed_bytes, taken_bytes, v
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
 from harness.advice.largest_fitting import LargestFitting
-from harness.advice.provenance import MeasuredBy, Recorded, measured_by
+from harness.advice.provenance import MeasuredBy, Recorded, measured_by, notes
 from harness.compare.metrics import DEVICE_RETAINED
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
@@ -112,6 +112,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     smallest: dict[str, dict[str, int | None]]  #: card -> stack -> fewest ranks that fit, of the first variant
     break_points: tuple[BreakPoint, ...]
     measured_by: tuple[MeasuredBy, ...] = ()
+    notes: tuple[str, ...] = ()  #: what a reader of the figures has to know
 
 
 def check(question: FitQuery, scenario: Scenario) -> None:
@@ -163,6 +164,7 @@ def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run:
         smallest={} if question.sweep else {card.name: _smallest(card, stacks, lines) for card in question.cards},
         break_points=tuple(_break_points(question, lines)) if question.sweep else (),
         measured_by=measured_by(recorded.results),
+        notes=notes(recorded.results),
     )
 
 

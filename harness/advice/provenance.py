@@ -1,4 +1,5 @@
-"""Which version of the probe measured the cells of an answer, and when: figures of several need not be comparable."""
+"""Which version of the probe measured the cells of an answer, when, and what its ranks say of the figures: those of several
+versions need not be comparable."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from harness.compare.summary import noted
 from harness.model import Cell, Result
 
 Run = Callable[[Sequence[Cell]], Iterable[Result]]
@@ -44,6 +46,11 @@ def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
             )
         )
     return tuple(sorted(found, key=lambda one: (-len(one.cells), one.probe_sha256, one.hardware)))
+
+
+def notes(results: Iterable[Result]) -> tuple[str, ...]:
+    """What a reader of the figures has to know, each once."""
+    return tuple(dict.fromkeys(note for result in results if result.record for note in noted(result.record)))
 
 
 class Recorded:

@@ -17,7 +17,7 @@ from harness.advice.capacity import OVERHEAD_BYTES
 from harness.advice.cases import Case, PhaseFigures
 from harness.advice.combination import CombinationSearch
 from harness.advice.gpus import Card, step_time
-from harness.advice.provenance import MeasuredBy, Recorded, measured_by
+from harness.advice.provenance import MeasuredBy, Recorded, measured_by, notes
 from harness.errors import UsageError
 from harness.model import Cell, Passed, Result, Stack, stack_label
 from harness.probe.border.wire import PHASES, PhaseReading
@@ -58,6 +58,7 @@ class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     best: Case | None  #: the combination with the lowest peak; None where no two remedies help more than one
     not_tried: tuple[NotTried, ...]
     measured_by: tuple[MeasuredBy, ...] = ()
+    notes: tuple[str, ...] = ()  #: what a reader of the figures has to know
 
     @property
     def fitting(self) -> tuple[Case, ...]:
@@ -129,6 +130,7 @@ def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Run) 
         best=search.best if len(search.best.remedies) > 1 else None,
         not_tried=tuple(not_tried),
         measured_by=measured_by(recorded.results),
+        notes=notes(recorded.results),
     )
 
 

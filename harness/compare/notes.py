@@ -22,14 +22,18 @@ class Remarks(msgspec.Struct, frozen=True):
     starts: dict[str, list[str]] = {}  #: slow ones, a line each
     bits: dict[str, int] = {}  #: workloads whose trained parameters are not bit-identical to the baseline's
     left: dict[str, list[str]] = {}  #: what runs left running, a line each
+    noted: dict[str, list[str]] = {}  #: what their ranks have to say -> the workloads
 
 
 def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
-    """What was left running, of all pairs; slow starts and different bits, of those that were compared."""
-    remarks = Remarks({}, {}, {}, {})
+    """What was left running and what ranks say, of all pairs; slow starts and different bits, of those that were compared."""
+    remarks = Remarks({}, {}, {}, {}, {})
     for pair in pairs:
         if pair.result.left:
             remarks.left.setdefault(pair.stack, []).append(f"{pair.workload} {left_text(pair.result.left)}")
+        for note in pair.own.notes:
+            if pair.workload not in (known := remarks.noted.setdefault(note, [])):
+                known.append(pair.workload)
     for pair in comparable:
         base, own = pair.base, pair.own
         if base is None or pair.is_baseline:
@@ -44,7 +48,7 @@ def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
 
 def together(all_remarks: Iterable[Remarks]) -> Remarks:
     """Those of all workloads."""
-    whole = Remarks({}, {}, {}, {})
+    whole = Remarks({}, {}, {}, {}, {})
     for remarks in all_remarks:
         whole.compared.update(remarks.compared)
         for stack, lines in remarks.starts.items():
@@ -53,6 +57,8 @@ def together(all_remarks: Iterable[Remarks]) -> Remarks:
             whole.bits[stack] = whole.bits.get(stack, 0) + count
         for stack, lines in remarks.left.items():
             whole.left.setdefault(stack, []).extend(lines)
+        for note, workloads in remarks.noted.items():
+            whole.noted.setdefault(note, []).extend(workloads)
     return whole
 
 
@@ -64,9 +70,10 @@ def notes(
     installed: Mapping[str, Mapping[str, str]],
     superseded: int,
 ) -> list[str]:
-    """Confounders, slow starts, different bits, what was left running, and older results that do not count."""
+    """What ranks say, confounders, slow starts, different bits, what was left running, and older results that do not count."""
     confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
-    notes = [
+    notes = [f"{note} (in {listing(workloads, 2)})" for note, workloads in remarks.noted.items()]
+    notes += [
         f"{names[stack]} differs from the baseline in more than its pins: {listing(packages)}"
         for stack, packages in confounded.items()
         if packages

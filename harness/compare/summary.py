@@ -30,6 +30,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     #: by rank and model, where a distance is above 1 or a loss is not a number
     suspects: tuple[tuple[int, str, Numerics], ...] = ()
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
+    notes: tuple[str, ...] = ()  #: what a reader of its figures has to know
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
 
     def flat(self) -> dict[str, float]:
@@ -83,6 +84,7 @@ def summarize(result: Result) -> ResultSummary:
         trained=tuple(trained.items()),
         suspects=tuple(suspects),
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
+        notes=noted(record),
         excesses=excesses(record),
     )
 
@@ -94,6 +96,11 @@ def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:
             yield rank.rank, "", rank.numerics
         for name, numbers in rank.models.items():
             yield rank.rank, name, numbers
+
+
+def noted(record: RunRecord) -> tuple[str, ...]:
+    """What a reader of its figures has to know, of any rank."""
+    return tuple(dict.fromkeys(note for rank in record.ranks for note in rank.notes))
 
 
 def state_bytes(record: RunRecord) -> int:

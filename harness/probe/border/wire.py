@@ -125,6 +125,7 @@ class RankRecord:
     ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     ideal_note: str = ""  #: why there is no ideal
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
+    notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 
 @dataclasses.dataclass(slots=True)

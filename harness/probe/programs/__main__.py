@@ -54,6 +54,7 @@ def _table(record: RunRecord) -> str:
                 f" host {reading.host_peak_bytes:>15,} reserved {reading.reserved_peak_bytes or 0:>15,}"
                 f" launches {reading.op_launches:>7,} collectives {reading.collectives}"
             )
+        lines += [f"rank {rank.rank} note: {note}" for note in rank.notes]
         for read in rank.readings:
             lines.append(
                 f"rank {rank.rank} step {read.step} allocated {read.allocated_bytes:>15,} peak"

@@ -136,6 +136,7 @@ def run(
 
         def done() -> None:
             measuring.detail.warnings = dict(warnings)
+            measuring.record.notes = list(books.notes)
             if observer is not None:
                 observer.measured(measuring.record.phases)
                 write_whole(folder / explanation_file(rank), encode(asdict(observer.explanation(rank))))

@@ -63,7 +63,7 @@ def attached(
         stack.enter_context(cuda_api.answered(card, books, ordinals))
         stack.enter_context(streams.observed(books.stream_selected))
         stack.enter_context(nvml.answered(card, books, ordinals))
-        stack.enter_context(compilers.refused())
+        stack.enter_context(compilers.eager(books.note))
         stack.enter_context(process_groups.joined(target, rank, world_size))
         stack.enter_context(optimizers.chosen_as_on_cuda(target))
         stack.enter_context(autocast.with_cuda_policy(target))

@@ -41,6 +41,12 @@ class Books:
         self._workspaces: dict[tuple[bool, int], Any] = {}  #: by whether it is autograd's thread, and stream
         self._stream = 0
         self.readings = Readings(self)
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """What a reader of the figures has to know, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     # -- figures -----------------------------------------------------------------------------------------------------
 

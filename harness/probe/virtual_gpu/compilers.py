@@ -1,5 +1,8 @@
-"""``torch.compile``: what a compiler makes of a model, its fused kernels and what they keep for the backward, is not known
-before it has run on a GPU. So it is refused where it would compile, unless the program runs eagerly.
+"""``torch.compile`` on a GPU that is not there: what is compiled runs eagerly, and the figures say so.
+
+What a compiler makes of a model, its fused kernels and what they keep for the backward, is not known before it has run on a
+GPU; and its code calls no operators that a meter could count. A program still gets what it looks for: torch's own
+``OptimizedModule`` around a model.
 """
 
 from __future__ import annotations
@@ -11,54 +14,66 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._dynamo.eval_frame as eval_frame
 
 from harness.probe.replacing import Patches
-from harness.probe.sim.errors import SimulationError, caller, location
+
+#: Said of the figures of a program that called what it had compiled.
+NOT_APPLIED = "torch.compile was not applied: memory and work are those of eager code"
 
 #: torch's own switches, of older and of newer releases.
 _SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
 
+_Call = Callable[..., Any]
+
 
 @contextlib.contextmanager
-def refused() -> Iterator[None]:
-    """Models are refused at once, functions when they are called: a library decorates many that no training calls."""
+def eager(note: Callable[[str], None]) -> Iterator[None]:
+    """Inside, nothing is compiled. ``note`` gets `NOT_APPLIED` when something is called that was to be."""
 
-    def compile(model: Any = None, **kwargs: Any) -> Any:
+    def noting(call: _Call) -> _Call:
+        @functools.wraps(call)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            note(NOT_APPLIED)
+            return call(*args, **kwargs)
+
+        return run
+
+    class Eager(eval_frame.DisableContext):
+        """What an OptimizedModule calls its model by."""
+
+        def __call__(self, call: _Call) -> _Call:
+            return noting(call)
+
+    def compile(model: Any = None, **options: Any) -> Any:
         if model is None:
-            return functools.partial(compile, **kwargs)
-        if _is_eager(kwargs):
+            return functools.partial(compile, **options)
+        if options.get("disable") or any(os.environ.get(name) == "1" for name in _SWITCHES):
             return model
-        if isinstance(model, torch.nn.Module) or isinstance(getattr(model, "__self__", None), torch.nn.Module):
-            raise _error()
-        return _refusing(model)
-
-    def compile_module(module: Any, *args: Any, **kwargs: Any) -> None:
-        if not _is_eager(kwargs):
-            raise _error()
+        return eval_frame.OptimizedModule(model, Eager()) if isinstance(model, torch.nn.Module) else noting(model)
 
     with Patches() as patches:
         patches.set(torch, "compile", compile)
-        patches.replace(torch.nn.Module, "compile", compile_module)
+        # The module's own warns of global hooks, which here are those that watch for phases.
+        patches.set(eval_frame.OptimizedModule, "__call__", torch.nn.Module.__call__)
+        _run_what_was_compiled_before(patches, note)
         yield
 
 
-def _is_eager(options: dict[str, Any]) -> bool:
-    switched_off = any(os.environ.get(name) == "1" for name in _SWITCHES)
-    return switched_off or options.get("backend") == "eager" or bool(options.get("disable"))
+def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None]) -> None:
+    """Functions that a library decorated when it was imported: a compiler begins where a callback is set for frames."""
 
+    def eagerly(set_callback: _Call) -> _Call:
+        def set_eval_frame(callback: Any) -> Any:
+            if not callable(callback):
+                return set_callback(callback)
+            note(NOT_APPLIED)
+            return set_callback(None)
 
-def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        if _is_eager({}):
-            return function(*args, **kwargs)
-        raise _error()
+        return set_eval_frame
 
-    return refuse
-
-
-def _error() -> SimulationError:
-    return SimulationError(
-        "torch.compile: what the compiler makes of a model is not known without a GPU; write TORCH_COMPILE_DISABLE=1 before "
-        f"the launch line to run it eagerly, or switch it off in the program. At {location(caller())}"
-    )
+    for name in ("set_eval_frame", "_maybe_set_eval_frame"):
+        if hasattr(eval_frame, name):
+            patches.set(eval_frame, name, eagerly(getattr(eval_frame, name)))
+    # Newer releases count the frames that were compiled, and fail where fullgraph=True finds none.
+    patches.replace(eval_frame, "set_fullgraph_compiled_frame_count", lambda count: 0)

@@ -65,6 +65,7 @@ def as_json(answer: FitAnswer) -> bytes:
         "smallest_ranks": answer.smallest,
         "break_points": msgspec.to_builtins(answer.break_points),
         "measured_by": msgspec.to_builtins(answer.measured_by),
+        "notes": list(answer.notes),
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
@@ -165,7 +166,7 @@ def _notes(answer: FitAnswer) -> list[str]:
         "Step time is a model, not a measurement: no release can be faster on this hardware "
         f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."
     )
-    return [*notes, *provenance.sources(answer.measured_by)]
+    return [*notes, *(f"{note}." for note in answer.notes), *provenance.sources(answer.measured_by)]
 
 
 def _size(size: int) -> str:

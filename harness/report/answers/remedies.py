@@ -95,6 +95,7 @@ def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
         "fits_with": [list(case.remedies) for case in answer.fitting],
         "not_run": msgspec.to_builtins(answer.not_tried),
         "measured_by": msgspec.to_builtins(answer.measured_by),
+        "notes": list(answer.notes),
     }
 
 
@@ -278,7 +279,7 @@ def _notes(answer: RemediesAnswer) -> list[str]:
         notes.append(
             "Step time is the median of the timed rounds. Cases ran one after another: a small difference says nothing."
         )
-    return [*notes, *provenance.sources(answer.measured_by)]
+    return [*notes, *(f"{note}." for note in answer.notes), *provenance.sources(answer.measured_by)]
 
 
 def _bytes(size: int) -> str:

@@ -41,19 +41,6 @@ def test_a_number_is_a_card(books: Books) -> None:
     assert torch.device(0) == torch.device("cuda", 0) == torch.ones(1, device=0).device
 
 
-def test_a_compiled_model_is_refused_unless_it_runs_eagerly(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = torch.nn.Linear(2, 2)
-    assert torch.compile(model, backend="eager") is model
-    with pytest.raises(SimulationError, match="TORCH_COMPILE_DISABLE=1 before"):
-        torch.compile(model)
-    function = torch.compile(lambda: 1)
-    with pytest.raises(SimulationError, match="torch.compile"):
-        function()
-    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
-    assert torch.compile(model) is model
-    assert function() == 1
-
-
 def test_data_parallel_runs_on_one_card_and_is_refused_on_several(books: Books) -> None:
     model = torch.nn.Linear(2, 2).cuda()
     assert torch.nn.DataParallel(model, device_ids=[0])(torch.ones(1, 2)).is_cuda

@@ -382,6 +382,15 @@ def test_other_packages_that_differ_are_told() -> None:
     )
 
 
+def test_what_ranks_say_of_their_figures_is_noted_once_with_the_workloads() -> None:
+    def eager(run: RunRecord) -> None:
+        for rank in run.ranks:
+            rank.notes = ["torch.compile was not applied"]
+
+    comparison = judged(result(), result("0.16.4", run=changed_run(eager)), result("0.16.8", run=changed_run(eager)))
+    assert comparison.notes == (f"torch.compile was not applied (in {result().cell.workload})",)
+
+
 def test_the_newest_result_of_a_cell_counts() -> None:
     older = result("0.16.4", run=holding(3))
     newer = result("0.16.4", started_at="2026-02-01T00:00:00Z")
