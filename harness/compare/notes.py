@@ -22,11 +22,11 @@ class Remarks(msgspec.Struct, frozen=True):
     starts: dict[str, list[str]] = {}  #: slow ones, a line each
     bits: dict[str, int] = {}  #: workloads whose trained parameters are not bit-identical to the baseline's
     left: dict[str, list[str]] = {}  #: what runs left running, a line each
-    noted: dict[str, list[str]] = {}  #: what their ranks have to say -> the workloads
+    noted: dict[str, list[str]] = {}  #: what their ranks noted -> the workloads
 
 
 def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
-    """What was left running and what ranks say, of all pairs; slow starts and different bits, of those that were compared."""
+    """What was left running and noted, of all pairs; slow starts and different bits, of those that were compared."""
     remarks = Remarks({}, {}, {}, {}, {})
     for pair in pairs:
         if pair.result.left:
@@ -70,7 +70,7 @@ def notes(
     installed: Mapping[str, Mapping[str, str]],
     superseded: int,
 ) -> list[str]:
-    """What ranks say, confounders, slow starts, different bits, what was left running, and older results that do not count."""
+    """What ranks noted, confounders, slow starts, different bits, what was left running, and older results."""
     confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
     notes = [f"{note} (in {listing(workloads, 2)})" for note, workloads in remarks.noted.items()]
     notes += [
