@@ -1,4 +1,5 @@
-"""DeepSpeed's compiled optimizers: the release's own classes, whose compiled kernels torch computes, or nothing does.
+"""DeepSpeed's compiled kernels, above all its optimizers': the release's own classes, whose kernels torch computes, or
+nothing does.
 
 A fused kernel reads and writes what it is given and allocates nothing, on the device or on the host. In sim its tensors
 merely change; in cpu mode torch computes the same formula beside the meter. Formulas, in DeepSpeed's ``csrc``:
@@ -11,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import torch
 
 from harness.probe.replacing import Patches
+from harness.probe.virtual_gpu import quantizer
 from harness.probe.virtual_gpu.launching import kernel
 
 # -- on the device ---------------------------------------------------------------------------------------------------
@@ -199,6 +201,7 @@ def extensions() -> dict[str, Any]:
         "cpu_adam": _CpuOptimizer("adam", _cpu_adam),
         "cpu_adagrad": _CpuOptimizer("adagrad", _cpu_adagrad),
         "cpu_lion": _CpuOptimizer("lion", _cpu_lion),
+        "quantizer": quantizer.extension(),
         "utils": types.SimpleNamespace(
             flatten=torch._utils._flatten_dense_tensors, unflatten=torch._utils._unflatten_dense_tensors
         ),
@@ -219,4 +222,15 @@ def stubbed() -> Iterator[None]:
                 return load(self, verbose) if stand_in is None else stand_in
 
             patches.set(base, "load", load_stub)
+            _find_builders_of_cuda(patches, known)
         yield
+
+
+def _find_builders_of_cuda(patches: Patches, known: Container[str]) -> None:
+    """On its CPU accelerator DeepSpeed has builders of a few kernels; those of CUDA lie beside them."""
+    package: Any = sys.modules["deepspeed.ops.op_builder"]
+    for module in [module for module in vars(package).values() if isinstance(module, types.ModuleType)]:
+        for name, builder in list(vars(module).items()):
+            found = getattr(package, name, None) if getattr(builder, "NAME", None) in known else None
+            if getattr(found, "NAME", "") not in known and found is not None:
+                patches.everywhere(found, builder, name)
