@@ -1,4 +1,4 @@
-"""Image data sets and weights of torchvision get made up where they are not on this machine.
+"""Image data sets of torchvision, and weights of its models and timm's, get made up where they are not on this machine.
 
     with made_up_images(wanted):
         ...  # the program
@@ -35,9 +35,10 @@ _PACKAGE = "torchvision"
 
 @contextlib.contextmanager
 def made_up_images(wanted: bool) -> Iterator[None]:
-    """See above. torchvision is not imported for it."""
+    """See above. Nothing is imported for it."""
     with Patches() as patches:
         patches.enter_context(_when_imported(_PACKAGE, lambda: _answer(patches, wanted)))
+        patches.enter_context(_when_imported("timm.models._builder", lambda: _keep_first_weights_of_timm(patches)))
         yield
 
 
@@ -241,3 +242,17 @@ def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., A
                 return builder(**bare).state_dict()
 
     return get_state_dict
+
+
+def _keep_first_weights_of_timm(patches: Patches) -> None:
+    builder = sys.modules["timm.models._builder"]
+    original = builder.load_pretrained
+
+    @functools.wraps(original)
+    def load_pretrained(*args: Any, **options: Any) -> None:
+        try:
+            original(*args, **options)
+        except (NotHere, OSError):
+            return  # raised by what fetches them, before the model is touched
+
+    patches.set(builder, "load_pretrained", load_pretrained)

@@ -18,6 +18,7 @@ _FINE_TUNED = {
     "HuggingFaceH4/zephyr-7b-alpha": "mistralai/Mistral-7B-Instruct-v0.1",
     "HuggingFaceH4/zephyr-7b-beta": "mistralai/Mistral-7B-Instruct-v0.1",
     "OpenRLHF/Llama-3-8b-*": "meta-llama/Meta-Llama-3-8B-Instruct",
+    "NousResearch/Hermes-3-Llama-3.1-8B": "meta-llama/Llama-3.1-8B-Instruct",
     "deepseek-ai/DeepSeek-R1-Distill-Llama-8B": "meta-llama/Llama-3.1-8B-Instruct",
     "deepseek-ai/DeepSeek-R1-Distill-Llama-70B": "meta-llama/Llama-3.3-70B-Instruct",
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": "Qwen/Qwen2.5-7B-Instruct",
@@ -48,5 +49,7 @@ def known(name: str) -> str | None:
         return _BY_LOWER[given]
     organisation, _, short = given.partition("/")
     if organisation in map(str.lower, _MIRRORS):
-        return next((full for lower, full in _BY_LOWER.items() if lower.rpartition("/")[2] == short), None)
+        for lower, full in _BY_LOWER.items():
+            if lower.rpartition("/")[2] == short:
+                return full
     return next((base for pattern, base in _FINE_TUNED.items() if fnmatch.fnmatchcase(given, pattern.lower())), None)

@@ -197,7 +197,7 @@ _OPT_SIZES = {
     "66b": (9216, 64, 72),
 }
 
-# -- SmolLM2 ---------------------------------------------------------------------------------------------------------
+# -- SmolLM and SmolLM2 ----------------------------------------------------------------------------------------------
 
 _SMOLLM_2 = {
     "architectures": ["LlamaForCausalLM"],
@@ -212,6 +212,7 @@ _SMOLLM_2 = {
     "bos_token_id": 0,
     "eos_token_id": 0,
 }
+_SMOLLM = {"max_position_embeddings": 2048, "rope_theta": 10_000.0}  # the first, of the same sizes
 _SMOLLM_2_SIZES = {
     "135M": _sizes(576, 1536, 30, 9, 3),
     "360M": _sizes(960, 2560, 32, 15, 5),
@@ -350,6 +351,7 @@ def _table() -> dict[str, tuple[dict[str, Any], str]]:
         add(f"Qwen/Qwen2-{size}-Instruct", "qwen-2-chat", _QWEN_2, sizes, own, short, {"eos_token_id": 151_645})
     for size, sizes in _SMOLLM_2_SIZES.items():
         add(f"HuggingFaceTB/SmolLM2-{size}", "smollm", _SMOLLM_2, sizes)
+        add(f"HuggingFaceTB/SmolLM-{size}", "smollm", _SMOLLM_2, sizes, _SMOLLM)
         ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
         add(f"HuggingFaceTB/SmolLM2-{size}-Instruct", "smollm-chat", _SMOLLM_2, sizes, ends)
     for size, sizes in _QWEN_3_SIZES.items():

@@ -191,3 +191,21 @@ def test_pretrained_weights_are_those_that_a_model_begins_with() -> None:
     assert model.weight.shape == (2, 3)
     with pytest.raises(ConnectionError):
         models.small(models.Small_Weights())
+
+
+def test_a_model_of_timm_keeps_the_weights_that_it_begins_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = tmp_path / "timm" / "models"
+    models.mkdir(parents=True)
+    (models.parent / "__init__.py").write_text("")
+    (models / "__init__.py").write_text("from timm.models import _builder\n")
+    (models / "_builder.py").write_text("def load_pretrained(model):\n    raise ConnectionError('no network')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        with made_up_images(wanted=True):
+            builder = importlib.import_module("timm.models._builder")
+            builder.load_pretrained(torch.nn.Linear(1, 1))
+        with pytest.raises(ConnectionError):
+            builder.load_pretrained(torch.nn.Linear(1, 1))
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "timm"]:
+            del sys.modules[name]

@@ -129,6 +129,7 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
     [
         ("unsloth/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct"),
         ("unsloth/Qwen2.5-7B-Instruct-bnb-4bit", None),  # quantised, so of other shapes
+        ("NousResearch/Hermes-3-Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct"),  # of one who also mirrors
         ("alignment-handbook/zephyr-7b-sft-full", "mistralai/Mistral-7B-Instruct-v0.1"),
         ("alignment-handbook/zephyr-7b-sft-qlora", None),  # an adapter
     ],
