@@ -125,8 +125,8 @@ TABLE: dict[str, DatasetSchema] = {
     "open-r1/OpenR1-Math-220k": DatasetSchema("problem:question solution:worked_answer answer:number messages", TRAIN),
     "*MATH-lighteval": DatasetSchema("problem:question solution:worked_answer level:title type:title"),
     # questions, summaries, translation
-    "*squad": DatasetSchema("id title context:document question answers:span", TRAIN_VALIDATION),
-    "*squad_v2": DatasetSchema("id title context:document question answers:span", TRAIN_VALIDATION),
+    "*squad": DatasetSchema("id title context:document question:short_question answers:span", TRAIN_VALIDATION),
+    "*squad_v2": DatasetSchema("id title context:document question:short_question answers:span", TRAIN_VALIDATION),
     "*cnn_dailymail": DatasetSchema("article:document highlights:answer id", ALL_THREE),
     "*xsum": DatasetSchema("document summary:question id", ALL_THREE),
     "*samsum": DatasetSchema("id dialogue:document summary:question", ALL_THREE),

@@ -6,6 +6,7 @@ ends, as lengths of real texts roughly are:
 | | median | sigma | least | most |
 |---|---|---|---|---|
 | a question | 30 | 0.7 | 4 | 300 |
+| a short question, on a document | 11 | 0.4 | 3 | 40 |
 | an answer | 110 | 0.8 | 8 | 900 |
 | a document | 220 | 0.8 | 20 | 1500 |
 
@@ -31,7 +32,12 @@ from harness.probe.skeleton.words import WORDS
 TRAIN_ROWS = 2048
 OTHER_ROWS = 256
 
-_LENGTHS = {"question": (30, 0.7, 4, 300), "answer": (110, 0.8, 8, 900), "document": (220, 0.8, 20, 1500)}
+_LENGTHS = {
+    "question": (30, 0.7, 4, 300),
+    "short_question": (11, 0.4, 3, 40),
+    "answer": (110, 0.8, 8, 900),
+    "document": (220, 0.8, 20, 1500),
+}
 
 Maker = Callable[[random.Random, int], Any]
 
@@ -166,6 +172,7 @@ LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "
 #: maker -> value of a row
 MAKERS: dict[str, Maker] = {
     "question": lambda draw, row: text(draw, "question"),
+    "short_question": lambda draw, row: text(draw, "short_question"),
     "answer": lambda draw, row: text(draw, "answer"),
     "document": lambda draw, row: text(draw, "document"),
     "worked_answer": _worked_answer,
