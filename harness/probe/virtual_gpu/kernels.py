@@ -233,4 +233,5 @@ def _find_builders_of_cuda(patches: Patches, known: Container[str]) -> None:
         for name, builder in list(vars(module).items()):
             found = getattr(package, name, None) if getattr(builder, "NAME", None) in known else None
             if getattr(found, "NAME", "") not in known and found is not None:
+                patches.callback(setattr, module, name, builder)  # its own: not put back by the next line
                 patches.everywhere(found, builder, name)
