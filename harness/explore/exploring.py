@@ -38,7 +38,7 @@ from harness.wording.quantities import plural
 _T = TypeVar("_T")
 
 #: Tries that are measured before the clock is looked at.
-_AT_ONCE = 6
+AT_ONCE = 6
 
 #: What counts as a fault: more work and time are costs.
 _FAULTS = ("numerics", "crash", "memory")
@@ -179,7 +179,7 @@ class _Exploration:
             yield from _parts(space.covering(f"{self._request.seed}.{number}", crashes))
             self._covered = True
             nearby = space.near(drawn, [fault.needs for fault in self._faults if fault.needs])
-            yield from _parts(list(itertools.islice(nearby, 2 * _AT_ONCE)))
+            yield from _parts(list(itertools.islice(nearby, 2 * AT_ONCE)))
 
     def _is_new(self, row: Row) -> bool:
         before = len(self._tried)
@@ -342,5 +342,5 @@ def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
 
 
 def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:
-    for begin in range(0, len(values), _AT_ONCE):
-        yield list(values[begin : begin + _AT_ONCE])
+    for begin in range(0, len(values), AT_ONCE):
+        yield list(values[begin : begin + AT_ONCE])

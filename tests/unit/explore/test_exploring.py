@@ -1,0 +1,138 @@
+"""The search for what tells two releases apart, on releases that are made up: every run takes a second."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.config.settings import Settings
+from harness.explore import exploring
+from harness.explore.exploring import Explored, Request, explore
+from harness.model import Cell, Failed, Result
+from harness.probe import scenario
+from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from harness.report.answers import explore as report
+from harness.reproduce.factors import SIMPLEST
+from harness.run.session import Session
+from tests.builders.cells import result_of, stack
+from tests.paths import ROOT
+
+MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
+
+Parameters = Mapping[str, Any]
+
+
+def quarter(version: str, p: Parameters) -> bool:
+    """Needs three values, of the newer release."""
+    several = p["zero_stage"] in (1, 2) and p["gradient_accumulation_steps"] > 1 and p["model_outputs"] == "all"
+    return version == "0.18.3" and several
+
+
+def crash(version: str, p: Parameters) -> bool:
+    """Needs two values, of the older release."""
+    return version == "0.18.2" and p["zero_stage"] == 1 and p["objective"] == "two_backwards"
+
+
+def nowhere(version: str, p: Parameters) -> bool:
+    return False
+
+
+def explored(
+    monkeypatch: pytest.MonkeyPatch,
+    budget_s: float = 600,
+    wrong: Callable[[str, Parameters], bool] = nowhere,
+    crashes: Callable[[str, Parameters], bool] = nowhere,
+) -> Explored:
+    clock = SimpleNamespace(now=0.0)
+    stored: dict[str, Result] = {}
+
+    def measured(cell: Cell) -> Result:
+        version = cell.stack.versions["deepspeed"]
+        if crashes(version, cell.parameters):
+            return result_of(cell, None, Failed("backward", "TypeError: 'NoneType' object is not iterable (x.py:f)"))
+        error = 30.0 if wrong(version, cell.parameters) else 0.2
+        numerics = Numerics(losses=[1.0], loss_error=0.1, gradient_norm_error=error, parameter_error=0.1)
+        rank = RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)
+        return result_of(cell, RunRecord(outcome="passed", world_size=1, ranks=[rank]))
+
+    def measure(cells: Sequence[Cell], **_: Any) -> list[Result]:
+        for cell in cells:
+            if cell.id not in stored:
+                stored[cell.id] = measured(cell)
+                clock.now += 1
+        return [stored[cell.id] for cell in cells]
+
+    monkeypatch.setattr(exploring.time, "monotonic", lambda: clock.now)
+    made_up = SimpleNamespace(build=lambda stacks: None, keep_open=lambda: None, measure=measure, settings=Settings())
+    request = Request(
+        releases=(stack("0.18.2"), stack("0.18.3")),
+        package="deepspeed",
+        budget_s=budget_s,
+        seed=0,
+        detail_of=lambda _: None,
+    )
+    return explore(request, MINIMAL, cast(Session, made_up), lambda line: None)
+
+
+def test_a_fault_that_needs_three_values_is_found_and_reduced_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, wrong=quarter)
+    (fault,) = found.faults
+    assert (fault.stack.label, fault.other and fault.other.label) == ("0.18.3", "0.18.2")
+    assert fault.needs == {"zero_stage": 1, "gradient_accumulation_steps": 2, "model_outputs": "all"}
+    assert fault.tries > 1
+    assert found.pairs_covered
+
+
+def test_faults_of_either_release_are_told_apart_and_by_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, wrong=quarter, crashes=crash)
+    needs = {(fault.stack.label, report.needs(fault)) for fault in found.faults}
+    assert needs == {
+        ("0.18.3", "ZeRO stage 1, gradient accumulation 2, a model that returns several tensors"),
+        ("0.18.2", "ZeRO stage 1, two backwards in a micro-batch"),
+    }
+
+
+def test_what_both_releases_have_tells_none_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, wrong=lambda version, p: p["evaluate"])
+    assert [(fault.other, fault.needs) for fault in found.faults] == [(None, {"evaluate": True})]
+
+
+def test_two_sound_releases_have_no_fault_and_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, budget_s=100)
+    assert found.faults == ()
+    assert found.passed == found.tries
+    assert 100 <= found.seconds <= 100 + 2 * exploring.AT_ONCE
+
+
+def test_a_budget_that_ends_early_leaves_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, budget_s=20, wrong=lambda version, p: version == "0.18.3")
+    assert not found.pairs_covered
+    text = report.as_text(found)
+    assert "not yet every pair of values" in text
+    assert text.endswith("The budget ended first: the same call with a larger --budget goes on from here.\n")
+
+
+def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, wrong=quarter)
+    lines = report.as_text(found).splitlines()
+    assert lines[0] == "deepspeed 0.18.2 and 0.18.3: 1 fault that one of them has alone"
+    assert lines[3:6] == [
+        "",
+        " 1 deepspeed 0.18.3, not 0.18.2: the gradient norm is wrong: 30 times the tolerance from plain PyTorch, rank 0",
+        "   needs: ZeRO stage 1, gradient accumulation 2, a model that returns several tensors",
+    ]
+    assert lines[7] == (
+        "   python -m harness reproduce "
+        "0.18.3/minimal_training/model_outputs=all,zero_stage=1,gradient_accumulation_steps=2/cpu "
+        "--metric gradient_norm_error --against 0.18.2"
+    )
+    content = json.loads(report.as_json(found))
+    assert content["faults"][0]["needs"] == {
+        "zero_stage": 1,
+        "gradient_accumulation_steps": 2,
+        "model_outputs": "all",
+    }

@@ -1,0 +1,44 @@
+"""What an exploration tries: every pair of values, nothing that cannot be configured."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from harness.explore import space
+from harness.explore.space import RULES, VARIED, explored_values
+from harness.reproduce.factors import BY_NAME
+
+
+def test_every_two_values_that_the_rules_let_are_together_in_some_row() -> None:
+    rows = space.covering("0")
+    assert all(space.is_valid(row) for row in rows)
+    names = ("zero_stage", "gradient_accumulation_steps", "model_outputs", "dtype", "checkpoint", "world_size")
+    for one, other in itertools.combinations(names, 2):
+        for value, second in itertools.product(explored_values(BY_NAME[one]), explored_values(BY_NAME[other])):
+            assert any(space.has(row, {one: value, other: second}) for row in rows)
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
+    assert space.covering("3") == space.covering("3") != space.covering("4")
+
+
+def test_what_is_known_to_crash_is_in_no_row() -> None:
+    known = {"zero_stage": 1, "objective": "two_backwards"}
+    rows = space.covering("0", [known])
+    assert rows
+    assert not any(space.has(row, known) for row in rows)
+
+
+def test_rows_near_a_fault_have_all_but_one_of_its_values() -> None:
+    known = {"zero_stage": 1, "gradient_accumulation_steps": 2, "model_outputs": "all"}
+    for row in itertools.islice(space.near(random.Random(0), [known]), 50):
+        assert space.is_valid(row)
+        assert sum(space.has(row, {name: value}) for name, value in known.items()) >= 2
+
+
+def test_rules_are_about_values_that_are_tried() -> None:
+    tried = {factor.name: explored_values(factor) for factor in VARIED}
+    for rule in RULES:
+        assert set(map(repr, rule.values)) <= set(map(repr, tried[rule.name])), rule
+        assert set(map(repr, rule.needed)) < set(map(repr, tried[rule.other])), rule
