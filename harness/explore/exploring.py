@@ -137,7 +137,7 @@ class _Exploration:
         self._began = time.monotonic()
         self._faults: list[Fault] = []
         self._of_both: list[_Failure] = []  #: that wait until what tells the releases apart is known
-        self._tried: set[str] = set()
+        self._tried: set[str] = set()  #: workloads
         self._passed = 0
         self._covered = False
         self._seen: set[str] = set()  #: cells
@@ -145,7 +145,7 @@ class _Exploration:
 
     def run(self) -> None:
         for rows in self._batches():
-            failures = self._failures([row for row in rows if self._is_new(row)])
+            failures = self._failures(rows)
             self._of_both += [one for one in failures if one.other is None]
             self._attribute_all(one for one in failures if one.other is not None)
             if self._covered:
@@ -181,29 +181,26 @@ class _Exploration:
             nearby = space.near(drawn, [fault.needs for fault in self._faults if fault.needs])
             yield from _parts(list(itertools.islice(nearby, 2 * AT_ONCE)))
 
-    def _is_new(self, row: Row) -> bool:
-        before = len(self._tried)
-        self._tried.add(cells.cell_of(self._simplest, self._request.releases[0], self._parameters(row)).variant)
-        return len(self._tried) > before
-
     def _parameters(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._base, **row}
 
     # -- what it shows -----------------------------------------------------------------------------------------------
 
     def _failures(self, rows: Sequence[Row]) -> list[_Failure]:
-        """Of both releases; what both show alike is one."""
-        if not rows:
-            return []
+        """Of both releases, in what was not tried before; what both show alike is one."""
         self._check_budget()
         older, newer = self._request.releases
-        row_of: dict[str, Row] = {}
-        wanted = []
-        for row in rows:
-            for stack in (older, newer):
-                wanted.append(cells.cell_of(self._simplest, stack, self._parameters(row)))
-                row_of[wanted[-1].workload] = row
+        row_of = {cells.cell_of(self._simplest, older, self._parameters(row)).workload: row for row in rows}
+        row_of = {workload: row for workload, row in row_of.items() if workload not in self._tried}
+        if not row_of:
+            return []
+        wanted = [
+            cells.cell_of(self._simplest, stack, self._parameters(row))
+            for row in row_of.values()
+            for stack in (older, newer)
+        ]
         results = newest(self._session.measure(wanted, baseline=older, rounds=0))
+        self._tried |= row_of.keys()
         self._seen |= results.keys()
         newers = self._of_release(newer, older, results, row_of)
         olders = self._of_release(older, newer, results, row_of)

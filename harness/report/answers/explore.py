@@ -51,7 +51,7 @@ def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
     against = _version(found, fault.other) if fault.other is not None else ""
     lines = [
         plain(f"{number:2} {where}: {fault.finding.message}"),
-        plain(f"   needs: {needs(fault)}")
+        f"   needs: {plain(needs(fault))}"
         if fault.is_reduced
         else "   not reduced: the budget ended, or it was not seen again",
         f"   seen in {plural(fault.tries, 'configuration')}",
