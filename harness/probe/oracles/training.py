@@ -1,7 +1,6 @@
 """Training in plain PyTorch: the same weights, batches and optimizer as a scenario's, in one process, without any framework.
 
-It computes in one dtype, and keeps and updates its weights in fp32: mixed precision with master weights, as in Micikevicius
-et al., "Mixed Precision Training", 2018 (arXiv:1710.03740).
+It computes in one dtype, and keeps and updates its weights in fp32 (`harness.probe.oracles.mixed_precision`).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.oracles.mixed_precision import MixedPrecision
 from harness.probe.workloads import objectives, workload
 from harness.probe.workloads.workload import Workload
 
@@ -28,44 +28,33 @@ class Trained:
     parameters: dict[str, torch.Tensor]
 
 
-class Trainee:
-    """A plain PyTorch model in training: it computes in one dtype, and keeps and updates its weights in fp32.
+class Trainee(MixedPrecision):
+    """A plain PyTorch model of a scenario in training.
 
-    ``weights_of`` is put before the parameters' names where their weights are made (`workload.weight`).
-
-    With a seed of ``perturbations``, the weights that a step computes with are off by up to one rounding of the scenario's
-    dtype, drawn anew for each step; those that are kept and updated are not. By backward error analysis that is what any
-    other sound way of rounding does: another processor's instructions, another order of additions (Higham, "Accuracy and
-    Stability of Numerical Algorithms", 2nd edition, sections 1.5 and 3.1). How far such a training strays from one without
-    perturbations is how well the problem is conditioned.
+    ``weights_of`` is put before the parameters' names where their weights are made (`workload.weight`). For
+    ``perturbations`` see `MixedPrecision`: here they are roundings of the scenario's dtype, whatever is computed in.
     """
 
     def __init__(
         self, work: Workload, model: torch.nn.Module, weights_of: str = "", *, perturbations: int | None = None
     ) -> None:
         self.model = model
-        self._unit = torch.finfo(work.torch_dtype).eps
-        self._draws = None if perturbations is None else torch.Generator().manual_seed(perturbations)
-        self._clip = work.gradient_clipping
-        self._computing = dict(model.named_parameters())
-        self._masters: dict[str, torch.Tensor] = {}
         with torch.no_grad():
-            for name, parameter in self._computing.items():
+            for name, parameter in model.named_parameters():
                 # Every run starts from the weights that the scenario's dtype can hold, also the fp32 one.
-                values = workload.weight(weights_of + name, tuple(parameter.shape)).to(work.torch_dtype).float()
-                self._masters[name] = values.clone().requires_grad_(True)
+                parameter.copy_(workload.weight(weights_of + name, tuple(parameter.shape)).to(work.torch_dtype))
+        super().__init__(
+            dict(model.named_parameters()),
+            unit=torch.finfo(work.torch_dtype).eps,
+            clip=work.gradient_clipping,
+            perturbations=perturbations,
+        )
         groups = workload.parameter_groups(work, model)
         to_master = {id(parameter): self._masters[name] for name, parameter in self._computing.items()}
         for group in groups:
             group["params"] = [to_master[id(p)] for p in group["params"]]
         self._adam = workload.optimizer(work, groups)
         self._schedule = workload.scheduler(work, self._adam)
-        self.start = {name: values.detach().clone() for name, values in self._masters.items()}
-        self._begin_step()
-
-    @property
-    def parameters(self) -> dict[str, torch.Tensor]:
-        return {name: values.detach() for name, values in self._masters.items()}
 
     def backward(self, *losses: Callable[[], torch.Tensor], share: float) -> float:
         """One micro-batch, with a backward after each loss. It is ``share`` of the step: that share of its gradients is
@@ -76,39 +65,22 @@ class Trainee:
             loss = compute()
             loss.backward()
             total += float(loss.detach())
-        for name, parameter in self._computing.items():
-            if parameter.grad is not None:
-                self._sums[name] += share * parameter.grad.float()
+        self.accumulate(share)
         return share * total
 
     def update(self) -> float:
         """The optimizer's step on the gradients, clipped. Returns their norm before clipping."""
-        norm = math.sqrt(sum(float(values.double().pow(2).sum()) for values in self._sums.values()))
-        scale = self._clip / (norm + 1e-6) if self._clip and norm > self._clip else 1.0
-        for name, master in self._masters.items():
-            master.grad = self._sums[name] * scale
+        norm = self.clipped()
         self._adam.step()
         if self._schedule is not None:
             self._schedule.step()
-        self._begin_step()
+        self.begin_step()
         return norm
 
     def skip(self) -> float:
         """A step whose gradients are not finite: nothing is updated. Returns their norm."""
-        self._begin_step()
+        self.begin_step()
         return math.inf
-
-    def _begin_step(self) -> None:
-        """Computes with the weights as they are now, from gradients of zero."""
-        with torch.no_grad():
-            for name, parameter in self._computing.items():
-                parameter.copy_(self._perturbed(self._masters[name]))
-        self._sums = {name: torch.zeros_like(values) for name, values in self._masters.items()}
-
-    def _perturbed(self, values: torch.Tensor) -> torch.Tensor:
-        if self._draws is None:
-            return values
-        return values * (1 + self._unit * (2 * torch.rand(values.shape, generator=self._draws) - 1))
 
 
 def train(

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -65,47 +66,53 @@ def judge(
     true = train(torch.float32, None)
     unperturbed = true if work.torch_dtype == torch.float32 else train(work.torch_dtype, None)
     yardsticks = [unperturbed, *(train(work.torch_dtype, perturbations) for perturbations in range(1, YARDSTICKS))]
-    _compare(work, steps, trained, numerics, true, yardsticks)
-    while 1 < _worst(numerics) < BEYOND_DOUBT and len(yardsticks) < YARDSTICKS_OF_A_SUSPICION:
+    judged = Judged(dtype=work.dtype, steps=steps, trained=trained, infinite_gradient_step=work.infinite_gradient_step)
+    judged.compare(numerics, true, yardsticks)
+    while 1 < worst(numerics) < BEYOND_DOUBT and len(yardsticks) < YARDSTICKS_OF_A_SUSPICION:
         yardsticks.append(train(work.torch_dtype, len(yardsticks)))
-        _compare(work, steps, trained, numerics, true, yardsticks)
+        judged.compare(numerics, true, yardsticks)
 
 
-def _compare(
-    work: Workload,
-    steps: int,
-    trained: Mapping[str, torch.Tensor],
-    numerics: Numerics,
-    true: Trained,
-    yardsticks: Sequence[Trained],
-) -> None:
-    numerics.true_losses = list(true.losses)
-    numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
-    norms = numerics.gradient_norms
-    at = work.infinite_gradient_step
-    unreported = at is not None and at < len(norms) and work.dtype != "fp16" and _is_number(norms[at])
-    poisoned = at is not None and not all(bool(values.isfinite().all()) for values in trained.values())
-    judged = range(steps)
-    if poisoned and work.dtype != "fp16":
-        assert at is not None
-        judged = range(at + 1)  # what comes after it is not promised
-        numerics.true_losses[at + 1 :] = [None] * (steps - at - 1)
-    loss_floor, norm_floor, parameter_floor = FLOORS[work.dtype]
-    losses = [yardstick.losses for yardstick in yardsticks]
-    numerics.loss_error = _worst_error(numerics.losses, true.losses, losses, loss_floor, judged)
-    if unreported:
-        numerics.gradient_norm_error = math.inf
-    elif all(norm is not None for step, norm in enumerate(norms) if step in judged and step != at):
-        finite = [step for step in judged if step != at]
-        spread = [yardstick.gradient_norms for yardstick in yardsticks]
-        numerics.gradient_norm_error = _worst_error(norms, true.gradient_norms, spread, norm_floor, finite)
-    if poisoned and work.dtype != "fp16":
-        numerics.note = f"step {at} had an infinite gradient, which reached the weights and which its norm reports"
-        return
-    numerics.parameter_error, numerics.note = _worst_parameter(true, yardsticks, trained, parameter_floor)
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A training by a framework: ``steps`` steps in a dtype of `FLOORS`, and the whole parameters after them."""
+
+    dtype: str
+    steps: int
+    trained: Mapping[str, torch.Tensor]
+    infinite_gradient_step: int | None = None
+
+    def compare(self, numerics: Numerics, true: Trained, yardsticks: Sequence[Trained]) -> None:
+        """Fills in what is true and how far the training is from it. Steps are judged for which the truth has numbers."""
+        numerics.true_losses = [_number(loss) for loss in true.losses]
+        numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
+        norms = numerics.gradient_norms
+        at = self.infinite_gradient_step
+        unreported = at is not None and at < len(norms) and self.dtype != "fp16" and _is_number(norms[at])
+        poisoned = at is not None and not all(bool(values.isfinite().all()) for values in self.trained.values())
+        judged = range(self.steps)
+        if poisoned and self.dtype != "fp16":
+            assert at is not None
+            judged = range(at + 1)  # what comes after it is not promised
+            numerics.true_losses[at + 1 :] = [None] * (self.steps - at - 1)
+        loss_floor, norm_floor, parameter_floor = FLOORS[self.dtype]
+        losses = [yardstick.losses for yardstick in yardsticks]
+        known = [step for step in judged if math.isfinite(true.losses[step])]
+        numerics.loss_error = _worst_error(numerics.losses, true.losses, losses, loss_floor, known)
+        finite = [step for step in judged if math.isfinite(true.gradient_norms[step])]
+        if unreported:
+            numerics.gradient_norm_error = math.inf
+        elif all(norms[step] is not None for step in finite):
+            spread = [yardstick.gradient_norms for yardstick in yardsticks]
+            numerics.gradient_norm_error = _worst_error(norms, true.gradient_norms, spread, norm_floor, finite)
+        if poisoned and self.dtype != "fp16":
+            numerics.note = f"step {at} had an infinite gradient, which reached the weights and which its norm reports"
+            return
+        numerics.parameter_error, numerics.note = _worst_parameter(true, yardsticks, self.trained, parameter_floor)
 
 
-def _worst(numerics: Numerics) -> float:
+def worst(numerics: Numerics) -> float:
+    """The largest of a training's distances from the truth, in tolerances."""
     errors = (numerics.loss_error, numerics.gradient_norm_error, numerics.parameter_error)
     return max((error for error in errors if error is not None), default=0.0)
 

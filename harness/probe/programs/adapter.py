@@ -123,13 +123,23 @@ def run(
     measured; then a round is run for each that the host wants. ``messages`` are given to a rank that is simulated for them
     alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
     from harness.probe.meters.warning_counts import count_warnings
-    from harness.probe.programs import peers, running
+    from harness.probe.programs import peers, repeats, running
     from harness.probe.programs.measuring import Measuring
 
     folder = Path.cwd()
+    truth = None
     with contextlib.ExitStack() as stack:
         if messages is None and request.device == "sim":
             messages = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
+        if request.device == "cpu" and not request.explain:
+            from harness.probe.programs.program_truth import ProgramTruth
+
+            truth = ProgramTruth(
+                stack.enter_context(
+                    repeats.at_hand(folder, rank, request.program_folder, _repeated(request), lambda: announce("measure"))
+                ),
+                rank,
+            )
         warnings = stack.enter_context(count_warnings())
         meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
         observer = stack.enter_context(sites.observe_sites(meter, _SELF, ADAPTER)) if request.explain else None
@@ -152,6 +162,7 @@ def run(
             channel=channel,
             observer=observer,
             readings=books.readings,
+            truth=truth,
         )
         running.run(request.parameters, request.program_folder, measuring)
 
@@ -165,6 +176,23 @@ def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
         host, channel = pair()
         host.send({"do": "stop"})  # no round is wanted of it
         run(unexplained, rank, lambda stage: None, lambda record, detail: None, channel, messages)
+
+    return run_rank
+
+
+def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
+    """What a rank does that repeats the program, by the orders of `harness.probe.programs.program_truth`."""
+
+    def run_rank(order: Mapping[str, Any], rank: int) -> None:
+        from harness.probe.programs import plain_training
+
+        with _surroundings(request.parameters, request.device, None):
+            if order["kind"] == "begin":
+                plain_training.begin(request.parameters, request.program_folder, rank)
+            else:
+                names = ("perturbations", "dtype", "starts")
+                given = {name: order[name] for name in names}
+                plain_training.train(request.parameters, request.program_folder, rank, order["steps"], **given)
 
     return run_rank
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -11,8 +11,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 from harness.probe.border.wire import Numerics
 from harness.probe.workloads.flatten import flatten
 
-#: Why a program's figures are compared between releases alone.
-NO_TRUTH = "a program: there is no truth to compare it with, only other releases"
+if TYPE_CHECKING:
+    from harness.probe.programs.program_truth import ProgramTruth
+
+#: How a note begins that says why a program's figures are compared between releases alone.
+NO_TRUTH = "no truth to compare with, only other releases"
 
 
 def scalar(loss: Any) -> list[float]:
@@ -36,10 +39,14 @@ def gradient_norm(stepper: Any) -> float | None:
     return None if norm is None else float(norm)
 
 
-def compare(stepper: Any, numerics: Numerics) -> None:
-    """Fills in what other releases' results are compared with. A collective operation of the engine's ranks."""
+def compare(stepper: Any, numerics: Numerics, truth: ProgramTruth | None) -> None:
+    """Fills in what other releases' results are compared with, and how far it is from the truth. A collective operation of
+    the engine's ranks."""
+    trained = _parameters(stepper)
+    numerics.parameter_digest = _digest(trained)
     numerics.note = NO_TRUTH
-    numerics.parameter_digest = _digest(_parameters(stepper))
+    if truth is not None:
+        truth.judge(stepper, trained, numerics)
 
 
 def configuration(stepper: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.probe.border.encoding import free_value
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord
@@ -38,6 +38,9 @@ from harness.probe.process.rank_file import representable
 from harness.probe.programs import facts, steps
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
+
+if TYPE_CHECKING:
+    from harness.probe.programs.program_truth import ProgramTruth
 
 
 class ProgramEnded(BaseException):
@@ -60,10 +63,12 @@ class Measuring:
         channel: Channel,
         observer: SiteObserver | None = None,
         readings: Readings | None = None,
+        truth: ProgramTruth | None = None,
     ) -> None:
         self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel
         self._readings = readings  #: of a virtual GPU
+        self._truth = truth  #: of real ranks
         self._models = TrainedModels()
         self._metered = MeteredPhases(meter, clocked=simulated, each=self._read)
         self._profiled = ProfiledPhases()
@@ -156,6 +161,8 @@ class Measuring:
     # -- steps -------------------------------------------------------------------------------------------------------
 
     def _count_step(self) -> None:
+        if self._records_numerics and self._truth is not None:
+            self._truth.stepped()
         self._steps += 1
         if self._readings is not None:
             self._readings.step = self._steps
@@ -211,7 +218,8 @@ class Measuring:
         """Of rank 0. A collective operation of all ranks."""
         for name, model in self._models.by_name().items():
             if self._observer is None:
-                facts.compare(model.stepper, model.numerics)
+                truth = self._truth if model is self._models.leader else None
+                facts.compare(model.stepper, model.numerics, truth)
             if self.record.rank != 0:
                 continue
             if self._models.are_several:

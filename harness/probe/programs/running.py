@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import os
-import random
 import runpy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, Protocol
 
 from harness.probe import launch_line
 from harness.probe.border.surroundings import SKELETONS
-from harness.probe.programs import last_line, launchers, started, workplace
+from harness.probe.programs import last_line, launchers, random_state, started, workplace
 from harness.probe.programs.data import synthetic_data
 from harness.probe.programs.errors import behind
 from harness.probe.programs.images import made_up_images
-from harness.probe.programs.measuring import Measuring, ProgramEnded
+from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
 from harness.probe.programs.sockets import NoNetworkError
 from harness.probe.programs.weights import LocalWeights, local_weights
@@ -32,7 +28,20 @@ class ProgramError(RuntimeError):
     """The program did not do what is to be measured; one line says what it did instead."""
 
 
-def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> None:
+class Run(Protocol):
+    """What one run of a program is for: it begins before the program's first line, and may end it by ProgramEnded."""
+
+    steps: int  #: optimizer steps of the model that counts, so far
+    wanted_steps: int  #: until it ends the program
+    is_simulated: bool
+    watch: contextlib.AbstractContextManager[Any]
+
+    def begin(self, check: Callable[[], None]) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
     """Runs the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program pass
     through. Raises ProgramError where it ends too early."""
     folder = Path(os.getcwd()) / workplace.NAME
@@ -53,7 +62,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
             last_line.kept() as last,
         ):
             workplace.protect(folder)
-            _seed()
+            random_state.begin()
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
             try:
                 with measuring.watch:
@@ -81,16 +90,6 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Measuring) -> Non
     raise ProgramError(_too_early(measuring, line.program, others))
 
 
-def _seed() -> None:
-    """Seeds what a program draws from that does not seed it itself, differently on each rank: else two runs of it would not
-    train alike, whatever the releases do."""
-    seed = int(os.environ.get("RANK", "0"))
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if importlib.util.find_spec("numpy") is not None:
-        importlib.import_module("numpy").random.seed(seed)
-
-
 def _check_shrunk(weights: LocalWeights, program: str) -> None:
     """Raises ProgramError."""
     if not weights.shrunk:
@@ -112,7 +111,7 @@ def _is_missing(module: str | None) -> bool:
     return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
 
 
-def _too_early(measuring: Measuring, program: str, others: started.StartedProcesses) -> str:
+def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -> str:
     steps = measuring.steps
     if steps == 0:
         return f"{program} ended without an optimizer step{others.note}"

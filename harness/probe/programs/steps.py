@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -48,8 +48,9 @@ class Listener(Protocol):
 class StepWatch:
     """Installed while the program runs; see the module."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, engines: Iterable[Any] | None = None) -> None:
         self._listener = listener
+        self._engines = engines  #: classes, in the place of DeepSpeed's
         self._inside = 0  #: calls of an engine or of autograd that are under way
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
@@ -57,7 +58,7 @@ class StepWatch:
 
     def __enter__(self) -> StepWatch:
         with Patches() as patches:
-            for engine in _engines():
+            for engine in _engines() if self._engines is None else self._engines:
                 _wrap(patches, engine, "__init__", self._construction_of_engine)
                 _wrap(patches, engine, "backward", self._backward_of_engine)
                 _wrap(patches, engine, "step", self._step_of_engine)

@@ -1,0 +1,83 @@
+"""Weights in training: computed with in one dtype, kept and updated in fp32.
+
+Mixed precision with master weights, as in Micikevicius et al., "Mixed Precision Training", 2018 (arXiv:1710.03740).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+
+
+class MixedPrecision:
+    """The parameters of a model that trains, by name, with the sums of their gradients.
+
+    With a seed of ``perturbations``, the weights that a step computes with are off by up to one rounding, of the size
+    ``unit``, drawn anew for each step; those that are kept and updated are not. By backward error analysis that is what any
+    other sound way of rounding does: another processor's instructions, another order of additions (Higham, "Accuracy and
+    Stability of Numerical Algorithms", 2nd edition, sections 1.5 and 3.1). How far such a training strays from one without
+    perturbations is how well the problem is conditioned.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, torch.nn.Parameter],
+        *,
+        unit: float,
+        clip: float | None = None,
+        perturbations: int | None = None,
+    ) -> None:
+        self._unit, self._clip = unit, clip
+        self._draws = None if perturbations is None else torch.Generator().manual_seed(perturbations)
+        self._computing = dict(parameters)
+        self._masters: dict[str, torch.Tensor] = {
+            name: parameter.detach().float().clone().requires_grad_(True) for name, parameter in parameters.items()
+        }
+        self.start = {name: values.detach().clone() for name, values in self._masters.items()}
+        self.begin_step()
+
+    @property
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """As they are kept: fp32."""
+        return {name: values.detach() for name, values in self._masters.items()}
+
+    def master(self, name: str) -> torch.Tensor:
+        """What an optimizer updates."""
+        return self._masters[name]
+
+    def gradients(self) -> Iterable[torch.Tensor]:
+        """Of the step so far: in fp32, to be changed in place."""
+        return self._sums.values()
+
+    def has_gradients(self) -> bool:
+        """Whether a backward left some that were not added up yet."""
+        return any(parameter.grad is not None for parameter in self._computing.values())
+
+    def accumulate(self, share: float) -> None:
+        """Adds that share of the gradients to the step's, and drops them."""
+        for name, parameter in self._computing.items():
+            if parameter.grad is not None:
+                self._sums[name] += share * parameter.grad.float()
+                parameter.grad = None
+
+    def clipped(self) -> float:
+        """Gives the step's gradients to the optimizer, clipped. Returns their norm before clipping."""
+        norm = math.sqrt(sum(float(values.double().pow(2).sum()) for values in self._sums.values()))
+        scale = self._clip / (norm + 1e-6) if self._clip and norm > self._clip else 1.0
+        for name, master in self._masters.items():
+            master.grad = self._sums[name] * scale
+        return norm
+
+    def begin_step(self) -> None:
+        """Computes with the weights as they are now, from gradients of zero."""
+        with torch.no_grad():
+            for name, parameter in self._computing.items():
+                parameter.copy_(self._perturbed(self._masters[name]))
+        self._sums = {name: torch.zeros_like(values) for name, values in self._masters.items()}
+
+    def _perturbed(self, values: torch.Tensor) -> torch.Tensor:
+        if self._draws is None:
+            return values
+        return values * (1 + self._unit * (2 * torch.rand(values.shape, generator=self._draws) - 1))

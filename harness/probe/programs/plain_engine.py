@@ -1,0 +1,269 @@
+"""What stands for a DeepSpeed engine in plain PyTorch.
+
+It does what DeepSpeed promises for a configuration, and nothing of how: the model whole on each rank, mixed precision with
+fp32 weights, gradients averaged over ranks and micro-batches in fp32, clipped by the norm of all, and torch's optimizer.
+It has the methods that training calls. Another one of DeepSpeed's ends the program with `HasNot`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from harness.probe.oracles.mixed_precision import MixedPrecision
+from harness.probe.programs import plain_settings
+from harness.probe.programs.plain_settings import LossScale, NoTruth, Settings
+
+DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+class HasNot(AttributeError):
+    """The program calls what only DeepSpeed has. An AttributeError, so that a program may ask whether it is there."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the program calls engine.{name}, which plain PyTorch does not have")
+
+
+class PlainEngine(torch.nn.Module):
+    """``start`` are other weights to begin with than the model's own, by name. Raises NoTruth."""
+
+    #: What DeepSpeed's own class has, so that the rest is the model's.
+    names_of_deepspeed: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        config: Any,
+        *,
+        optimizer: Any = None,
+        parameters: Any = None,
+        scheduler: Any = None,
+        training_data: Any = None,
+        collate_fn: Any = None,
+        perturbations: int | None = None,
+        perturbed: torch.dtype | None = None,
+        start: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.number = 0  #: in the order in which the program makes its engines
+        self.world_size = self.dp_world_size = dist.get_world_size()
+        self.global_rank = dist.get_rank()
+        self.config = config
+        self.device = torch.device("cpu")
+        self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
+        self.module = model
+        self.computes_in: torch.dtype = torch.float32  #: where the program casts itself, not what weights are kept in
+        self._settings = settings = plain_settings.read(config, self.world_size)
+        self._norm: float | None = None
+        self._boundary: bool | None = None
+        self._scale = LossScale(settings.fp16) if settings.dtype == torch.float16 else None
+        self.training_dataloader = self._loader(training_data, collate_fn)
+        if settings.dtype != torch.float32:
+            model.to(settings.dtype)
+        self.computes_in = settings.dtype
+        with torch.no_grad():
+            for name, values in model.named_parameters():
+                if start is not None and name in start:
+                    values.copy_(start[name])
+                dist.broadcast(values.data, 0)
+        self.optimizer = self._optimizer(optimizer, parameters)
+        self.basic_optimizer = self.optimizer
+        self.lr_scheduler = None if self.optimizer is None else self._scheduler(scheduler)
+        self.training_precision = None if self.optimizer is None else self._mixed(perturbations, perturbed)
+
+    # -- construction ------------------------------------------------------------------------------------------------
+
+    def _optimizer(self, given: Any, parameters: Any) -> torch.optim.Optimizer | None:
+        if given is None and self._settings.optimizer is None:
+            return None
+        wanted = self.module.parameters() if parameters is None else parameters
+        groups = [group for group in wanted if isinstance(group, dict) or group.requires_grad]
+        if given is None:
+            return plain_settings.optimizer(self._settings, groups)
+        return plain_settings.as_torchs(given if isinstance(given, torch.optim.Optimizer) else given(groups))
+
+    def _scheduler(self, given: Any) -> Any:
+        if given is not None:
+            return given(self.optimizer) if callable(given) and not hasattr(given, "step") else given
+        if self._settings.scheduler is None:
+            return None
+        from deepspeed.runtime import lr_schedules
+
+        name = self._settings.scheduler.get("type")
+        kind = getattr(lr_schedules, str(name), None) or getattr(torch.optim.lr_scheduler, str(name), None)
+        if kind is None:
+            raise NoTruth(f"there is no schedule {name!r}")
+        return kind(self.optimizer, **(self._settings.scheduler.get("params") or {}))
+
+    def _mixed(self, perturbations: int | None, perturbed: torch.dtype | None) -> MixedPrecision:
+        assert self.optimizer is not None
+        optimized = {id(p) for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad}
+        trained = {name: p for name, p in self.module.named_parameters() if id(p) in optimized}
+        for name, parameter in trained.items():
+            if getattr(parameter, "allreduce", True) is False:
+                raise NoTruth(f"{name} belongs to an expert, which not all ranks have")
+            if parameter.dtype != self._settings.dtype:
+                raise NoTruth(f"{name} is {parameter.dtype}, and the DeepSpeed configuration says {self._settings.dtype}")
+        mixed = MixedPrecision(
+            trained,
+            unit=torch.finfo(perturbed or self._settings.dtype).eps,
+            clip=self._settings.clip,
+            perturbations=perturbations,
+        )
+        masters = {id(parameter): mixed.master(name) for name, parameter in trained.items()}
+        for group in self.optimizer.param_groups:
+            group["params"] = [masters[id(p)] for p in group["params"] if id(p) in masters]
+        return mixed
+
+    def _loader(self, data: Any, collate_fn: Any) -> Any:
+        if data is None:
+            return None
+        from deepspeed.runtime.dataloader import DeepSpeedDataLoader
+
+        return DeepSpeedDataLoader(
+            dataset=data,
+            batch_size=self._settings.micro_batch,
+            pin_memory=False,
+            local_rank=0,
+            tput_timer=None,
+            collate_fn=collate_fn,
+            data_parallel_world_size=self.world_size,
+            data_parallel_rank=self.global_rank,
+            dataloader_drop_last=self._settings.drop_last,
+        )
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    def forward(self, *inputs: Any, **more: Any) -> Any:
+        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+            self.computes_in = torch.get_autocast_dtype("cpu" if torch.is_autocast_enabled("cpu") else "cuda")
+        return self.module(*inputs, **more)
+
+    def backward(
+        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **_: Any
+    ) -> torch.Tensor:
+        mixed = self._trains("backward")
+        loss = loss / self._settings.accumulation if scale_wrt_gas else loss
+        scale = self._scale.value if self._scale else 1.0
+        self._take_over()
+        (loss.float() * scale if self._scale else loss).backward(retain_graph=retain_graph)
+        mixed.accumulate(1 / scale)
+        return loss
+
+    def step(self, lr_kwargs: Mapping[str, Any] | None = None) -> None:
+        mixed = self._trains("step")
+        self._take_over()
+        if self.is_gradient_accumulation_boundary():
+            for gradient in mixed.gradients():
+                dist.all_reduce(gradient)
+                gradient /= self.world_size
+            self._update(mixed, lr_kwargs or {})
+            self.global_steps += 1
+            self.global_samples += self.train_batch_size()
+        self.micro_steps += 1
+
+    def _update(self, mixed: MixedPrecision, lr_kwargs: Mapping[str, Any]) -> None:
+        assert self.optimizer is not None
+        finite = all(bool(gradient.isfinite().all()) for gradient in mixed.gradients())
+        if self._scale is not None:
+            self._scale.stepped(overflow=not finite)
+        elif not finite:
+            raise NoTruth(f"a gradient of step {self.global_steps + 1} is not finite")
+        if finite:
+            self._norm = mixed.clipped()
+            self.optimizer.step()
+            if self.lr_scheduler is not None:
+                self.lr_scheduler.step(**lr_kwargs)
+        else:
+            self._norm = float("inf")
+            self.skipped_steps += 1
+        mixed.begin_step()
+
+    def _take_over(self) -> None:
+        """Gradients of a ``loss.backward()`` of the program's own, which DeepSpeed divides by the accumulation."""
+        mixed = self._trains("step")
+        if self._scale is not None and mixed.has_gradients():
+            raise NoTruth("the program calls loss.backward() itself, and fp16 losses are scaled")
+        mixed.accumulate(1 / self._settings.accumulation)
+
+    def _trains(self, name: str) -> MixedPrecision:
+        if self.training_precision is None:
+            raise NoTruth(f"the program calls engine.{name} of a model without an optimizer")
+        return self.training_precision
+
+    # -- what it is asked --------------------------------------------------------------------------------------------
+
+    def is_gradient_accumulation_boundary(self) -> bool:
+        if self._boundary is not None:
+            return self._boundary
+        return (self.micro_steps + 1) % self._settings.accumulation == 0
+
+    def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
+        self._boundary = is_boundary
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        yield  # gradients are added up on each rank until the step in any case
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """DeepSpeed drops gradients in ``step`` by itself."""
+
+    def get_global_grad_norm(self) -> float | None:
+        return self._norm
+
+    def get_lr(self) -> list[float]:
+        return [group["lr"] for group in self.optimizer.param_groups] if self.optimizer is not None else []
+
+    def train_batch_size(self) -> int:
+        return self._settings.micro_batch * self._settings.accumulation * self.world_size
+
+    def train_micro_batch_size_per_gpu(self) -> int:
+        return self._settings.micro_batch
+
+    def gradient_accumulation_steps(self) -> int:
+        return self._settings.accumulation
+
+    def gradient_clipping(self) -> float:
+        return self._settings.clip or 0.0
+
+    def fp16_enabled(self) -> bool:
+        return self._settings.dtype == torch.float16
+
+    def bfloat16_enabled(self) -> bool:
+        return self._settings.dtype == torch.bfloat16
+
+    def was_step_applied(self) -> bool:
+        return self._norm != float("inf")
+
+    def zero_optimization(self) -> bool:
+        return False
+
+    def zero_optimization_stage(self) -> int:
+        return 0
+
+    def zero_optimization_partition_gradients(self) -> bool:
+        return False
+
+    def zero_optimization_partition_weights(self) -> bool:
+        return False
+
+    def save_checkpoint(self, *_: Any, **__: Any) -> bool:
+        return True  # what it would write is gone with the run
+
+    def save_16bit_model(self, *_: Any, **__: Any) -> bool:
+        return True
+
+    def destroy(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name in self.names_of_deepspeed:
+                raise HasNot(name) from None
+            return getattr(super().__getattr__("module"), name)

@@ -1,0 +1,171 @@
+"""One rank of a program that trains again, without DeepSpeed or for the weights that it begins with.
+
+Rank 0 leaves `FILE` in the repeat's folder (see `harness.probe.programs.repeats`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.probe.oracles.training import Trained
+from harness.probe.programs import facts, random_state, running, steps
+from harness.probe.programs.measuring import ProgramEnded
+from harness.probe.programs.plain_engine import DTYPES, PlainEngine
+from harness.probe.programs.plain_settings import NoTruth
+from harness.probe.programs.without_deepspeed import without_deepspeed
+from harness.probe.replacing import Patches
+
+FILE = "left.pt"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What training without DeepSpeed leaves."""
+
+    trained: Trained
+    dtype: str  #: that is computed in
+    engine: int  #: which of those that the program makes
+    random_states: list[str]  #: after each step
+
+
+def read(folder: Path) -> Plain:
+    """What `train` left."""
+    left = torch.load(folder / FILE, weights_only=True)
+    return Plain(Trained(*left["trained"]), left["dtype"], left["engine"], left["random_states"])
+
+
+def train(
+    parameters: Mapping[str, Any], source: str, rank: int, wanted_steps: int, perturbations: int | None, dtype: str, starts: str
+) -> None:
+    """Runs the program for so many steps, with weights off by a rounding of ``dtype`` where there is a seed of
+    ``perturbations``, from the weights in the file ``starts`` where one is given. Raises as `running.run`, and NoTruth."""
+    kinds = {name: kind for kind, name in DTYPES.items()}
+    given = torch.load(starts, weights_only=True) if starts else None
+    training = _PlainTraining(rank, wanted_steps)
+    with without_deepspeed(perturbations, kinds.get(dtype), given):
+        running.run(parameters, source, training)
+
+
+def begin(parameters: Mapping[str, Any], source: str, rank: int) -> None:
+    """Runs the program with DeepSpeed through its first step, and leaves the whole weights that each engine begins with, by
+    its number (see `without_deepspeed.Starts`)."""
+    training = _Beginning(rank)
+    with training.watched():
+        running.run(parameters, source, training)
+
+
+class _Repeated:
+    """A `steps.Listener` that measures nothing."""
+
+    is_simulated = False
+
+    def __init__(self, rank: int, wanted_steps: int, engines: tuple[type, ...] | None) -> None:
+        self._rank, self.wanted_steps, self.steps = rank, wanted_steps, 0
+        self._folder = Path(os.getcwd())
+        self._leader: Any = None  #: the engine that stepped first
+        self.watch = steps.StepWatch(self, engines)
+
+    def begin(self, check: Callable[[], None] = lambda: None) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def forward_begins(self, model: Any) -> None:
+        pass
+
+    def backward_begins(self, loss: Any) -> None:
+        pass
+
+    def step_begins(self) -> None:
+        pass
+
+    def accumulated(self) -> None:
+        pass
+
+    def step_ended(self, stepper: Any) -> None:
+        if self._leader is None:
+            self._leader = stepper
+        if stepper is self._leader:
+            self.steps += 1
+            self.stepped()
+            if self.steps == self.wanted_steps:
+                if self._rank == 0:
+                    torch.save(self.left(), self._folder / FILE)
+                raise ProgramEnded
+
+    def stepped(self) -> None:
+        """The leader has."""
+
+    def left(self) -> Any:
+        raise NotImplementedError
+
+
+class _PlainTraining(_Repeated):
+    def __init__(self, rank: int, wanted_steps: int) -> None:
+        super().__init__(rank, wanted_steps, (PlainEngine,))
+        self._micro_losses: list[float] = []
+        self._losses: list[float] = []
+        self._norms: list[float] = []
+        self._random_states: list[str] = []
+
+    def backward_begins(self, loss: Any) -> None:
+        self._micro_losses += facts.scalar(loss)
+
+    def stepped(self) -> None:
+        if not isinstance(self._leader, PlainEngine):
+            raise NoTruth("what steps first is no engine")
+        loss, norm = facts.mean(self._micro_losses), self._leader.get_global_grad_norm()
+        self._losses.append(float("nan") if loss is None else loss)
+        self._norms.append(float("nan") if norm is None else norm)
+        self._random_states.append(random_state.digest())
+        self._micro_losses = []
+
+    def left(self) -> Any:
+        mixed = self._leader.training_precision
+        return {
+            "trained": [self._losses, self._norms, mixed.start, mixed.parameters],
+            "dtype": DTYPES[self._leader.computes_in],
+            "engine": self._leader.number,
+            "random_states": self._random_states,
+        }
+
+
+class _Beginning(_Repeated):
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank, 1, None)
+        self._engines: list[Any] = []
+        self._starts: dict[int, dict[str, torch.Tensor]] = {}
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        from deepspeed.runtime.engine import DeepSpeedEngine
+
+        from harness.probe.frameworks import deepspeed_engine
+
+        construct, forward = DeepSpeedEngine.__init__, DeepSpeedEngine.forward
+
+        def constructed(engine: Any, *args: Any, **kwargs: Any) -> None:
+            self._engines.append(engine)
+            construct(engine, *args, **kwargs)
+
+        def called(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            number = next(number for number, other in enumerate(self._engines) if other is engine)
+            if number not in self._starts:
+                self._starts[number] = deepspeed_engine.whole_parameters(engine.module)
+            return forward(engine, *args, **kwargs)
+
+        with Patches() as patches:
+            patches.set(DeepSpeedEngine, "__init__", constructed)
+            patches.set(DeepSpeedEngine, "forward", called)
+            yield
+
+    def left(self) -> Any:
+        return self._starts

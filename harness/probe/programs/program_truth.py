@@ -1,0 +1,137 @@
+"""The truth about what a program trains: the same program without DeepSpeed, on the same ranks (see `truth`).
+
+The program is repeated in plain PyTorch once it has trained with DeepSpeed (see `repeats`). Training that the first repeat
+explains is right. Where it does not, the program itself is questioned before its framework: does it draw the same random
+numbers, does it begin with the same weights, and how far does rounding alone move it? Only what none of these explains is
+wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from harness.probe.border.faults import signature_of
+from harness.probe.border.wire import Numerics
+from harness.probe.oracles import truth
+from harness.probe.oracles.training import Trained
+from harness.probe.programs import facts, plain_training, random_state
+from harness.probe.programs.plain_training import Plain
+from harness.probe.programs.repeats import RepeatFailed, Repeats
+
+#: A repeat may take so many times as long as the program has, and so much more.
+_SLOWER, _PATIENCE_S = 3.0, 60.0
+
+#: How far losses may be moved by rounding, relative to the larger of themselves and the second number, before no verdict
+#: can be had: where tokens are sampled, one that differs makes everything after it another problem.
+_ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
+
+
+class ProgramTruth:
+    """On one rank, for one run of a program."""
+
+    def __init__(self, repeats: Repeats, rank: int) -> None:
+        self._repeats, self._rank = repeats, rank
+        self._began = time.monotonic()
+        self._random_states: list[str] = []
+        self._given: dict[str, Any] = {"dtype": "", "starts": ""}
+        self._steps = 0
+
+    def stepped(self) -> None:
+        """The model that is judged has taken a step."""
+        self._random_states.append(random_state.digest())
+
+    def judge(self, stepper: Any, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
+        """Fills in the truth and the distances from it, or why there is none. ``trained`` are whole parameters. Every rank
+        takes part, and rank 0 judges."""
+        why = _without_truth(stepper)
+        if not why and self._rank == 0:
+            self._limit_s = _SLOWER * (time.monotonic() - self._began) + _PATIENCE_S
+            self._steps = len(numerics.losses)
+            try:
+                why = self._judge(trained, numerics)
+            except RepeatFailed as error:
+                why = f"without DeepSpeed, {error}"
+            except Exception as error:  # does not cost the cell its measurement
+                why = signature_of(error)
+            finally:
+                self._repeats.end()
+        elif not why:
+            self._repeats.follow()
+        if why:
+            numerics.true_losses, numerics.true_gradient_norms = [], []
+            numerics.loss_error = numerics.gradient_norm_error = numerics.parameter_error = None
+            numerics.note = f"{facts.NO_TRUTH}: {why}"
+
+    def _judge(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
+        """Why there is no truth; empty where there is."""
+        plain = self._plainly()
+        unlike = _unlike(plain.trained.start, trained)
+        if unlike:
+            return f"{unlike} is another parameter with DeepSpeed than without"
+        judged = truth.Judged(dtype=plain.dtype, steps=self._steps, trained=trained)
+        judged.compare(numerics, plain.trained, [plain.trained])
+        if truth.worst(numerics) <= 1:
+            return ""
+        if plain.random_states != self._random_states:
+            return "it draws other random numbers with DeepSpeed than without"
+        own = self._from_its_own_start(plain) if truth.worst(numerics) >= truth.BEYOND_DOUBT else None
+        why = self._with_yardsticks(judged, numerics, own or plain)
+        if why or truth.worst(numerics) <= 1 or own is not None:
+            return why
+        own = self._from_its_own_start(plain)
+        return "" if own is plain else self._with_yardsticks(judged, numerics, own)
+
+    def _with_yardsticks(self, judged: truth.Judged, numerics: Numerics, plain: Plain) -> str:
+        """Compares with as many yardsticks as there is doubt. Why there is no truth; empty where there is."""
+        yardsticks = [plain.trained]
+        judged.compare(numerics, plain.trained, yardsticks)
+        while 1 < truth.worst(numerics) and (
+            len(yardsticks) < truth.YARDSTICKS
+            or (truth.worst(numerics) < truth.BEYOND_DOUBT and len(yardsticks) < truth.YARDSTICKS_OF_A_SUSPICION)
+        ):
+            yardsticks.append(self._plainly(perturbations=len(yardsticks), dtype=plain.dtype).trained)
+            if _moved(plain.trained, yardsticks[-1]):
+                return "rounding alone decides what it trains"
+            judged.compare(numerics, plain.trained, yardsticks)
+        return ""
+
+    def _plainly(self, **more: Any) -> Plain:
+        order = {"kind": "train", "steps": self._steps, "perturbations": None, **self._given, **more}
+        return plain_training.read(self._repeats.order(self._limit_s, **order))
+
+    def _from_its_own_start(self, plain: Plain) -> Plain:
+        """The same from the weights that it begins with under DeepSpeed, where these are others."""
+        file = self._repeats.order(self._limit_s, kind="begin") / plain_training.FILE
+        own = torch.load(file, weights_only=True).get(plain.engine, {})
+        if all(name in own and torch.allclose(own[name].float(), start) for name, start in plain.trained.start.items()):
+            return plain
+        self._given["starts"] = str(file)
+        return self._plainly()
+
+
+def _without_truth(stepper: Any) -> str:
+    """Why there can be none; empty where there can."""
+    if not facts.is_engine(stepper):
+        return "it trains without DeepSpeed"
+    if type(stepper).__name__ != "DeepSpeedEngine":
+        return f"plain PyTorch has no {type(stepper).__name__}"
+    return ""
+
+
+def _unlike(start: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> str:
+    """The first parameter by name that is not the same; empty where all are."""
+    for name, values in start.items():
+        if name not in trained or trained[name].shape != values.shape:
+            return name
+    return ""
+
+
+def _moved(true: Trained, yardstick: Trained) -> bool:
+    return any(
+        abs(moved - loss) > _ILL_CONDITIONED * max(abs(moved), abs(loss), _NEAR_ZERO)
+        for loss, moved in zip(true.losses, yardstick.losses)
+    )

@@ -1,0 +1,173 @@
+"""A program is run again by all ranks of a cell, each time from its first line, in processes of their own.
+
+Each rank has a process that was forked before the program began, the *starter*, which forks one for each repeat. Rank 0
+says what is repeated (an *order*), in a file that the others wait for. A repeat has a folder of its own in the run's, with
+its own copy of the program's files, and its own port to meet at. It leaves files there; what goes wrong in it is one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.probe.border import logs, processes
+from harness.probe.border.faults import signal_signature, signature_of
+from harness.probe.border.untrusted import write_whole
+from harness.probe.programs import workplace
+
+#: In the folder of a run.
+NAME = "repeats"
+
+#: How often a rank looks for the next order, and a starter for the end of its repeat.
+_POLL_S = 0.05
+#: How often a rank gives a sign of life while it waits.
+_BEAT_S = 5.0
+#: How long the other ranks of a repeat may go on once one of them has failed.
+_GRACE_S = 1.0
+
+#: Runs the program in the process of a repeat, in its folder: (order, rank).
+Run = Callable[[Mapping[str, Any], int], None]
+
+
+class RepeatFailed(Exception):
+    """A repeat did not end as it must; one line says how."""
+
+
+class Repeats:
+    """Of one rank."""
+
+    def __init__(self, run: Path, rank: int, source: str, starter: socket.socket, beat: Callable[[], None]) -> None:
+        self._folder, self._rank, self._source = run / NAME, rank, source
+        self._starter, self._beat = starter, beat
+        self._count = 0
+
+    def order(self, limit_s: float, **what: Any) -> Path:
+        """By rank 0: all ranks repeat the program, for at most so long. Returns the folder of the repeat. Raises
+        RepeatFailed."""
+        self._folder.mkdir(exist_ok=True)
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        workplace.make(folder, self._source)
+        with socket.socket() as probing:
+            probing.bind(("127.0.0.1", 0))
+            port = probing.getsockname()[1]
+        write_whole(self._file(), json.dumps({**what, "limit_s": limit_s, "port": port}))
+        self._carry_out()
+        if (folder / "failed").exists():
+            raise RepeatFailed((folder / "failed").read_text())
+        return folder
+
+    def end(self) -> None:
+        """By rank 0: there are no more orders."""
+        self._folder.mkdir(exist_ok=True)
+        write_whole(self._file(), "null")
+
+    def follow(self) -> None:
+        """By the other ranks: carries out all orders."""
+        while True:
+            while not self._file().exists():
+                time.sleep(_POLL_S)
+            if json.loads(self._file().read_text()) is None:
+                return
+            self._carry_out()
+
+    def _file(self) -> Path:
+        return self._folder / f"order-{self._count}.json"
+
+    def _carry_out(self) -> None:
+        self._starter.sendall(f"{self._count}\n".encode())
+        self._count += 1
+        while not select.select([self._starter], [], [], _BEAT_S)[0]:
+            self._beat()
+        self._starter.recv(1)
+        self._beat()
+
+
+@contextlib.contextmanager
+def at_hand(run: Path, rank: int, source: str, body: Run, beat: Callable[[], None]) -> Iterator[Repeats]:
+    """In a rank, before the program begins. ``run`` is the run's folder, ``source`` the program's. All processes end with
+    the block."""
+    ours, theirs = socket.socketpair()
+    parent = os.getpid()
+    starter = os.fork()
+    if not starter:
+        try:
+            processes.die_with_parent(parent)
+            ours.close()
+            _serve(run / NAME, rank, theirs, body)
+        finally:
+            os._exit(0)
+    theirs.close()
+    try:
+        yield Repeats(run, rank, source, ours, beat)
+    finally:
+        ours.close()
+        os.waitpid(starter, 0)
+
+
+def _serve(folder: Path, rank: int, rank_process: socket.socket, body: Run) -> None:
+    """The starter's own loop: returns when its rank has ended."""
+    while number := rank_process.recv(64).strip():
+        order = json.loads((folder / f"order-{int(number)}.json").read_text())
+        _repeat(folder / str(int(number)), order, rank, body)
+        rank_process.sendall(b".")
+
+
+def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
+    parent = os.getpid()
+    child = os.fork()
+    if not child:
+        try:
+            processes.die_with_parent(parent)
+            _run(folder, order, rank, body)
+        finally:
+            os._exit(0)
+    deadline, failed = time.monotonic() + order["limit_s"], folder / "failed"
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            if os.WIFSIGNALED(status):
+                _fail(failed, signal_signature(os.WTERMSIG(status)))
+            return
+        if failed.exists():
+            deadline = min(deadline, time.monotonic() + _GRACE_S)
+        if time.monotonic() > deadline:
+            _fail(failed, f"it was not done after {order['limit_s']:.0f} s")
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return
+        time.sleep(_POLL_S)
+
+
+def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
+    log = logs.open_log(folder / f"rank-{rank}.log")
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    with contextlib.suppress(OSError):  # where memory ends, a repeat ends, and not what is measured
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    os.environ.update(MASTER_PORT=str(order["port"]), DSREGRESS_RENDEZVOUS=f"file://{folder}/rendezvous")
+    os.chdir(folder)
+    done = False
+    try:
+        body(order, rank)
+        done = True
+    except BaseException as error:
+        _fail(folder / "failed", signature_of(error))
+        raise
+    finally:
+        if not done:
+            _fail(folder / "failed", "it ended")
+
+
+def _fail(file: Path, why: str) -> None:
+    """The first reason counts: one rank's end makes the others fail."""
+    with contextlib.suppress(FileExistsError), open(file, "x", encoding="utf-8") as opened:
+        opened.write(why)
