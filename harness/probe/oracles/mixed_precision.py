@@ -18,7 +18,9 @@ class MixedPrecision:
     ``unit``, drawn anew for each step; those that are kept and updated are not. By backward error analysis that is what any
     other sound way of rounding does: another processor's instructions, another order of additions (Higham, "Accuracy and
     Stability of Numerical Algorithms", 2nd edition, sections 1.5 and 3.1). How far such a training strays from one without
-    perturbations is how well the problem is conditioned.
+    perturbations is how well the problem is conditioned. With another seed of ``gradient_perturbations``, so are the sums
+    of gradients, after each addition: a framework may add them up in the dtype that is computed in. It is to be another one
+    on each rank, since what ranks' gradients have in common may cancel where their roundings do not.
     """
 
     def __init__(
@@ -28,9 +30,10 @@ class MixedPrecision:
         unit: float,
         clip: float | None = None,
         perturbations: int | None = None,
+        gradient_perturbations: int | None = None,
     ) -> None:
         self._unit, self._clip = unit, clip
-        self._draws = None if perturbations is None else torch.Generator().manual_seed(perturbations)
+        self._draws, self._gradient_draws = _generator(perturbations), _generator(gradient_perturbations)
         self._computing = dict(parameters)
         self._masters: dict[str, torch.Tensor] = {
             name: parameter.detach().float().clone().requires_grad_(True) for name, parameter in parameters.items()
@@ -59,7 +62,8 @@ class MixedPrecision:
         """Adds that share of the gradients to the step's, and drops them."""
         for name, parameter in self._computing.items():
             if parameter.grad is not None:
-                self._sums[name] += share * parameter.grad.float()
+                added = self._sums[name] + share * parameter.grad.float()
+                self._sums[name] = self._perturbed(added, self._gradient_draws)
                 parameter.grad = None
 
     def clipped(self) -> float:
@@ -74,10 +78,14 @@ class MixedPrecision:
         """Computes with the weights as they are now, from gradients of zero."""
         with torch.no_grad():
             for name, parameter in self._computing.items():
-                parameter.copy_(self._perturbed(self._masters[name]))
+                parameter.copy_(self._perturbed(self._masters[name], self._draws))
         self._sums = {name: torch.zeros_like(values) for name, values in self._masters.items()}
 
-    def _perturbed(self, values: torch.Tensor) -> torch.Tensor:
-        if self._draws is None:
+    def _perturbed(self, values: torch.Tensor, draws: torch.Generator | None) -> torch.Tensor:
+        if draws is None:
             return values
-        return values * (1 + self._unit * (2 * torch.rand(values.shape, generator=self._draws) - 1))
+        return values * (1 + self._unit * (2 * torch.rand(values.shape, generator=draws) - 1))
+
+
+def _generator(seed: int | None) -> torch.Generator | None:
+    return None if seed is None else torch.Generator().manual_seed(seed)

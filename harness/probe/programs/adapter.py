@@ -136,7 +136,9 @@ def run(
 
             truth = ProgramTruth(
                 stack.enter_context(
-                    repeats.at_hand(folder, rank, request.program_folder, _repeated(request), lambda: announce("measure"))
+                    repeats.at_hand(
+                        folder, rank, request.program_folder, _repeated(request), lambda: announce("measure")
+                    )
                 ),
                 rank,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -11,11 +11,19 @@ from torch.utils._python_dispatch import _disable_current_modes
 from harness.probe.border.wire import Numerics
 from harness.probe.workloads.flatten import flatten
 
-if TYPE_CHECKING:
-    from harness.probe.programs.program_truth import ProgramTruth
-
 #: How a note begins that says why a program's figures are compared between releases alone.
 NO_TRUTH = "no truth to compare with, only other releases"
+
+
+class Truth(Protocol):
+    """What a program would train without its framework."""
+
+    def stepped(self) -> None:
+        """The model that is judged has taken a step."""
+
+    def judge(self, stepper: Any, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
+        """Fills in the truth and the distances from it, or why there is none. ``trained`` are whole parameters. Every rank
+        takes part, and rank 0 judges."""
 
 
 def scalar(loss: Any) -> list[float]:
@@ -39,7 +47,7 @@ def gradient_norm(stepper: Any) -> float | None:
     return None if norm is None else float(norm)
 
 
-def compare(stepper: Any, numerics: Numerics, truth: ProgramTruth | None) -> None:
+def compare(stepper: Any, numerics: Numerics, truth: Truth | None) -> None:
     """Fills in what other releases' results are compared with, and how far it is from the truth. A collective operation of
     the engine's ranks."""
     trained = _parameters(stepper)

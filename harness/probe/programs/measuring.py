@@ -18,7 +18,7 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.probe.border.encoding import free_value
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord
@@ -38,9 +38,6 @@ from harness.probe.process.rank_file import representable
 from harness.probe.programs import facts, steps
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
-
-if TYPE_CHECKING:
-    from harness.probe.programs.program_truth import ProgramTruth
 
 
 class ProgramEnded(BaseException):
@@ -63,7 +60,7 @@ class Measuring:
         channel: Channel,
         observer: SiteObserver | None = None,
         readings: Readings | None = None,
-        truth: ProgramTruth | None = None,
+        truth: facts.Truth | None = None,
     ) -> None:
         self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel

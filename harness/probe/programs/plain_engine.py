@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from harness.probe.oracles.mixed_precision import MixedPrecision
 from harness.probe.programs import plain_settings
-from harness.probe.programs.plain_settings import LossScale, NoTruth, Settings
+from harness.probe.programs.plain_settings import LossScale, NoTruth
 
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -107,12 +107,15 @@ class PlainEngine(torch.nn.Module):
             if getattr(parameter, "allreduce", True) is False:
                 raise NoTruth(f"{name} belongs to an expert, which not all ranks have")
             if parameter.dtype != self._settings.dtype:
-                raise NoTruth(f"{name} is {parameter.dtype}, and the DeepSpeed configuration says {self._settings.dtype}")
+                raise NoTruth(
+                    f"{name} is {parameter.dtype}, and the DeepSpeed configuration says {self._settings.dtype}"
+                )
         mixed = MixedPrecision(
             trained,
             unit=torch.finfo(perturbed or self._settings.dtype).eps,
             clip=self._settings.clip,
             perturbations=perturbations,
+            gradient_perturbations=None if perturbations is None else 1000 * perturbations + self.global_rank,
         )
         masters = {id(parameter): mixed.master(name) for name, parameter in trained.items()}
         for group in self.optimizer.param_groups:

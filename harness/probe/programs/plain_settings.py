@@ -38,15 +38,49 @@ class Settings:
 
 #: Keys that say nothing of what is computed, but for its rounding: how it is divided, sent, logged and stored.
 _WITHOUT_EFFECT = frozenset(
-    """
-    activation_checkpointing aio allreduce_always_fp32 autotuning checkpoint comet comms_logger
-    communication_data_type csv_monitor data_types disable_allgather dump_state flops_profiler gradient_predivide_factor
-    graph_harvesting load_universal_checkpoint memory_breakdown monitor_config nebula prescale_gradients
-    seq_parallel_communication_data_type sparse_gradients steps_per_print tensorboard timers
-    use_node_local_storage wall_clock_breakdown wandb zero_allow_untested_optimizer zero_force_ds_cpu_optimizer
-    train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler
-    bf16 bfloat16 fp16 zero_optimization dataloader_drop_last
-    """.split()
+    [
+        "activation_checkpointing",
+        "aio",
+        "allreduce_always_fp32",
+        "autotuning",
+        "checkpoint",
+        "comet",
+        "comms_logger",
+        "communication_data_type",
+        "csv_monitor",
+        "data_types",
+        "disable_allgather",
+        "dump_state",
+        "flops_profiler",
+        "gradient_predivide_factor",
+        "graph_harvesting",
+        "load_universal_checkpoint",
+        "memory_breakdown",
+        "monitor_config",
+        "nebula",
+        "prescale_gradients",
+        "seq_parallel_communication_data_type",
+        "sparse_gradients",
+        "steps_per_print",
+        "tensorboard",
+        "timers",
+        "use_node_local_storage",
+        "wall_clock_breakdown",
+        "wandb",
+        "zero_allow_untested_optimizer",
+        "zero_force_ds_cpu_optimizer",
+        "train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "gradient_accumulation_steps",
+        "gradient_clipping",
+        "optimizer",
+        "scheduler",
+        "bf16",
+        "bfloat16",
+        "fp16",
+        "zero_optimization",
+        "dataloader_drop_last",
+    ]
 )
 #: Of ZeRO, and what the dtype's own sections turn on: these compute something else.
 _WITH_EFFECT = {
@@ -73,7 +107,9 @@ def read(given: Any, ranks: int) -> Settings:
     for section, names in _WITH_EFFECT.items():
         for name in names:
             if not _is_off((config.get(section) or {}).get(name)):
-                raise NoTruth(f"what {section}.{name} of the DeepSpeed configuration trains is not known to plain PyTorch")
+                raise NoTruth(
+                    f"what {section}.{name} of the DeepSpeed configuration trains is not known to plain PyTorch"
+                )
     bf16 = {**(config.get("bfloat16") or {}), **(config.get("bf16") or {})}
     fp16 = config.get("fp16") or {}
     micro_batch, accumulation = _batches(config, ranks)
@@ -154,7 +190,9 @@ def as_torchs(given: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return made
 
 
-def _made(kind: Callable[..., torch.optim.Optimizer], groups: list[Any], params: Mapping[str, Any]) -> torch.optim.Optimizer:
+def _made(
+    kind: Callable[..., torch.optim.Optimizer], groups: list[Any], params: Mapping[str, Any]
+) -> torch.optim.Optimizer:
     try:
         return kind(groups, **params)
     except TypeError as error:

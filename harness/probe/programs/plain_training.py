@@ -42,7 +42,13 @@ def read(folder: Path) -> Plain:
 
 
 def train(
-    parameters: Mapping[str, Any], source: str, rank: int, wanted_steps: int, perturbations: int | None, dtype: str, starts: str
+    parameters: Mapping[str, Any],
+    source: str,
+    rank: int,
+    wanted_steps: int,
+    perturbations: int | None,
+    dtype: str,
+    starts: str,
 ) -> None:
     """Runs the program for so many steps, with weights off by a rounding of ``dtype`` where there is a seed of
     ``perturbations``, from the weights in the file ``starts`` where one is given. Raises as `running.run`, and NoTruth."""

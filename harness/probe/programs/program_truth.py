@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ _ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
 
 
 class ProgramTruth:
-    """On one rank, for one run of a program."""
+    """Implements `facts.Truth` on one rank, for one run of a program."""
 
     def __init__(self, repeats: Repeats, rank: int) -> None:
         self._repeats, self._rank = repeats, rank
@@ -41,12 +42,9 @@ class ProgramTruth:
         self._steps = 0
 
     def stepped(self) -> None:
-        """The model that is judged has taken a step."""
         self._random_states.append(random_state.digest())
 
     def judge(self, stepper: Any, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
-        """Fills in the truth and the distances from it, or why there is none. ``trained`` are whole parameters. Every rank
-        takes part, and rank 0 judges."""
         why = _without_truth(stepper)
         if not why and self._rank == 0:
             self._limit_s = _SLOWER * (time.monotonic() - self._began) + _PATIENCE_S
@@ -54,7 +52,7 @@ class ProgramTruth:
             try:
                 why = self._judge(trained, numerics)
             except RepeatFailed as error:
-                why = f"without DeepSpeed, {error}"
+                why = f"the program was repeated, and {error}"
             except Exception as error:  # does not cost the cell its measurement
                 why = signature_of(error)
             finally:
@@ -89,7 +87,7 @@ class ProgramTruth:
         """Compares with as many yardsticks as there is doubt. Why there is no truth; empty where there is."""
         yardsticks = [plain.trained]
         judged.compare(numerics, plain.trained, yardsticks)
-        while 1 < truth.worst(numerics) and (
+        while truth.worst(numerics) > 1 and (
             len(yardsticks) < truth.YARDSTICKS
             or (truth.worst(numerics) < truth.BEYOND_DOUBT and len(yardsticks) < truth.YARDSTICKS_OF_A_SUSPICION)
         ):
@@ -105,12 +103,19 @@ class ProgramTruth:
 
     def _from_its_own_start(self, plain: Plain) -> Plain:
         """The same from the weights that it begins with under DeepSpeed, where these are others."""
-        file = self._repeats.order(self._limit_s, kind="begin") / plain_training.FILE
-        own = torch.load(file, weights_only=True).get(plain.engine, {})
-        if all(name in own and torch.allclose(own[name].float(), start) for name, start in plain.trained.start.items()):
+        file, own = self._beginning(plain)
+        if _are_equal(own, plain.trained.start):
             return plain
+        if not _are_equal(self._beginning(plain)[1], own):
+            raise RepeatFailed("the weights that it begins with are not the same twice")
         self._given["starts"] = str(file)
         return self._plainly()
+
+    def _beginning(self, plain: Plain) -> tuple[Path, dict[str, torch.Tensor]]:
+        """The weights that the program begins with under DeepSpeed, of all engines in a file, and those of this one."""
+        file = self._repeats.order(self._limit_s, kind="begin") / plain_training.FILE
+        own = torch.load(file, weights_only=True).get(plain.engine, {})
+        return file, {name: own[name].float() for name in plain.trained.start if name in own}
 
 
 def _without_truth(stepper: Any) -> str:
@@ -128,6 +133,10 @@ def _unlike(start: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tenso
         if name not in trained or trained[name].shape != values.shape:
             return name
     return ""
+
+
+def _are_equal(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.allclose(values, other[name]) for name, values in one.items())
 
 
 def _moved(true: Trained, yardstick: Trained) -> bool:

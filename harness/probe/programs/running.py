@@ -20,6 +20,7 @@ from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
 from harness.probe.programs.sockets import NoNetworkError
+from harness.probe.programs.steps import StepWatch
 from harness.probe.programs.weights import LocalWeights, local_weights
 from harness.probe.replacing import variables, working_folder
 
@@ -31,10 +32,18 @@ class ProgramError(RuntimeError):
 class Run(Protocol):
     """What one run of a program is for: it begins before the program's first line, and may end it by ProgramEnded."""
 
-    steps: int  #: optimizer steps of the model that counts, so far
-    wanted_steps: int  #: until it ends the program
-    is_simulated: bool
-    watch: contextlib.AbstractContextManager[Any]
+    watch: StepWatch
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the model that counts, so far."""
+
+    @property
+    def wanted_steps(self) -> int:
+        """How many are needed until it ends the program."""
+
+    @property
+    def is_simulated(self) -> bool: ...
 
     def begin(self, check: Callable[[], None]) -> None: ...
 

@@ -77,7 +77,9 @@ def without_deepspeed(
 
     with Patches() as patches:
         engine = importlib.import_module("deepspeed.runtime.engine").DeepSpeedEngine
-        patches.set(PlainEngine, "names_of_deepspeed", frozenset(name for name in dir(engine) if not name.startswith("__")))
+        patches.set(
+            PlainEngine, "names_of_deepspeed", frozenset(name for name in dir(engine) if not name.startswith("__"))
+        )
         patches.everywhere(deepspeed.initialize, initialize, "initialize")
         patches.everywhere(engine, PlainEngine, "DeepSpeedEngine")
         for name in ("Init", "GatheredParameters"):

@@ -64,7 +64,7 @@ def test_plain_pytorch_has_its_phases_on_a_cpu(folder: Path) -> None:
     numerics = record.ranks[0].numerics
     assert numerics is not None
     assert len(numerics.losses) == 3
-    assert numerics.note == "a program: there is no truth to compare it with, only other releases"
+    assert numerics.note == "no truth to compare with, only other releases: it trains without DeepSpeed"
 
 
 def test_a_program_that_seeds_nothing_trains_alike_in_every_run(folder: Path) -> None:
