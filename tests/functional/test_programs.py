@@ -84,6 +84,20 @@ def test_shrunk_the_same_program_trains_on_real_ranks(regress: Regress, folder: 
     assert "training_difference" not in {finding["metric"] for finding in report["findings"]}
 
 
+def test_gradients_that_are_divided_twice_are_wrong_without_a_baseline(regress: Regress, folder: Path) -> None:
+    """DeepSpeed 0.18.3 to 0.19.5 divide them again by the micro-batches, of a model that returns several tensors."""
+    (folder / "zero2.json").write_text(CONFIG.replace('"stage": 3', '"stage": 2'))
+    (folder / "zero2.py").write_text(TRAIN.replace("ds.json", "zero2.json"))
+    report = regress(
+        *("--program", LINE.replace("train.py", "zero2.py"), "--tiny", "--device", "cpu", "--rounds", "0"),
+        *("--deepspeed", f"{AFTER},0.18.9", "--baseline", AFTER),
+        cwd=folder,
+    )
+    errors = {release: cell["metrics"]["gradient_norm_error"] for (release, _), cell in cells(report).items()}
+    assert errors[AFTER] <= 1 < errors["0.18.9"]
+    assert ("gradient_norm_error", "wrong") in {(finding["metric"], finding["kind"]) for finding in report["findings"]}
+
+
 def test_a_program_has_a_name_by_which_it_is_explained(
     harness: Callable[..., Any], regress: Regress, folder: Path
 ) -> None:

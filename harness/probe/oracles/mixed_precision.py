@@ -20,7 +20,8 @@ class MixedPrecision:
     Stability of Numerical Algorithms", 2nd edition, sections 1.5 and 3.1). How far such a training strays from one without
     perturbations is how well the problem is conditioned. With another seed of ``gradient_perturbations``, so are the sums
     of gradients, after each addition: a framework may add them up in the dtype that is computed in. It is to be another one
-    on each rank, since what ranks' gradients have in common may cancel where their roundings do not.
+    on each rank, since what ranks' gradients have in common may cancel where their roundings do not. ``frozen`` are weights
+    that are computed with and never updated: they are perturbed, too.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class MixedPrecision:
         clip: float | None = None,
         perturbations: int | None = None,
         gradient_perturbations: int | None = None,
+        frozen: Iterable[torch.nn.Parameter] = (),
     ) -> None:
         self._unit, self._clip = unit, clip
         self._draws, self._gradient_draws = _generator(perturbations), _generator(gradient_perturbations)
@@ -38,6 +40,7 @@ class MixedPrecision:
         self._masters: dict[str, torch.Tensor] = {
             name: parameter.detach().float().clone().requires_grad_(True) for name, parameter in parameters.items()
         }
+        self._frozen = [] if perturbations is None else [(values, values.detach().clone()) for values in frozen]
         self.start = {name: values.detach().clone() for name, values in self._masters.items()}
         self.begin_step()
 
@@ -79,6 +82,8 @@ class MixedPrecision:
         with torch.no_grad():
             for name, parameter in self._computing.items():
                 parameter.copy_(self._perturbed(self._masters[name], self._draws))
+            for computing, kept in self._frozen:
+                computing.copy_(self._perturbed(kept, self._draws))
         self._sums = {name: torch.zeros_like(values) for name, values in self._masters.items()}
 
     def _perturbed(self, values: torch.Tensor, draws: torch.Generator | None) -> torch.Tensor:

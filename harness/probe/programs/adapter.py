@@ -188,7 +188,8 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
     def run_rank(order: Mapping[str, Any], rank: int) -> None:
         from harness.probe.programs import plain_training
 
-        with _surroundings(request.parameters, request.device, None):
+        # The meter answers for the card, too: a barrier of NCCL's makes a tensor on it.
+        with _surroundings(request.parameters, request.device, None) as (meter, _), meter:
             if order["kind"] == "begin":
                 plain_training.begin(request.parameters, request.program_folder, rank)
             else:

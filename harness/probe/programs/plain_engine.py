@@ -73,7 +73,7 @@ class PlainEngine(torch.nn.Module):
         self.optimizer = self._optimizer(optimizer, parameters)
         self.basic_optimizer = self.optimizer
         self.lr_scheduler = None if self.optimizer is None else self._scheduler(scheduler)
-        self.training_precision = None if self.optimizer is None else self._mixed(perturbations, perturbed)
+        self.training_precision = self._mixed(perturbations, perturbed)
 
     # -- construction ------------------------------------------------------------------------------------------------
 
@@ -100,8 +100,8 @@ class PlainEngine(torch.nn.Module):
         return kind(self.optimizer, **(self._settings.scheduler.get("params") or {}))
 
     def _mixed(self, perturbations: int | None, perturbed: torch.dtype | None) -> MixedPrecision:
-        assert self.optimizer is not None
-        optimized = {id(p) for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad}
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
+        optimized = {id(p) for group in groups for p in group["params"] if p.requires_grad}
         trained = {name: p for name, p in self.module.named_parameters() if id(p) in optimized}
         for name, parameter in trained.items():
             if getattr(parameter, "allreduce", True) is False:
@@ -115,10 +115,11 @@ class PlainEngine(torch.nn.Module):
             unit=torch.finfo(perturbed or self._settings.dtype).eps,
             clip=self._settings.clip,
             perturbations=perturbations,
+            frozen=[p for p in self.module.parameters() if id(p) not in optimized and p.is_floating_point()],
             gradient_perturbations=None if perturbations is None else 1000 * perturbations + self.global_rank,
         )
         masters = {id(parameter): mixed.master(name) for name, parameter in trained.items()}
-        for group in self.optimizer.param_groups:
+        for group in groups:
             group["params"] = [masters[id(p)] for p in group["params"] if id(p) in masters]
         return mixed
 
@@ -194,7 +195,7 @@ class PlainEngine(torch.nn.Module):
         mixed.accumulate(1 / self._settings.accumulation)
 
     def _trains(self, name: str) -> MixedPrecision:
-        if self.training_precision is None:
+        if self.optimizer is None:
             raise NoTruth(f"the program calls engine.{name} of a model without an optimizer")
         return self.training_precision
 

@@ -95,5 +95,6 @@ def test_a_program_without_truth_says_why_and_nothing_is_wrong(
 
 def test_what_rounding_alone_decides_is_not_wrong(folder: Path, quartered: None) -> None:
     """A weight's last bit chooses the data."""
-    chosen = "hook = engine.module[0].register_forward_pre_hook(lambda m, x: (x[0] * (1 + m.weight.view(torch.int16).sum() % 7),))"
+    chosen = "last = lambda m, x: (x[0] * (1 + m.weight.view(torch.int16).sum() % 7),)"
+    chosen += "; engine.module[0].register_forward_pre_hook(last)"
     assert "rounding alone decides" in trained(folder, stage=0, before=chosen).note
