@@ -87,10 +87,10 @@ class _Repeated:
     def forward_begins(self, model: Any) -> None:
         pass
 
-    def backward_begins(self, loss: Any) -> None:
+    def backward_begins(self, loss: Any, engine: Any) -> None:
         pass
 
-    def step_begins(self) -> None:
+    def step_begins(self, stepper: Any) -> None:
         pass
 
     def accumulated(self) -> None:
@@ -106,6 +106,11 @@ class _Repeated:
                 if self._rank == 0:
                     torch.save(self.left(), self._folder / FILE)
                 raise ProgramEnded
+        else:
+            self.another_stepped()
+
+    def another_stepped(self) -> None:
+        """An engine or optimizer that is not the leader has."""
 
     def stepped(self) -> None:
         """The leader has."""
@@ -117,18 +122,23 @@ class _Repeated:
 class _PlainTraining(_Repeated):
     def __init__(self, rank: int, wanted_steps: int) -> None:
         super().__init__(rank, wanted_steps, (PlainEngine,))
-        self._micro_losses: list[float] = []
+        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, where that is known
         self._losses: list[float] = []
         self._norms: list[float] = []
         self._random_states: list[str] = []
 
-    def backward_begins(self, loss: Any) -> None:
-        self._micro_losses += facts.scalar(loss)
+    def backward_begins(self, loss: Any, engine: Any) -> None:
+        self._micro_losses += [(value, engine) for value in facts.scalar(loss)]
+
+    def another_stepped(self) -> None:
+        """Losses that are no engine's were the other's (see `harness.probe.programs.trained_models`)."""
+        self._micro_losses = [(value, engine) for value, engine in self._micro_losses if engine is not None]
 
     def stepped(self) -> None:
         if not isinstance(self._leader, PlainEngine):
             raise NoTruth("what steps first is no engine")
-        loss, norm = facts.mean(self._micro_losses), self._leader.get_global_grad_norm()
+        own = [value for value, engine in self._micro_losses if engine is None or engine is self._leader]
+        loss, norm = facts.mean(own), self._leader.get_global_grad_norm()
         self._losses.append(float("nan") if loss is None else loss)
         self._norms.append(float("nan") if norm is None else norm)
         self._random_states.append(random_state.digest())

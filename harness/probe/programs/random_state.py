@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import os
 import random
 import sys
@@ -11,8 +13,13 @@ import torch
 
 
 def begin() -> None:
-    """Python begins its own anew in each forked process: a program that seeds nothing would not repeat itself."""
-    random.seed(int(os.environ.get("RANK", "0")))
+    """Seeds what a program draws from that does not seed it itself, differently on each rank: else it would not repeat
+    itself, whatever the releases do."""
+    seed = int(os.environ.get("RANK", "0"))
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if importlib.util.find_spec("numpy") is not None:
+        importlib.import_module("numpy").random.seed(seed)
 
 
 def digest() -> str:

@@ -43,7 +43,7 @@ def nowhere(version: str, p: Parameters) -> bool:
 
 def explored(
     monkeypatch: pytest.MonkeyPatch,
-    budget_s: float = 600,
+    budget_s: float = 250,
     wrong: Callable[[str, Parameters], bool] = nowhere,
     crashes: Callable[[str, Parameters], bool] = nowhere,
 ) -> Explored:
