@@ -40,7 +40,8 @@ _LARGE_BYTES = 1 << 30
 QUANTITIES = {"allocated": "allocated_bytes", "peak": "allocated_peak_bytes", "reserved": "reserved_bytes"}
 
 #: The goal: a prediction is as far off at most, whichever is more. Bytes that are allocated follow from the sizes of tensors
-#: and the order of calls, so next to nothing is allowed; reserved bytes also from the timing of streams.
+#: and the order of calls, so next to nothing is allowed; reserved bytes also from the timing of streams, so they are
+#: predicted as a range, within which nothing is off.
 ALLOWED_SHARE = {"allocated": 0.005, "peak": 0.005, "reserved": 0.03}
 ALLOWED_BYTES = 0.02 * _BYTES["GiB"]
 
@@ -94,12 +95,16 @@ class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
     measured_bytes: int
     rounding_bytes: float  #: half the last digit of what was published
     predicted_bytes: int | None  #: None where the simulated job never came there
+    most_predicted_bytes: int | None = None  #: the other end, where timing makes a difference
     explained: str = ""
 
     @property
     def error_bytes(self) -> int | None:
-        """Predicted minus measured."""
-        return None if self.predicted_bytes is None else self.predicted_bytes - self.measured_bytes
+        """Predicted minus measured; of a range, what is next to the measured figure."""
+        if self.predicted_bytes is None:
+            return None
+        most = max(self.predicted_bytes, self.most_predicted_bytes or 0)
+        return min(max(self.measured_bytes, self.predicted_bytes), most) - self.measured_bytes
 
     @property
     def is_as_printed(self) -> bool:
@@ -188,6 +193,7 @@ def _figures(point: Point, taken: Sequence[MemoryReading]) -> Iterator[Predicted
                     measured_bytes=round(value * _BYTES[point.unit]),
                     rounding_bytes=_ROUNDED_TO[point.unit] * _BYTES[point.unit] / 2,
                     predicted_bytes=getattr(found[-1], field) if found else None,
+                    most_predicted_bytes=found[-1].late_reserved_bytes if found and quantity == "reserved" else None,
                     explained=published.explained,
                 )
 

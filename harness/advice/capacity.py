@@ -80,8 +80,8 @@ def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVER
 def needed_bytes(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
     """What a card must have, by phase, and how that was counted: ``reserved`` or ``allocated``.
 
-    Where an allocator was modelled, this is the smallest card that completes the phase. That is less than what it reserves
-    on a larger card, as it returns its cache before it fails.
+    Where an allocator was modelled, this is the smallest card that completes the phase, whatever the timing of streams. That
+    is less than what it reserves on a larger card, as it returns its cache before it fails.
     """
     cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
     if cards:
@@ -91,3 +91,15 @@ def needed_bytes(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], st
     if phases and len(known) == len(phases):
         return known, "reserved"
     return {phase: reading.device_peak_bytes for phase, reading in phases.items()}, "allocated"
+
+
+def reserved_range(phases: Mapping[str, PhaseReading]) -> tuple[int, int] | None:
+    """What the allocator reserves at its peak, least and most by the timing of streams, on a card without limit. None
+    where no allocator was modelled. Such a peak is what a job would have cached, not what it needs."""
+    readings = [reading for reading in phases.values() if reading.late_reserved_peak_bytes is not None]
+    if not readings:
+        return None
+    return (
+        max(reading.reserved_peak_bytes or 0 for reading in readings),
+        max(reading.late_reserved_peak_bytes or 0 for reading in readings),
+    )

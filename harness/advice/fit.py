@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.capacity import OVERHEAD_BYTES, needed_bytes, taken_bytes, verdict
+from harness.advice.capacity import OVERHEAD_BYTES, needed_bytes, reserved_range, taken_bytes, verdict
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
 from harness.advice.largest_fitting import LargestFitting
@@ -70,6 +70,8 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     held_after_backward_bytes: int | None
     host_bytes_per_node: int | None
     available_bytes: int
+    #: (least, most) by the timing of streams, on a card without limit; None where no allocator was modelled
+    reserved_bytes: tuple[int, int] | None = None
     taken_bytes: int = 0  #: of the card by what runs beside the job (a generation engine's share)
     sent_bytes: int = 0  #: payload of all collectives of a step
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
@@ -236,6 +238,7 @@ def judge_cell(
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
         host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
         available_bytes=found.available_bytes,
+        reserved_bytes=reserved_range(phases),
         taken_bytes=taken_bytes(card, parameters),
         sent_bytes=sum(
             size for p in ("forward", "backward", "step") if p in phases for _, size in phases[p].collectives.values()

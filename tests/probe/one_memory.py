@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.probe.meters.ledger import CACHE_EMPTIED, NOWHERE, Event, Move
+from harness.probe.meters.ledger import NOWHERE, Event, Move
 
 
 def figures(trace: Sequence[Event], moves: Sequence[Move], phases: int) -> list[tuple[int, int]]:
@@ -28,7 +28,7 @@ def figures(trace: Sequence[Event], moves: Sequence[Move], phases: int) -> list[
             ends[at] = live
             at += 1
             peaks[at] = live
-        if memory == NOWHERE or storage <= CACHE_EMPTIED:
+        if memory == NOWHERE or storage < 0:
             continue
         one = original.get(storage, storage)
         before = booked.get(storage, 0)

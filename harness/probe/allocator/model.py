@@ -13,9 +13,9 @@ that were read, and what the model leaves out. In short:
 - where the card is full, segments that are wholly free go back to it (`release_available_cached_blocks`,
   `release_cached_blocks`) before the request fails;
 - with expandable segments each pool has one segment that grows by pages, of 2 MiB in the small pool and 20 in the large;
-- a segment belongs to the stream that was current when it was taken, and its blocks serve no other.
-
-Work on a stream is taken to be finished at once: `record_stream` delays nothing.
+- a segment belongs to the stream that was current when it was taken, and its blocks serve no other;
+- a freed block that other streams use (`record_stream`) is free once they are done with it (`insert_events`,
+  `process_events`). When that is depends on timing: see `AllocatorSettings.late`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from harness.probe.allocator.blocks import (
     growable,
     segment_units,
 )
-from harness.probe.meters.ledger import CACHE_EMPTIED, STREAM_SELECTED
+from harness.probe.meters.ledger import CACHE_EMPTIED, FREE_DELAYED, FREE_PASSED, STREAM_SELECTED, noted
 
 #: Address space of an expandable segment on a card without limit (32 TiB), units.
 _ENDLESS = 1 << 36
@@ -50,6 +50,9 @@ class AllocatorSettings:
     expandable_segments: bool = False
     max_split_size_bytes: int | None = None  #: blocks from this size on are never split; None: every block may be
     card_bytes: int | None = None  #: what the card has for the allocator; None: no limit
+    #: whether the GPU does nothing before the host waits for it, so that what other streams use is free as late as
+    #: possible; else it is never behind
+    late: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,25 +76,36 @@ class CachingAllocator:
         self._pools: dict[int, tuple[Pool, Pool]] = {}  #: stream -> its small pool and its large one
         self._stream = 0
         self._live: dict[int, tuple[Block, int]] = {}
+        self._delayed: dict[int, Block] = {}  #: number of a delayed free -> what was freed, and other streams still use
+        self._delay = 0  #: the number of the next free, where that is delayed
         self._next_address = 0
         self._reserved = self._allocated = 0
         self._reserved_peak = self._allocated_peak = self._reserved_then = 0
 
-    def on_card(self, card_bytes: int) -> CachingAllocator:
+    def on_card(self, card_bytes: int | None) -> CachingAllocator:
         """A copy of this allocator, as it would be on another card. Valid where both cards have had room for all that was
         ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
-        other = CachingAllocator(dataclasses.replace(self.settings, card_bytes=card_bytes))
+        return self._copied(dataclasses.replace(self.settings, card_bytes=card_bytes))
+
+    def made_late(self) -> CachingAllocator:
+        """A copy of this allocator, of a GPU that is late from now on."""
+        return self._copied(dataclasses.replace(self.settings, late=True))
+
+    def _copied(self, settings: AllocatorSettings) -> CachingAllocator:
+        other = CachingAllocator(settings)
         pools = [
             (ours, theirs)
             for stream, pair in self._pools.items()
             for ours, theirs in zip(pair, other._pools_of(stream), strict=True)
         ]
         idle = [block for ours, _ in pools for block in (*ours.free.values(), *ours.unmapped_blocks.values())]
-        copies = {block: block.copy() for block in (*self.blocks(), *idle)}
+        copies = {block: block.copy() for block in (*self.blocks(), *self._delayed.values(), *idle)}
         for block, copy in copies.items():
             copy.before = copies[block.before] if block.before is not None else None
             copy.after = copies[block.after] if block.after is not None else None
         other._live = {key: (copies[block], nbytes) for key, (block, nbytes) in self._live.items()}
+        other._delayed = {number: copies[block] for number, block in self._delayed.items()}
+        other._delay = self._delay
         for ours, theirs in pools:
             theirs.keys, theirs.unmapped = list(ours.keys), list(ours.unmapped)
             theirs.free = {start: copies[block] for start, block in ours.free.items()}
@@ -134,11 +148,8 @@ class CachingAllocator:
     def book(self, key: int, nbytes: int) -> None:
         """Replays one event of a ledger: the storage ``key`` grows or shrinks by ``nbytes``. A storage that is resized gets
         its new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
-        if key == CACHE_EMPTIED:
-            self.empty_cache()
-            return
-        if key <= STREAM_SELECTED:
-            self._stream = STREAM_SELECTED - key
+        if key < 0:
+            self._follow(*noted(key))
             return
         held = self._live.pop(key, None)
         size = nbytes if held is None else held[1] + nbytes
@@ -150,17 +161,32 @@ class CachingAllocator:
                     self._live[key] = held
                 raise
         if held is not None:
-            self._release(held[0])
+            self._free(held[0])
+
+    def _follow(self, kind: int, number: int) -> None:
+        """What a note says, other than that memory was allocated or freed."""
+        if kind == CACHE_EMPTIED:
+            self.empty_cache()
+        elif kind == STREAM_SELECTED:
+            self._stream = number
+        elif kind == FREE_DELAYED and self.settings.late:
+            self._delay = number
+        elif kind == FREE_PASSED and number in self._delayed:
+            self._release(self._delayed.pop(number))
 
     def allocate(self, key: int, nbytes: int) -> None:
         """Raises OutOfMemoryError."""
         self._allocate(key, nbytes)
 
     def free(self, key: int) -> None:
-        self._release(self._live.pop(key)[0])
+        self._free(self._live.pop(key)[0])
 
     def empty_cache(self) -> None:
-        """Gives wholly free segments, or pages of expandable ones, back to the card."""
+        """Gives wholly free segments, or pages of expandable ones, back to the card. It waits for all delayed frees first
+        (`synchronize_and_free_events`)."""
+        for block in self._delayed.values():
+            self._release(block)
+        self._delayed.clear()
         for small, large in self._pools.values():
             for pool in (large, small):
                 for block in list(pool.free.values()):
@@ -218,9 +244,18 @@ class CachingAllocator:
             return True
         return rest > SMALL and (self._max_split is None or size < self._max_split)
 
-    def _release(self, block: Block) -> None:
-        pool = self._pool_of(block)
+    def _free(self, block: Block) -> None:
+        """Takes a block back from its owner."""
         self._allocated -= block.size
+        if self._delay:
+            self._delayed[self._delay] = block
+            self._delay = 0
+        else:
+            self._release(block)
+
+    def _release(self, block: Block) -> None:
+        """Makes a block that nothing uses any more free for others."""
+        pool = self._pool_of(block)
         block.free = True
         self._merge(pool, block)
         pool.insert(block)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from harness.probe.allocator.model import AllocatorSettings, CachingAllocator, OutOfMemoryError
+from harness.probe.allocator.model import AllocatorSettings, OutOfMemoryError
+from harness.probe.allocator.timing import TimingRange
 from harness.probe.meters.ledger import DEVICE, Event
 
 #: How exactly the smallest card is searched for, as a fraction of it.
@@ -25,27 +26,33 @@ class Reserving:
     ever reserved (with expandable segments, whose address space is the card's, from the beginning).
 
     Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back
-    before it fails; less than what is allocated is not. The smallest card lies in between.
+    before it fails; less than what is allocated is not. The smallest card lies in between. It is enough whatever the timing
+    of streams: for a GPU that is never behind the host, and for one that is as late as can be.
     """
 
     def __init__(self, trace: Sequence[Event], settings: AllocatorSettings, stride: int = STRIDE) -> None:
         self._trace = trace
         self._stride = stride
         self._settings = dataclasses.replace(settings, card_bytes=None)
-        self._unlimited = CachingAllocator(self._settings)
+        self._unlimited = TimingRange(self._settings)
         self._allocated_peak_bytes = self._reserved_peak_bytes = 0
         self._smallest = self._on(0)
         self._at = 0
         #: (the most that was reserved so far in bytes, the events so far, the allocator on a card without limit)
-        self._states: list[tuple[int, int, CachingAllocator]] = [(0, 0, self._on(0))]
+        self._states: list[tuple[int, int, TimingRange]] = [(0, 0, self._on(0))]
         self._before = 0  #: the smallest card when the phase began
         self.smallest_card_bytes = 0  #: enough for all that has been followed so far
         self.too_small_bytes = 0  #: just below it, and not enough
 
     @property
     def reserved_peak_bytes(self) -> int:
-        """Of the phase, on a card without limit, as ``torch.cuda.max_memory_reserved``."""
-        return self._unlimited.reserved_peak_bytes
+        """Of the phase, on a card without limit, as ``torch.cuda.max_memory_reserved`` where the GPU is never behind."""
+        return self._unlimited.prompt.reserved_peak_bytes
+
+    @property
+    def late_reserved_peak_bytes(self) -> int:
+        """The same at most, whatever the timing of streams."""
+        return self._unlimited.most_reserved_peak_bytes
 
     def begin(self) -> None:
         """A phase begins."""
@@ -59,7 +66,7 @@ class Reserving:
         bytes, for which the card of an earlier phase had room."""
         if self.smallest_card_bytes > self._before:
             return self.smallest_card_bytes
-        return self._unlimited.usage().allocated_peak_bytes
+        return self._unlimited.prompt.usage().allocated_peak_bytes
 
     def follow(self) -> None:
         """Replays the events that were added to the trace since the last call."""
@@ -77,12 +84,11 @@ class Reserving:
                 except OutOfMemoryError:
                     stuck = True
             if index + 1 - self._states[-1][1] >= self._stride and not self._settings.expandable_segments:
-                most = max(self._reserved_peak_bytes, self._unlimited.reserved_peak_bytes)
+                most = max(self._reserved_peak_bytes, self._unlimited.most_reserved_peak_bytes)
                 self._states.append((most, index + 1, self._unlimited.on_card(0)))
         self._at = end
-        usage = self._unlimited.usage()
-        self._allocated_peak_bytes = max(self._allocated_peak_bytes, usage.allocated_peak_bytes)
-        self._reserved_peak_bytes = max(self._reserved_peak_bytes, usage.reserved_peak_bytes)
+        self._allocated_peak_bytes = max(self._allocated_peak_bytes, self._unlimited.most_allocated_peak_bytes)
+        self._reserved_peak_bytes = max(self._reserved_peak_bytes, self._unlimited.most_reserved_peak_bytes)
         if stuck:
             self._search()
 
@@ -106,8 +112,8 @@ class Reserving:
             assert found is not None, "a card as large as what was reserved without a limit is enough"
         self._smallest = found
 
-    def _replayed(self, card_bytes: int) -> CachingAllocator | None:
-        """The allocator of a card after the trace so far; None where the card is too small."""
+    def _replayed(self, card_bytes: int) -> TimingRange | None:
+        """The allocators of a card after the trace so far; None where the card is too small."""
         _, begin, state = self._states[0]
         allocator = state.on_card(card_bytes) if begin else self._on(card_bytes)
         try:
@@ -119,5 +125,5 @@ class Reserving:
             return None
         return allocator
 
-    def _on(self, card_bytes: int) -> CachingAllocator:
-        return CachingAllocator(dataclasses.replace(self._settings, card_bytes=card_bytes))
+    def _on(self, card_bytes: int) -> TimingRange:
+        return TimingRange(dataclasses.replace(self._settings, card_bytes=card_bytes))

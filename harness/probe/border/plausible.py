@@ -45,14 +45,14 @@ def _of_rank(rank: RankRecord) -> str:
         counts = _COUNTS(reading)
         if min(counts) < 0 or max(counts) > MOST:
             return f"a figure of phase {name[:40]!r} is negative or too large"
-        for optional in (reading.reserved_peak_bytes, reading.smallest_card_bytes):
+        for optional in (reading.reserved_peak_bytes, reading.late_reserved_peak_bytes, reading.smallest_card_bytes):
             if optional is not None and not 0 <= optional <= MOST:
                 return f"a figure of phase {name[:40]!r} is negative or too large"
         for counted in reading.collectives.values():
             if len(counted) != 2 or not _all_possible(counted):
                 return f"the collectives of phase {name[:40]!r} are no counts and sizes"
     for taken in rank.readings:
-        if not _all_possible((taken.step, *_READ(taken))):
+        if not _all_possible((taken.step, taken.late_reserved_bytes or 0, *_READ(taken))):
             return f"a figure that the program read at {taken.at[:40]!r} is negative or too large"
     for terms in rank.ideal.values():
         if not all(-MOST <= term <= MOST for term in terms.values()):

@@ -42,7 +42,8 @@ class PhaseReading:
     device_retained_bytes: int = 0
     host_peak_bytes: int = 0
     host_retained_bytes: int = 0
-    reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one) exists
+    reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one, of a GPU that is never late) exists
+    late_reserved_peak_bytes: int | None = None  #: at most, whatever the timing of streams; where one is modelled
     #: the smallest card that completes this phase in every step so far, as far as the phase itself requires it (see
     #: `harness.probe.allocator.reserving`); None where no allocator is modelled
     smallest_card_bytes: int | None = None
@@ -55,6 +56,7 @@ class PhaseReading:
     def folded_with(self, later: PhaseReading) -> PhaseReading:
         """This and a later run of the same phase (micro-batches of one step) as one."""
         reserved = [r for r in (self.reserved_peak_bytes, later.reserved_peak_bytes) if r is not None]
+        late = [r for r in (self.late_reserved_peak_bytes, later.late_reserved_peak_bytes) if r is not None]
         cards = [c for c in (self.smallest_card_bytes, later.smallest_card_bytes) if c is not None]
         collectives = {kind: list(counted) for kind, counted in self.collectives.items()}
         for kind, (count, size) in later.collectives.items():
@@ -66,6 +68,7 @@ class PhaseReading:
             host_peak_bytes=max(self.host_peak_bytes, later.host_peak_bytes),
             host_retained_bytes=later.host_retained_bytes,
             reserved_peak_bytes=max(reserved) if reserved else None,
+            late_reserved_peak_bytes=max(late) if late else None,
             smallest_card_bytes=max(cards) if cards else None,
             seconds=self.seconds + later.seconds,
             host_calls=self.host_calls + later.host_calls,
@@ -86,6 +89,7 @@ class MemoryReading:
     allocated_peak_bytes: int
     reserved_bytes: int
     reserved_peak_bytes: int
+    late_reserved_bytes: int | None = None  #: at most, whatever the timing of streams; where an allocator is modelled
 
 
 #: JSON has no infinity: an error this large says that what was measured is no number.

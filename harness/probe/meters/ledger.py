@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from harness.probe.meters.device_streams import DeviceStreams
+
 #: The two memories, and the place of tensors without any bytes (on a ``meta`` device that is not simulated), as indices of
 #: the figures here.
 DEVICE, HOST, NOWHERE = 0, 1, 2
@@ -23,24 +25,37 @@ Event = tuple[int, int, int, int]
 #: one). Where host and device are one memory, nothing is copied: both are the same storage.
 Move = tuple[int, int]
 
-#: In the place of a storage's id, with no bytes: the program emptied its allocator's cache.
-CACHE_EMPTIED = -1
+#: Notes between what happened to memory, for the allocator: `note` makes one, in the place of a storage's id, with no bytes.
+CACHE_EMPTIED = 0  #: the program emptied its allocator's cache
+STREAM_SELECTED = 1  #: what follows is allocated on this stream; the default stream is 0
+FREE_DELAYED = 2  #: other streams use what is freed next: a free with this number
+FREE_PASSED = 3  #: they are done with what was freed under this number, at the latest
+_KINDS = 4
 
-#: In the place of a storage's id, with no bytes: this less ``n`` says that what follows is allocated on stream ``n``. The
-#: default stream is 0.
-STREAM_SELECTED = -2
+
+def note(kind: int, number: int = 0) -> int:
+    """A note as the id of an event."""
+    return -1 - kind - _KINDS * number
+
+
+def noted(key: int) -> tuple[int, int]:
+    """(kind, number) of a note."""
+    number, kind = divmod(-1 - key, _KINDS)
+    return kind, number
 
 
 class StorageReference(weakref.ref):  # type: ignore[type-arg]
     """A weak reference to a storage, with its size and memory."""
 
-    __slots__ = ("ghost", "key", "memory", "nbytes", "serial")
+    __slots__ = ("ghost", "key", "memory", "nbytes", "serial", "stream", "used_on")
 
     key: int
     nbytes: int
     memory: int
     serial: int
     ghost: bool  #: has a size, but no contents to read or write (see `harness.probe.sim.host`)
+    stream: int  #: that was current when it was allocated
+    used_on: tuple[int, ...]  #: the other streams that work on it
 
 
 class LedgerObserver(Protocol):
@@ -68,6 +83,8 @@ class StorageLedger:
         self.trace: list[Event] | None = [] if trace else None
         self.moves: list[Move] = []  #: in order; kept with the trace
         self.observer: LedgerObserver | None = None
+        self.streams = DeviceStreams(late=trace, settle=self.settle, passed=self._passed)
+        self._stream_noted = 0
         self._serial = 0
         self._freed: collections.deque[Any] = collections.deque()
 
@@ -85,7 +102,7 @@ class StorageLedger:
         if not nbytes:
             return  # an empty storage is booked once it is resized
         entry = StorageReference(storage, self._freed.append)
-        entry.key, entry.nbytes, entry.memory, entry.ghost = key, 0, memory, ghost
+        entry.key, entry.nbytes, entry.memory, entry.ghost, entry.used_on = key, 0, memory, ghost, ()
         self._serial += 1
         entry.serial = self._serial
         self.entries[key] = entry
@@ -121,6 +138,8 @@ class StorageLedger:
             self.settle()
         self.peak[memory] = max(self.peak[memory], self.live[memory] + nbytes)
         if self.trace is not None:
+            if self._stream_noted != self.streams.current and memory == DEVICE:
+                self._note_stream()
             self._serial += 1
             self.trace.append((self._serial, nbytes, memory, self.phase))
             self.trace.append((self._serial, -nbytes, memory, self.phase))
@@ -129,12 +148,16 @@ class StorageLedger:
         """Notes in the trace that the program emptied its allocator's cache. Live storages are unaffected."""
         self.settle()
         if self.trace is not None:
-            self.trace.append((CACHE_EMPTIED, 0, memory, self.phase))
+            self.trace.append((note(CACHE_EMPTIED), 0, memory, self.phase))
 
-    def stream_selected(self, stream: int, memory: int = DEVICE) -> None:
-        """Notes in the trace which stream is current from now on."""
-        if self.trace is not None:
-            self.trace.append((STREAM_SELECTED - stream, 0, memory, self.phase))
+    def used_on(self, storage: Any, stream: int) -> None:
+        """Notes that work of a stream uses a storage, as ``record_stream`` says. Its own stream needs no note: what is
+        allocated there next comes after that work."""
+        entry = self.find(storage)
+        if entry is None or entry.memory != DEVICE or stream == entry.stream:
+            return
+        if stream not in entry.used_on:
+            entry.used_on = (*entry.used_on, stream)
 
     def settle(self) -> None:
         """Books the queued frees."""
@@ -145,6 +168,8 @@ class StorageLedger:
             key = entry.key
             if entries.get(key) is entry:
                 del entries[key]
+            if entry.used_on:
+                self._delay_free(entry)
             if self.trace is not None:
                 self.trace.append((entry.serial, -entry.nbytes, entry.memory, self.phase))
 
@@ -155,10 +180,30 @@ class StorageLedger:
         self.peak = list(self.live)
 
     def _grow(self, entry: StorageReference, nbytes: int) -> None:
+        if entry.nbytes and entry.used_on:
+            self._delay_free(entry)  # a storage that is resized gives its block back
         entry.nbytes += nbytes
+        entry.stream = self.streams.current
         memory = entry.memory
         live = self.live[memory] = self.live[memory] + nbytes
         if live > self.peak[memory]:
             self.peak[memory] = live
         if self.trace is not None:
+            if self._stream_noted != entry.stream and memory == DEVICE and entry.nbytes:
+                self._note_stream()
             self.trace.append((entry.serial, nbytes, memory, self.phase))
+
+    def _note_stream(self) -> None:
+        assert self.trace is not None
+        self._stream_noted = self.streams.current
+        self.trace.append((note(STREAM_SELECTED, self._stream_noted), 0, DEVICE, self.phase))
+
+    def _delay_free(self, entry: StorageReference) -> None:
+        number = self.streams.delay(entry.used_on)
+        entry.used_on = ()
+        if number and self.trace is not None:
+            self.trace.append((note(FREE_DELAYED, number), 0, entry.memory, self.phase))
+
+    def _passed(self, number: int) -> None:
+        if self.trace is not None:
+            self.trace.append((note(FREE_PASSED, number), 0, DEVICE, self.phase))

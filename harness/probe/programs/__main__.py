@@ -52,13 +52,15 @@ def _table(record: RunRecord) -> str:
             lines.append(
                 f"rank {rank.rank} {phase:8} peak {reading.device_peak_bytes:>15,} held {reading.device_retained_bytes:>15,}"
                 f" host {reading.host_peak_bytes:>15,} reserved {reading.reserved_peak_bytes or 0:>15,}"
+                f" to {reading.late_reserved_peak_bytes or 0:,}"
                 f" launches {reading.op_launches:>7,} collectives {reading.collectives}"
             )
         lines += [f"rank {rank.rank} note: {note}" for note in rank.notes]
         for read in rank.readings:
             lines.append(
                 f"rank {rank.rank} step {read.step} allocated {read.allocated_bytes:>15,} peak"
-                f" {read.allocated_peak_bytes:>15,} reserved {read.reserved_bytes:>15,} at {read.at}"
+                f" {read.allocated_peak_bytes:>15,} reserved {read.reserved_bytes:>15,} to"
+                f" {read.late_reserved_bytes or 0:,} at {read.at}"
             )
     return "\n".join(lines) + "\n"
 

@@ -1,8 +1,8 @@
 """DeepSpeed's CPU accelerator with another device: ``meta``.
 
-The CPU's is the only accelerator whose methods all work without hardware, and what it claims (synchronous, no streams)
-is true of a simulation. Methods that are not overridden here are inherited from the release's own class, so no code here
-depends on the release.
+The CPU's is the only accelerator whose methods all work without hardware. It claims to be synchronous; a GPU is not, so
+streams and events are those of a card that is not there. Methods that are not overridden here are inherited from the
+release's own class, so no code here depends on the release.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from typing import Any
 
 import torch
 
+from harness.probe.sim import streams
 
-def meta_accelerator(pin_memory: Any, empty_cache: Any) -> Any:
+
+def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) -> Any:
     """An accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
-    host tensor, ``empty_cache`` notes that the allocator's cache was emptied. Import DeepSpeed first."""
+    host tensor, ``empty_cache`` notes that the allocator's cache was emptied; without streams it is as synchronous as a
+    CPU. Import DeepSpeed first."""
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
 
     class MetaAccelerator(CPU_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]
@@ -74,4 +77,29 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any) -> Any:
 
         available_memory = total_memory
 
-    return MetaAccelerator()
+    class AsynchronousAccelerator(MetaAccelerator):
+        Stream = streams.Stream
+        Event = streams.Event
+
+        def is_synchronized_device(self) -> bool:
+            return False
+
+        def use_host_timers(self) -> bool:
+            return True
+
+        def stream(self, stream: Any) -> Any:
+            return streams.StreamContext(stream)
+
+        def set_stream(self, stream: Any) -> None:
+            streams.set_stream(stream)
+
+        def current_stream(self, device_index: Any = None) -> Any:
+            return streams.current_stream()
+
+        def default_stream(self, device_index: Any = None) -> Any:
+            return streams.default_stream()
+
+        def synchronize(self, device_index: Any = None) -> None:
+            streams.synchronize()
+
+    return AsynchronousAccelerator() if has_streams else MetaAccelerator()

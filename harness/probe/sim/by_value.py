@@ -51,11 +51,13 @@ class ByValue:
         contents = self._known.contents(tensor)
         if contents is tensor:
             return func(tensor)  # the host's, as it is
+        self._mode.waits_for_device()
         self._mode.questions.ask()
         return answers.scalar(tensor) if contents is None else func(contents)
 
     def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator whose result is a value: ``torch.equal``."""
+        self._mode.waits_for_device()
         self._mode.questions.ask()
         contents = self._known.inputs(args)
         return answers.equal() if contents is UNKNOWN else func(*contents, **kwargs)
@@ -65,6 +67,8 @@ class ByValue:
         tensors = [*operators.tensors_in(args), *operators.tensors_in(tuple(kwargs.values()))]
         if not any(t.is_meta or self._mode.is_ghost(t) for t in tensors):
             return self._mode._compute(func, args, kwargs)
+        if kwargs.get("output_size") is None:
+            self._mode.waits_for_device()
         contents = self._known.inputs(args)
         if contents is UNKNOWN:
             if kwargs.get("output_size") is not None:
@@ -106,6 +110,8 @@ class ByValue:
                     f"a boolean index of unknown values ({answers.describe(index)}): run the cell on cpu or cuda. At "
                     f"{location(caller())}"
                 )
+            if index.is_meta:
+                self._mode.waits_for_device()  # for how many there are
             found = mask.nonzero().unbind(1)
             indices += [host.stand_in(f) for f in found] if index.is_meta else found
         out = self._mode.compute_again(func, (args[0], indices), kwargs)
@@ -117,6 +123,7 @@ class ByValue:
         known = self._known.contents(mask)
         if not source.is_meta or known is None or self._known.contents(source) is not None:
             return self.shape(func, args, kwargs)
+        self._mode.waits_for_device()
         taken = int(known.broadcast_to(torch.broadcast_shapes(source.shape, mask.shape)).sum())
         out = torch.empty(taken, dtype=source.dtype, device=_META)
         self._mode.count(operators.traits(func), args, kwargs, out)

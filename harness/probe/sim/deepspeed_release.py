@@ -17,11 +17,13 @@ _SANITY_CHECKS = ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_oth
 
 
 @contextlib.contextmanager
-def adapted(pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[], None]) -> Iterator[None]:
+def adapted(
+    pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[], None], *, has_streams: bool
+) -> Iterator[None]:
     """The imported DeepSpeed, on the meta accelerator."""
     from deepspeed.accelerator import real_accelerator
 
-    accelerator = meta_accelerator(pin, empty_cache)
+    accelerator = meta_accelerator(pin, empty_cache, has_streams=has_streams)
     with attribute(real_accelerator, "ds_accelerator", None), ranks_agree():
         real_accelerator.set_accelerator(accelerator)
         yield

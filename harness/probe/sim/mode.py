@@ -83,6 +83,8 @@ class SimulationMode(TorchMeter):
 
     def begin(self) -> None:
         super().begin()
+        if self.program is None:  # nothing waits in a program between its phases
+            self.ledger.streams.finish_all()  # as `harness.probe.gpu.cuda.CudaMeter` does
         self.questions.begin()
         self.reserving.begin()
 
@@ -90,6 +92,7 @@ class SimulationMode(TorchMeter):
         reading = super().end()
         self.reserving.follow()
         reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
+        reading.late_reserved_peak_bytes = self.reserving.late_reserved_peak_bytes
         reading.smallest_card_bytes = self.reserving.needed_bytes
         return reading
 
@@ -292,9 +295,16 @@ class SimulationMode(TorchMeter):
 
     # -- operators with a special plan --------------------------------------------------------------------------------
 
+    def waits_for_device(self) -> None:
+        """The host reads what the current stream has computed, or waits for a copy on it."""
+        self.ledger.streams.finish_stream()
+
     def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target, source = args[0], args[1]
         self.op_launches += 1
+        non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
+        if target.is_meta != source.is_meta and not non_blocking:
+            self.waits_for_device()  # `copy_kernel_cuda` in ``aten/src/ATen/native/cuda/Copy.cu``
         if target.is_meta:
             self.following.wrote(func, args, kwargs)
         else:
@@ -313,6 +323,8 @@ class SimulationMode(TorchMeter):
         if source.is_meta and device.type == "meta":
             return self.compute_known(func, args, kwargs)
         self.op_launches += 1
+        if not kwargs.get("non_blocking"):
+            self.waits_for_device()
         contents = self.known.contents(source)
         if device.type == "meta":
             out = func(*args, **kwargs)

@@ -16,7 +16,7 @@ from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.replacing import Patches, attribute, variables
-from harness.probe.sim import attention
+from harness.probe.sim import attention, streams
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
 
@@ -66,7 +66,11 @@ class Simulation:
             if "deepspeed" in sys.modules:
                 from harness.probe.sim import deepspeed_release
 
-                stack.enter_context(deepspeed_release.adapted(self._pin, self.mode.ledger.cache_emptied))
+                on_gpu = self.kernels == "gpu"
+                stack.enter_context(
+                    deepspeed_release.adapted(self._pin, self.mode.ledger.cache_emptied, has_streams=on_gpu)
+                )
+            stack.enter_context(streams.followed(self.mode.ledger))
             stack.enter_context(self.mode)
             self._exit = stack.pop_all()
         return self

@@ -16,6 +16,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from harness.probe.sim import streams
 from harness.probe.virtual_gpu import (
     autocast,
     compilers,
@@ -29,7 +30,6 @@ from harness.probe.virtual_gpu import (
     process_groups,
     readings,
     stand_ins,
-    streams,
 )
 from harness.probe.virtual_gpu.books import Books
 from harness.probe.virtual_gpu.card import VirtualCard
@@ -61,7 +61,8 @@ def attached(
     mapping = devices.DeviceMapping(target, ordinals, books)
     with contextlib.ExitStack() as stack:
         stack.enter_context(cuda_api.answered(card, books, ordinals))
-        stack.enter_context(streams.observed(books.stream_selected))
+        if target == "cpu":  # a simulation follows them itself
+            stack.enter_context(streams.followed(meter.ledger))
         stack.enter_context(nvml.answered(card, books, ordinals))
         stack.enter_context(compilers.eager(books.note))
         stack.enter_context(process_groups.joined(target, rank, world_size))

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from harness.probe.allocator.model import CachingAllocator
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.allocator.timing import TimingRange
 from harness.probe.meters.ledger import DEVICE
 from harness.probe.virtual_gpu.card import VirtualCard
 from harness.probe.virtual_gpu.readings import Readings
@@ -35,11 +36,10 @@ class Books:
     def __init__(self, meter: Any, card: VirtualCard) -> None:
         self.card = card
         self.ledger = meter.ledger
-        self._allocator = CachingAllocator()
+        self._allocator = TimingRange(AllocatorSettings())
         self._at = 0
         self._peak = 0
         self._workspaces: dict[tuple[bool, int], Any] = {}  #: by whether it is autograd's thread, and stream
-        self._stream = 0
         self.readings = Readings(self)
         self.notes: list[str] = []
 
@@ -52,20 +52,25 @@ class Books:
 
     def allocated(self) -> int:
         self._follow()
-        return self._allocator.allocated_bytes if self._traced else self.ledger.live[DEVICE]
+        return self._allocator.prompt.allocated_bytes if self._traced else self.ledger.live[DEVICE]
 
     def max_allocated(self) -> int:
         """Since the last `reset_peaks` of the program; the meter's phases do not reset it."""
         self._follow()
-        return self._allocator.usage().allocated_peak_bytes if self._traced else self._peak
+        return self._allocator.prompt.usage().allocated_peak_bytes if self._traced else self._peak
 
     def reserved(self) -> int:
         self._follow()
-        return self._allocator.reserved_bytes if self._traced else self.ledger.live[DEVICE]
+        return self._allocator.prompt.reserved_bytes if self._traced else self.ledger.live[DEVICE]
+
+    def late_reserved(self) -> int:
+        """At most, whatever the timing of streams."""
+        self._follow()
+        return self._allocator.most_reserved_bytes if self._traced else self.ledger.live[DEVICE]
 
     def max_reserved(self) -> int:
         self._follow()
-        return self._allocator.reserved_peak_bytes if self._traced else self._peak
+        return self._allocator.prompt.reserved_peak_bytes if self._traced else self._peak
 
     def free(self) -> int:
         return max(0, self.card.memory_bytes - self.reserved())
@@ -94,14 +99,6 @@ class Books:
             figures |= {f"{name}.all.current": now, f"{name}.all.peak": peak}
         return figures
 
-    # -- streams -----------------------------------------------------------------------------------------------------
-
-    def stream_selected(self, stream: int) -> None:
-        """What is allocated from now on belongs to this stream, and so does cuBLAS's next workspace."""
-        if stream != self._stream:
-            self._stream = stream
-            self.ledger.stream_selected(stream)
-
     # -- cuBLAS ------------------------------------------------------------------------------------------------------
 
     def launched(self, func: Any) -> None:
@@ -110,9 +107,10 @@ class Books:
         has up to two."""
         if func in _BLAS:
             on_autograd_thread = torch._C._current_graph_task_id() != -1
-            if (on_autograd_thread, self._stream) not in self._workspaces:
+            handle = on_autograd_thread, self.ledger.streams.current
+            if handle not in self._workspaces:
                 workspace = torch.empty(self.card.blas_workspace_bytes, dtype=torch.uint8, device="meta")
-                self._workspaces[on_autograd_thread, self._stream] = workspace
+                self._workspaces[handle] = workspace
                 self.ledger.add(workspace.untyped_storage(), DEVICE)
 
     def clear_workspaces(self) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from harness.probe.replacing import Patches
+from harness.probe.sim import streams
 from harness.probe.sim.errors import SimulationError, caller, location
-from harness.probe.virtual_gpu import streams
 from harness.probe.virtual_gpu.books import Books
 from harness.probe.virtual_gpu.card import VirtualCard
 from harness.probe.virtual_gpu.devices import _LEGACY, Ordinals
@@ -137,7 +137,7 @@ def _of_the_card(card: VirtualCard, ordinals: Ordinals) -> dict[str, Any]:
         "is_bf16_supported": lambda including_emulation=True: card.compute_capability[0] >= 8,
         "is_tf32_supported": lambda: card.compute_capability[0] >= 8,
         "can_device_access_peer": lambda device, peer_device: True,
-        "synchronize": _nothing,
+        "synchronize": streams.synchronize,
         "ipc_collect": _nothing,
         "utilization": lambda device=None: 0,
         "memory_usage": lambda device=None: 0,
@@ -336,7 +336,7 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any])
         "current_device_idx": lambda: ordinals.current,
         "set_device_index": answers["set_device"],
         "set_device_idx": answers["set_device"],
-        "synchronize": _nothing,
+        "synchronize": streams.synchronize,
         "device_index": lambda device: _SelectedDevice(ordinals, device),
         "current_stream": streams.current_stream,
         "set_stream": streams.set_stream,

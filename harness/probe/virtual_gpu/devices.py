@@ -471,7 +471,6 @@ def mapped_everywhere(mapping: DeviceMapping) -> Iterator[None]:
         loading.mapped(patches, mapping)
         _pinning_loaders(patches)
         _recomputation(patches)
-        patches.set(torch.Tensor, "record_stream", _record_stream)
         with mapping:
             yield
 
@@ -525,11 +524,6 @@ def _recomputation(patches: Patches) -> None:
     if known:
         wrapped = {name: apart_from_modes(function) for name, function in known.items()}
         patches.set(torch.utils.checkpoint, "_allowed_determinism_checks_to_fns", wrapped)
-
-
-def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """Work is finished at once, so no free is delayed. (The method parses its arguments, of which a virtual stream is none,
-    before any mode.)"""
 
 
 def _pinning_loaders(patches: Patches) -> None:

@@ -28,6 +28,8 @@ class Figures(Protocol):
 
     def reserved(self) -> int: ...
 
+    def late_reserved(self) -> int: ...
+
     def max_reserved(self) -> int: ...
 
 
@@ -56,6 +58,7 @@ class Readings:
                 allocated_peak_bytes=self._card.max_allocated(),
                 reserved_bytes=self._card.reserved(),
                 reserved_peak_bytes=self._card.max_reserved(),
+                late_reserved_bytes=self._card.late_reserved(),
             )
         )
 

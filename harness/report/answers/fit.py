@@ -95,7 +95,9 @@ def _columns(answer: FitAnswer) -> list[str]:
         *(["variant"] if several else []),
         "ranks",
         *swept,
-        *("peak", "in", "held bwd", "host/node", "headroom"),
+        *("peak", "in"),
+        *(["reserves"] if _reserves(answer) else []),
+        *("held bwd", "host/node", "headroom"),
         *(["sent/step"] if several else []),
         *("verdict", "step time, model"),
     ]
@@ -111,7 +113,7 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
     first = [name, *([line.variant] if answer.question.others else []), f"{line.ranks:,}"]
     if line.peak_bytes is None:
         verdict = outcome_text(line.outcome) if not isinstance(line.outcome, Passed) else "no measurement"
-        unknown = 6 if answer.question.others else 5
+        unknown = 5 + bool(answer.question.others) + _reserves(answer)
         return [*first, *swept, *["-"] * unknown, verdict, "-"]
     least = line.least_step_s
     slowest = max(line.bounds, key=lambda phase: line.bounds[phase].least_s) if line.bounds else ""
@@ -120,6 +122,7 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
         *swept,
         _size(line.peak_bytes),
         line.peak_phase,
+        *([_range(line.reserved_bytes)] if _reserves(answer) else []),
         _size(line.held_after_backward_bytes or 0),
         _size(line.host_bytes_per_node or 0),
         _size(line.headroom_bytes or 0),
@@ -157,7 +160,10 @@ def _notes(answer: FitAnswer) -> list[str]:
     if counted == {"allocated"}:
         notes.append("Peaks are allocated bytes; what the allocator reserves beyond them is not counted.")
     elif counted:
-        notes.append("Peaks are what PyTorch's caching allocator needs, by a model of it.")
+        notes.append(
+            "Peaks are what PyTorch's caching allocator needs, by a model of it. It reserves more on a card that has more; "
+            "a range is for the timing of streams."
+        )
     for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
         notes.append(
             f"The generation engine beside the job takes {_size(taken)} of each {card}: it is not simulated, but subtracted."
@@ -171,3 +177,15 @@ def _notes(answer: FitAnswer) -> list[str]:
 
 def _size(size: int) -> str:
     return f"{size / (1 << 30):,.2f} GiB"
+
+
+def _reserves(answer: FitAnswer) -> bool:
+    """Whether there is anything to say of reserved bytes."""
+    return any(line.reserved_bytes is not None for line in answer.lines)
+
+
+def _range(sizes: tuple[int, int] | None) -> str:
+    if sizes is None:
+        return "-"
+    least, most = (f"{size / (1 << 30):,.2f}" for size in sizes)
+    return f"{least} GiB" if least == most else f"{least} to {most} GiB"

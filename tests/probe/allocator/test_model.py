@@ -18,7 +18,7 @@ from harness.probe.allocator.model import (
     OutOfMemoryError,
 )
 from harness.probe.allocator.replay import replay
-from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, HOST, STREAM_SELECTED, Event
+from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, FREE_DELAYED, FREE_PASSED, HOST, STREAM_SELECTED, Event, note
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -195,7 +195,7 @@ def test_of_the_oversize_blocks_only_as_many_go_back_as_a_request_needs() -> Non
 
 def test_a_program_that_empties_the_cache_reserves_less_from_then_on() -> None:
     trace: list[Event] = [(1, 60 * MIB, DEVICE, 1), (2, 12 * MIB, DEVICE, 1), (1, -60 * MIB, DEVICE, 1)]
-    trace += [(CACHE_EMPTIED, 0, DEVICE, 1), (3, 30 * MIB, DEVICE, 2)]
+    trace += [(note(CACHE_EMPTIED), 0, DEVICE, 1), (3, 30 * MIB, DEVICE, 2)]
     result = replay(trace, AllocatorSettings())
     assert (result.phases[1].reserved_peak_bytes, result.phases[2].reserved_peak_bytes) == (72 * MIB, 42 * MIB)
     assert result.retries == 0
@@ -342,16 +342,16 @@ def test_a_freed_block_serves_its_own_stream_alone() -> None:
     allocator = CachingAllocator()
     allocator.allocate(1, 30 * MIB)
     allocator.free(1)
-    allocator.book(STREAM_SELECTED - 1, 0)
+    allocator.book(note(STREAM_SELECTED, 1), 0)
     allocator.book(2, 30 * MIB)
     assert (allocator.allocated_bytes, allocator.reserved_bytes) == (30 * MIB, 60 * MIB)
-    allocator.book(STREAM_SELECTED, 0)
+    allocator.book(note(STREAM_SELECTED, 0), 0)
     allocator.book(3, 30 * MIB)
     assert (allocator.allocated_bytes, allocator.reserved_bytes) == (60 * MIB, 60 * MIB)
     copy = allocator.on_card(100 * MIB)
     for one in (allocator, copy):
         one.free(2)  # on whichever stream it is released
-        one.book(STREAM_SELECTED - 1, 0)
+        one.book(note(STREAM_SELECTED, 1), 0)
         one.book(4, 30 * MIB)
         assert one.reserved_bytes == 60 * MIB
 
@@ -360,7 +360,7 @@ def test_expandable_segments_belong_to_a_stream_too() -> None:
     allocator = CachingAllocator(AllocatorSettings(expandable_segments=True))
     allocator.allocate(1, 40 * MIB)
     allocator.free(1)
-    allocator.book(STREAM_SELECTED - 1, 0)
+    allocator.book(note(STREAM_SELECTED, 1), 0)
     allocator.book(2, 40 * MIB)
     assert allocator.reserved_bytes == 80 * MIB
     allocator.empty_cache()
@@ -371,6 +371,41 @@ def test_a_full_card_takes_back_what_other_streams_have_cached() -> None:
     allocator = CachingAllocator(AllocatorSettings(card_bytes=100 * MIB))
     allocator.allocate(1, 60 * MIB)
     allocator.free(1)
-    allocator.book(STREAM_SELECTED - 1, 0)
+    allocator.book(note(STREAM_SELECTED, 1), 0)
     allocator.book(2, 60 * MIB)
     assert (allocator.retries, allocator.reserved_bytes) == (1, 60 * MIB)
+
+
+@pytest.mark.parametrize(("late", "reserved"), [(False, 30), (True, 60)])
+def test_what_another_stream_still_uses_is_free_for_none_until_that_has_passed(late: bool, reserved: int) -> None:
+    allocator = CachingAllocator(AllocatorSettings(late=late))
+    allocator.book(1, 30 * MIB)
+    allocator.book(note(FREE_DELAYED, 7), 0)
+    allocator.book(1, -30 * MIB)
+    assert allocator.allocated_bytes == 0  # by its owner's account it is free
+    allocator.book(2, 30 * MIB)
+    assert allocator.reserved_bytes == reserved * MIB
+    allocator.book(note(FREE_PASSED, 7), 0)
+    allocator.book(3, 30 * MIB)
+    assert allocator.reserved_bytes == 60 * MIB
+
+
+def test_a_full_card_waits_for_what_other_streams_use() -> None:
+    allocator = CachingAllocator(AllocatorSettings(late=True, card_bytes=100 * MIB))
+    allocator.book(1, 60 * MIB)
+    allocator.book(note(FREE_DELAYED, 1), 0)
+    allocator.book(1, -60 * MIB)
+    copy = allocator.on_card(100 * MIB)
+    for one in (allocator, copy):
+        one.book(2, 60 * MIB)
+        assert (one.retries, one.reserved_bytes) == (1, 60 * MIB)
+        one.book(note(FREE_PASSED, 1), 0)  # it has been waited for
+
+
+def test_a_resized_storage_gives_back_a_block_that_another_stream_may_use() -> None:
+    allocator = CachingAllocator(AllocatorSettings(late=True))
+    allocator.book(1, 30 * MIB)
+    allocator.book(note(FREE_DELAYED, 1), 0)
+    allocator.book(1, 10 * MIB)  # from 30 to 40
+    allocator.book(2, 30 * MIB)
+    assert (allocator.allocated_bytes, allocator.reserved_bytes) == (70 * MIB, 100 * MIB)

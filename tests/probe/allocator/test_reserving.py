@@ -9,7 +9,7 @@ import pytest
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.allocator.replay import replay
 from harness.probe.allocator.reserving import Reserving
-from harness.probe.meters.ledger import DEVICE, HOST, Event
+from harness.probe.meters.ledger import DEVICE, FREE_DELAYED, FREE_PASSED, HOST, Event, note
 
 MIB = 1 << 20
 
@@ -56,6 +56,31 @@ def test_the_smallest_card_is_enough_and_a_slightly_smaller_one_is_not(seed: int
         below = AllocatorSettings(expandable_segments=expandable, card_bytes=reserving.too_small_bytes)
         assert replay(trace, below).failure is not None
         assert smallest - reserving.too_small_bytes <= max(2 * MIB, smallest / 500)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_smallest_card_is_enough_whatever_the_timing_of_streams(seed: int) -> None:
+    random = Random(seed)
+    trace: list[Event] = []
+    reserving = Reserving(trace, AllocatorSettings(), stride=50)
+    waiting: list[int] = []
+    for phase in program(seed):
+        reserving.begin()
+        for event in phase:
+            if event[1] < 0 and random.random() < 0.3:
+                waiting.append(len(trace) + 1)
+                trace.append((note(FREE_DELAYED, waiting[-1]), 0, DEVICE, event[3]))
+            trace.append(event)
+            if waiting and random.random() < 0.02:
+                trace += [(note(FREE_PASSED, number), 0, DEVICE, event[3]) for number in waiting]
+                waiting.clear()
+        reserving.follow()
+        assert reserving.late_reserved_peak_bytes >= reserving.reserved_peak_bytes
+        smallest = reserving.smallest_card_bytes
+        for late in (False, True):
+            assert replay(trace, AllocatorSettings(late=late, card_bytes=smallest)).failure is None
+        below = [AllocatorSettings(late=late, card_bytes=reserving.too_small_bytes) for late in (False, True)]
+        assert any(replay(trace, settings).failure for settings in below)
 
 
 @pytest.mark.parametrize("max_split_size_bytes", [None, 25 * MIB])

@@ -1,5 +1,6 @@
-"""Streams and events of the virtual card. There is one order of work, the program's, so nothing waits; but each stream has
-memory of its own, so the allocator's model must know which one is current.
+"""Streams and events of a card that is not there. There is one order of work, the program's, so nothing waits; but each
+stream has memory of its own, and on a GPU a free waits for the streams that use the memory, so `DeviceStreams` follows
+which one is current and what the host has waited for.
 
 Source of the interface: https://docs.pytorch.org/docs/stable/cuda.html#streams-and-events.
 """
@@ -8,10 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from harness.probe.meters.device_streams import DeviceStreams, Mark
+from harness.probe.meters.ledger import StorageLedger
+from harness.probe.replacing import attribute
 
 #: What is between two events, milliseconds: small, and no divisor that is zero.
 ELAPSED_MS = 0.001
@@ -48,23 +53,25 @@ class Stream:
         return torch.device("cuda", self.device_index)
 
     def wait_event(self, event: Any) -> None:
-        """Work is in order."""
+        event.wait(self)
 
     def wait_stream(self, stream: Any) -> None:
-        """Work is in order."""
+        _order().wait(self.stream_id, _order().mark(stream.stream_id))
 
     def record_event(self, event: Any = None) -> Any:
-        return event if event is not None else Event()
+        event = event if event is not None else Event()
+        event.record(self)
+        return event
 
     def query(self) -> bool:
-        return True
+        return _order().is_stream_done(self.stream_id)
 
     def is_capturing(self) -> bool:
         """No graph is ever captured."""
         return False
 
     def synchronize(self) -> None:
-        """Everything is done."""
+        _order().finish_stream(self.stream_id)
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
@@ -90,21 +97,24 @@ class Event:
         self.enable_timing = enable_timing
         self.cuda_event = id(self)
         self.device = torch.device("cuda", 0)
+        self._mark: Mark | None = None  #: what was recorded last
 
     def record(self, stream: Any = None) -> None:
-        """Work is in order."""
+        self._mark = _order().mark((stream or _STACK[-1]).stream_id)
 
     def wait(self, stream: Any = None) -> None:
-        """Work is in order."""
+        if self._mark is not None:
+            _order().wait((stream or _STACK[-1]).stream_id, self._mark)
 
     def query(self) -> bool:
-        return True
+        return self._mark is None or _order().is_done(self._mark)
 
     def elapsed_time(self, end_event: Any) -> float:
         return ELAPSED_MS
 
     def synchronize(self) -> None:
-        """Everything is done."""
+        if self._mark is not None:
+            _order().finish(self._mark)
 
 
 class StreamContext:
@@ -124,17 +134,35 @@ class StreamContext:
 
 _DEFAULT = Stream(stream_id=0)
 _STACK: list[Any] = [_DEFAULT]
-_observers: list[Callable[[int], None]] = []
+#: Outside of `followed` a GPU that is never behind.
+_followed = [DeviceStreams(late=False, settle=lambda: None, passed=lambda number: None)]
+
+
+def _order() -> DeviceStreams:
+    return _followed[-1]
 
 
 @contextlib.contextmanager
-def observed(selected: Callable[[int], None]) -> Iterator[None]:
-    """Inside, ``selected`` gets the number of each stream that becomes current."""
-    _observers.append(selected)
+def followed(ledger: StorageLedger) -> Iterator[None]:
+    """Inside, the ledger knows which stream is current, which streams use a storage, and what the host waits for."""
+
+    def record_stream(tensor: torch.Tensor, stream: Any) -> None:
+        """The method parses its arguments, of which a stream from here is none, before any mode."""
+        with torch._C.DisableTorchFunction():
+            ledger.used_on(tensor.untyped_storage(), stream.stream_id)
+
+    _followed.append(ledger.streams)
+    _report()
     try:
-        yield
+        with attribute(torch.Tensor, "record_stream", record_stream):
+            yield
     finally:
-        _observers.remove(selected)
+        _followed.remove(ledger.streams)
+
+
+def synchronize(device: Any = None) -> None:
+    """``torch.cuda.synchronize``."""
+    _order().finish_all()
 
 
 def _enter(stream: Any) -> None:
@@ -148,8 +176,7 @@ def _leave() -> None:
 
 
 def _report() -> None:
-    for selected in _observers:
-        selected(_STACK[-1].stream_id)
+    _order().current = _STACK[-1].stream_id
 
 
 def current_stream(device: Any = None) -> Any:

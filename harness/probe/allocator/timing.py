@@ -1,0 +1,55 @@
+"""What the timing of a GPU's streams makes of the same allocations: the allocator's model at both ends. Standard library
+only."""
+
+from __future__ import annotations
+
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
+from harness.probe.meters.ledger import FREE_DELAYED, noted
+
+
+class TimingRange:
+    """One card under a GPU that is never behind the host, and under one that is as far behind as it can be
+    (`AllocatorSettings.late`). Both are the same up to the first free that is delayed. A real GPU is in between."""
+
+    def __init__(self, settings: AllocatorSettings) -> None:
+        self.prompt = CachingAllocator(settings)
+        self._late: CachingAllocator | None = None
+
+    @property
+    def late(self) -> CachingAllocator:
+        return self._late or self.prompt
+
+    def book(self, key: int, nbytes: int) -> None:
+        """As `CachingAllocator.book`. Raises OutOfMemoryError where either fails, after which neither may be used."""
+        if self._late is None and key < 0 and noted(key)[0] == FREE_DELAYED:
+            self._late = self.prompt.made_late()
+        self.prompt.book(key, nbytes)
+        if self._late is not None:
+            self._late.book(key, nbytes)
+
+    def on_card(self, card_bytes: int | None) -> TimingRange:
+        """As `CachingAllocator.on_card`."""
+        other = TimingRange(self.prompt.settings)
+        other.prompt = self.prompt.on_card(card_bytes)
+        other._late = self._late and self._late.on_card(card_bytes)
+        return other
+
+    def reset_peak(self) -> None:
+        self.prompt.reset_peak()
+        if self._late is not None:
+            self._late.reset_peak()
+
+    @property
+    def most_reserved_bytes(self) -> int:
+        """At most, whatever the timing."""
+        return max(self.prompt.reserved_bytes, self.late.reserved_bytes)
+
+    @property
+    def most_reserved_peak_bytes(self) -> int:
+        """As `most_reserved_bytes`, since the last `reset_peak`."""
+        return max(self.prompt.reserved_peak_bytes, self.late.reserved_peak_bytes)
+
+    @property
+    def most_allocated_peak_bytes(self) -> int:
+        """Both allocate the same, but for remainders that are not worth splitting off."""
+        return max(self.prompt.usage().allocated_peak_bytes, self.late.usage().allocated_peak_bytes)

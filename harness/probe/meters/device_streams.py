@@ -1,0 +1,97 @@
+"""The streams of a device: which one is current, and which frees wait for which of them. Standard library only.
+
+A GPU works behind the host, in as many orders as there are streams. How far behind depends on timing, which no simulation
+has. So two extremes are kept apart: a GPU that is never behind, for which nothing here matters, and one that does nothing
+before the host waits for it. `DeviceStreams` follows the second: what the host has waited for, and all that came before
+it, is done; nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+#: A point of the device's work: stream -> how many of the delayed frees on it come before. The point of a stream that
+#: waited for others has theirs, too.
+Mark = Mapping[int, int]
+
+
+class DeviceStreams:
+    """``settle`` books the frees so far; ``passed`` is called with the number of each delayed free whose streams are done.
+
+    With ``late=False`` the GPU is never behind: no free is delayed, and everything is done.
+    """
+
+    def __init__(self, *, late: bool, settle: Callable[[], None], passed: Callable[[int], None]) -> None:
+        self.current = 0  #: the default stream is 0
+        self._late = late
+        self._settle = settle
+        self._passed = passed
+        self._delayed = 0  #: frees so far
+        self._on: dict[int, int] = {}  #: stream -> how many of them
+        self._after: dict[int, dict[int, int]] = {}  #: stream -> the work of others that its further work comes after
+        self._done: dict[int, int] = {}
+        self._waiting: dict[int, Mark] = {}  #: number of a delayed free -> what it waits for
+        self._asked: Mark | None = None
+
+    def delay(self, streams: Iterable[int]) -> int:
+        """A storage that these streams use was freed. Returns the number of its free; 0 where it waits for nothing."""
+        if not self._late:
+            return 0
+        for stream in streams:
+            self._on[stream] = self._on.get(stream, 0) + 1
+        self._delayed += 1
+        self._waiting[self._delayed] = {stream: self._on[stream] for stream in streams}
+        self._asked = None
+        return self._delayed
+
+    def mark(self, stream: int) -> Mark:
+        """All work of a stream so far, as an event records it."""
+        self._asked = None
+        return self._so_far(stream)
+
+    def wait(self, stream: int, mark: Mark) -> None:
+        """Further work of the stream comes after the mark."""
+        _advance(self._after.setdefault(stream, {}), mark)
+
+    def is_done(self, mark: Mark) -> bool:
+        """What the host learns by asking. A host that asks again, with no work in between, waits: then it is done."""
+        if not self._late or all(self._done.get(stream, 0) >= number for stream, number in mark.items()):
+            return True
+        if self._asked == mark:
+            self.finish(mark)
+            return True
+        self._asked = mark
+        return False
+
+    def is_stream_done(self, stream: int) -> bool:
+        """As `is_done`, of all work of a stream so far."""
+        return self.is_done(self._so_far(stream))
+
+    def finish(self, mark: Mark) -> None:
+        """The host has waited for the mark."""
+        if not self._late:
+            return
+        _advance(self._done, mark)
+        self._asked = None
+        for number, wanted in list(self._waiting.items()):
+            if all(self._done.get(stream, 0) >= at for stream, at in wanted.items()):
+                del self._waiting[number]
+                self._passed(number)
+
+    def finish_stream(self, stream: int | None = None) -> None:
+        """The host has waited for all work of a stream; of the current one without."""
+        self.finish(self.mark(self.current if stream is None else stream))
+
+    def finish_all(self) -> None:
+        """The host has waited for the device."""
+        self._settle()
+        self.finish(dict(self._on))
+
+    def _so_far(self, stream: int) -> Mark:
+        self._settle()
+        return {**self._after.get(stream, {}), stream: self._on.get(stream, 0)}
+
+
+def _advance(known: dict[int, int], mark: Mark) -> None:
+    for stream, number in mark.items():
+        known[stream] = max(known.get(stream, 0), number)
