@@ -66,6 +66,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     line: str  #: the launch line
     gpu: str  #: the card of the simulation, by its name in the catalogue
     steps: int  #: optimizer steps before the simulated job may end
+    rank: int = 0  #: whose figures were published
     deepspeed: str  #: the release that it was measured with, or one that ``unknown`` gives a reason for
     unknown: str
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place

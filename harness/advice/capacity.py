@@ -12,10 +12,17 @@ from harness.compare import ResultSummary
 from harness.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
 from harness.probe.border.wire import PHASES, PhaseReading
 
-#: Set aside on each card: the CUDA context with its kernels (about 0.5 GiB: 470 MiB in 3DTopia/Phidias-Diffusion#8)
-#: and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB of all that is not
-#: PyTorch's on 8 H100 before the first all-to-all, NVIDIA/nccl#1685), and a third as much again for other setups.
+#: Set aside on each card: the CUDA context with its kernels (0.39 GiB in hiyouga/LlamaFactory#1936, 470 MiB in
+#: 3DTopia/Phidias-Diffusion#8) and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB
+#: of all that is not PyTorch's on 8 H100 before the first all-to-all, NVIDIA/nccl#1685). It is more than six of the eight
+#: jobs in docs/fit.md had outside PyTorch when they ran out of memory.
 OVERHEAD_BYTES = 3 << 29
+
+#: (least, most) that was seen of the same in training jobs: on one node (huggingface/trl#3436 with 8 ranks,
+#: minerva4ai-eu/minerva-benchmarks#42), and at most over several (hiyouga/LlamaFactory#7532, 48 ranks). Each is what the
+#: process had, less what PyTorch had reserved, in a message of torch: docs/fit.md.
+OVERHEAD_SEEN_BYTES = (round(0.36 * (1 << 30)), round(1.49 * (1 << 30)))
+OVERHEAD_SEEN_OVER_NODES_BYTES = round(2.05 * (1 << 30))
 
 
 def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:

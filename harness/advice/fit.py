@@ -11,7 +11,15 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.capacity import OVERHEAD_BYTES, needed_bytes, reserved_range, taken_bytes, verdict
+from harness.advice.capacity import (
+    OVERHEAD_BYTES,
+    OVERHEAD_SEEN_BYTES,
+    OVERHEAD_SEEN_OVER_NODES_BYTES,
+    needed_bytes,
+    reserved_range,
+    taken_bytes,
+    verdict,
+)
 from harness.advice.gpus import Card, step_time
 from harness.advice.gpus.step_time import Bound
 from harness.advice.largest_fitting import LargestFitting
@@ -103,6 +111,14 @@ class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
     first_failing: int | None  #: None: the largest value fits
     reason: str  #: why that one fails
     variant: str = "base"
+
+
+def may_not_hold(question: FitQuery, line: FitLine) -> bool:
+    """Whether a job fits, but would not with the most that was seen of what CUDA and NCCL take."""
+    if not line.fits:
+        return False
+    most = OVERHEAD_SEEN_OVER_NODES_BYTES if line.ranks > question.gpus_per_node else OVERHEAD_SEEN_BYTES[1]
+    return (line.headroom_bytes or 0) < most - question.overhead_bytes
 
 
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):

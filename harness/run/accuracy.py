@@ -10,6 +10,7 @@ from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.envs.installer import Installer
 from harness.model import Cell, Passed, Result
+from harness.probe.program import DEFAULTS
 from harness.probe.scenario import BASE_VARIANT
 from harness.run import matrix, pipeline, workloads
 from harness.run.matrix import Selection
@@ -17,7 +18,7 @@ from harness.run.session import session
 from harness.run.watch import Watch
 
 #: The parameters that make a stored result one of a point's program, however other parameters are called by now.
-_IDENTITY = ("program", "world_size", "gpu", "warmup_steps", "sources_sha256")
+_IDENTITY = ("program", "world_size", "rank", "gpu", "warmup_steps", "sources_sha256")
 
 
 def answers(
@@ -55,7 +56,9 @@ def _cells(points: Sequence[Point], settings: Settings, installer: Installer) ->
 
 
 def _program(point: Point) -> workloads.Program:
-    return workloads.Program(line=point.line, folder=point.folder, gpu=point.gpu, steps=point.steps)
+    return workloads.Program(
+        line=point.line, folder=point.folder, gpu=point.gpu, steps=point.steps, rank=str(point.rank)
+    )
 
 
 def _newest(cell: Cell, published: Sequence[Result]) -> Result | None:
@@ -64,6 +67,11 @@ def _newest(cell: Cell, published: Sequence[Result]) -> Result | None:
         for result in published
         if result.cell.stack.id == cell.stack.id
         and isinstance(result.outcome, Passed)
-        and all(result.cell.parameters.get(name) == cell.parameters[name] for name in _IDENTITY)
+        and all(_parameter(result.cell, name) == _parameter(cell, name) for name in _IDENTITY)
     ]
     return max(found, key=lambda result: result.when, default=None)
+
+
+def _parameter(cell: Cell, name: str) -> object:
+    """A result may be older than a parameter."""
+    return cell.parameters.get(name, DEFAULTS.get(name))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.accuracy import ALLOWED_BYTES, ALLOWED_SHARE, Errors, PointAnswer, PredictedFigure, errors, missed
+from harness.advice.accuracy import ALLOWED_BYTES, ALLOWED_SHARE, Errors, PointAnswer, PredictedFigure, errors
 from harness.model import Passed
 from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording import commands
@@ -71,9 +71,10 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
         *markdown_table(_ERROR_COLUMNS, map(_error_row, errors(answers))),
     ]
     lines += ["", "## Figures", "", *markdown_table(_COLUMNS, [_row(f) for found in answers for f in found.figures])]
-    explained = {(f.point, f.at): f.explained for f in missed(answers) if f.explained}
+    figures = [f for found in answers for f in found.figures]
+    explained = {(f.point, f.at): f.explained for f in figures if f.explained and f.error_bytes and not f.is_as_printed}
     if explained:
-        lines += ["", "## Why predictions miss", ""]
+        lines += ["", "## Why predictions differ", ""]
         lines += [f"- {markdown(point)}, {markdown(at)}: {markdown(why)}" for (point, at), why in explained.items()]
     columns = ("point", "source", "grade", "measured on", "DeepSpeed", "unknown")
     points = [

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.fit import BreakPoint, FitAnswer, FitLine, reason
+from harness.advice.capacity import OVERHEAD_SEEN_BYTES, OVERHEAD_SEEN_OVER_NODES_BYTES
+from harness.advice.fit import BreakPoint, FitAnswer, FitLine, may_not_hold, reason
 from harness.model import Passed
 from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, markdown_table, plain
@@ -57,6 +58,7 @@ def as_json(answer: FitAnswer) -> bytes:
             {
                 **msgspec.to_builtins(line),
                 "fits": line.fits,
+                "may_not_hold": may_not_hold(question, line),
                 "headroom_bytes": line.headroom_bytes,
                 "least_step_s": line.least_step_s,
             }
@@ -127,7 +129,7 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
         _size(line.host_bytes_per_node or 0),
         _size(line.headroom_bytes or 0),
         *([_size(line.sent_bytes)] if answer.question.others else []),
-        "fits" if line.fits else reason(line).upper(),
+        "fits, barely" if may_not_hold(answer.question, line) else "fits" if line.fits else reason(line).upper(),
         f">= {quantity(least, 's')}, {line.bounds[slowest].limit}" if least is not None else line.dtype_note,
     ]
 
@@ -163,6 +165,12 @@ def _notes(answer: FitAnswer) -> list[str]:
         notes.append(
             "Peaks are what PyTorch's caching allocator needs, by a model of it. It reserves more on a card that has more; "
             "a range is for the timing of streams."
+        )
+    if any(may_not_hold(answer.question, line) for line in answer.lines):
+        least, most = (_size(size) for size in OVERHEAD_SEEN_BYTES)
+        notes.append(
+            f"Barely: CUDA and NCCL were seen to take {least} to {most} of a card on one node, and up to "
+            f"{_size(OVERHEAD_SEEN_OVER_NODES_BYTES)} over several; with the most, this would not fit."
         )
     for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
         notes.append(

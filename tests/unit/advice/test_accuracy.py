@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -87,6 +89,19 @@ def test_close_enough_is_a_share_or_a_hundredth_or_two(
     quantity: str, measured: float, predicted: float | None, within: bool
 ) -> None:
     assert figure(quantity, measured, predicted).is_within is within
+
+
+@pytest.mark.parametrize(("measured", "error"), [(5.0, 0.4), (5.4, 0), (8.2, 0), (20.5, 0), (21.0, -0.5)])
+def test_within_a_range_nothing_is_off(measured: float, error: float) -> None:
+    low = figure("reserved", measured * GIB, 5.4 * GIB)
+    ranged = msgspec.structs.replace(low, most_predicted_bytes=round(20.5 * GIB))
+    assert ranged.error_bytes == pytest.approx(error * GIB, abs=2)
+
+
+def test_reserved_bytes_are_predicted_as_a_range() -> None:
+    reading = dataclasses.replace(read("after", 1, GIB), reserved_bytes=5 * GIB, late_reserved_bytes=20 * GIB)
+    (found,) = figures(point(Reading(at="after", reserved=8.0)), reading)
+    assert (found.predicted_bytes, found.most_predicted_bytes, found.is_within) == (5 * GIB, 20 * GIB, True)
 
 
 def test_errors_are_counted_over_the_figures_that_have_a_prediction() -> None:

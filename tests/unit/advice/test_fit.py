@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -127,6 +128,33 @@ network per GPU).
 Measured by version fake of the probe, 2026-01-01.
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "headroom", "said"), [(8, 0.1, "fits"), (32, 0.5, "fits, barely"), (32, 0.6, "fits"), (32, -0.1, "OUT OF")]
+)
+def test_a_job_over_nodes_that_needs_nearly_all_of_the_card_fits_barely(
+    lab: SimulatedRuns, ranks: int, headroom: float, said: str
+) -> None:
+    found = fit.answer(question(ranks=[ranks]), SCENARIO, STACKS, lab.run)
+    line = found.lines[0]
+    peak = line.available_bytes - round(headroom * GIB)
+    line = msgspec.structs.replace(line, peak_bytes=peak, fails_in="step" if headroom < 0 else "")
+    text = fit_report.as_text(msgspec.structs.replace(found, lines=(line,)))
+    assert f"  {said}" in text.replace("OUT OF MEMORY", "OUT OF")
+    assert ("Barely: " in text) is (said == "fits, barely")
+
+
+def test_what_the_allocator_reserves_is_a_range(lab: SimulatedRuns) -> None:
+    found = fit.answer(question(ranks=[32]), SCENARIO, STACKS, lab.run)
+    early, late = (
+        msgspec.structs.replace(line, reserved_bytes=(46 * GIB, most))
+        for line, most in zip(found.lines, (46 * GIB, 59 * GIB), strict=True)
+    )
+    text = fit_report.as_text(msgspec.structs.replace(found, lines=(early, late)))
+    assert "reserves" in text
+    assert "  46.00 GiB  " in text
+    assert "46.00 to 59.00 GiB" in text
 
 
 def test_the_same_as_markdown_and_json(lab: SimulatedRuns) -> None:
