@@ -4,6 +4,7 @@ trace during the run. Standard library only."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from harness.probe.allocator.model import AllocatorSettings, OutOfMemoryError
@@ -116,11 +117,9 @@ class Reserving:
         """The allocators of a card after the trace so far; None where the card is too small."""
         _, begin, state = self._states[0]
         allocator = state.on_card(card_bytes) if begin else self._on(card_bytes)
+        events = itertools.islice(self._trace, begin, self._at)
         try:
-            for index in range(begin, self._at):
-                key, nbytes, memory, _ = self._trace[index]
-                if memory == DEVICE:
-                    allocator.book(key, nbytes)
+            allocator.replay([(key, nbytes) for key, nbytes, memory, _ in events if memory == DEVICE])
         except OutOfMemoryError:
             return None
         return allocator

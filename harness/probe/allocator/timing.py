@@ -3,6 +3,8 @@ only."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.meters.ledger import FREE_DELAYED, noted
 
@@ -26,6 +28,16 @@ class TimingRange:
         self.prompt.book(key, nbytes)
         if self._late is not None:
             self._late.book(key, nbytes)
+
+    def replay(self, events: Sequence[tuple[int, int]]) -> None:
+        """Books all of these, first under the GPU that is late, which is more likely to fail, and which therefore fails for
+        half the price. Raises OutOfMemoryError as `book` does."""
+        if self._late is not None or any(key < 0 and noted(key)[0] == FREE_DELAYED for key, _ in events):
+            self._late = late = self._late or self.prompt.made_late()
+            for key, nbytes in events:
+                late.book(key, nbytes)
+        for key, nbytes in events:
+            self.prompt.book(key, nbytes)
 
     def on_card(self, card_bytes: int | None) -> TimingRange:
         """As `CachingAllocator.on_card`."""

@@ -42,7 +42,9 @@ class PhaseReading:
     device_retained_bytes: int = 0
     host_peak_bytes: int = 0
     host_retained_bytes: int = 0
-    reserved_peak_bytes: int | None = None  #: where an allocator (or a model of one, of a GPU that is never late) exists
+    reserved_peak_bytes: int | None = (
+        None  #: where an allocator (or a model of one, of a GPU that is never late) exists
+    )
     late_reserved_peak_bytes: int | None = None  #: at most, whatever the timing of streams; where one is modelled
     #: the smallest card that completes this phase in every step so far, as far as the phase itself requires it (see
     #: `harness.probe.allocator.reserving`); None where no allocator is modelled

@@ -42,8 +42,9 @@ calls `see_memory_usage`, or where the program calls `torch.cuda`. Figures are i
 where the source has them; most sources round to 0.01.
 
 The goal: allocated and peak within {ALLOWED_SHARE["peak"] * 100:.1f} %, reserved within
-{ALLOWED_SHARE["reserved"] * 100:.0f} %, or each within {ALLOWED_BYTES / _GIB} GiB. Where reserved bytes depend on the timing of streams, the
-prediction is a range ([streams](allocator.md#streams)), and the error counts from its nearer end.
+{ALLOWED_SHARE["reserved"] * 100:.0f} %, or each within {ALLOWED_BYTES / _GIB} GiB.
+Where reserved bytes depend on the timing of streams, the prediction is a range ([streams](allocator.md#streams)), and the
+error counts from its nearer end.
 For comparison: LLMem reports mean errors of 1.6 % and 3.0 %; FSDP's own test allows 10 %.
 
 The points and their programs are in `harness/advice/measured/`, whose README says how to add one. Grade A: all that the

@@ -18,7 +18,16 @@ from harness.probe.allocator.model import (
     OutOfMemoryError,
 )
 from harness.probe.allocator.replay import replay
-from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, FREE_DELAYED, FREE_PASSED, HOST, STREAM_SELECTED, Event, note
+from harness.probe.meters.ledger import (
+    CACHE_EMPTIED,
+    DEVICE,
+    FREE_DELAYED,
+    FREE_PASSED,
+    HOST,
+    STREAM_SELECTED,
+    Event,
+    note,
+)
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

@@ -131,7 +131,8 @@ Measured by version fake of the probe, 2026-01-01.
 
 
 @pytest.mark.parametrize(
-    ("ranks", "headroom", "said"), [(8, 0.1, "fits"), (32, 0.5, "fits, barely"), (32, 0.6, "fits"), (32, -0.1, "OUT OF")]
+    ("ranks", "headroom", "said"),
+    [(8, 0.1, "fits"), (32, 0.5, "fits, barely"), (32, 0.6, "fits"), (32, -0.1, "OUT OF")],
 )
 def test_a_job_over_nodes_that_needs_nearly_all_of_the_card_fits_barely(
     lab: SimulatedRuns, ranks: int, headroom: float, said: str
