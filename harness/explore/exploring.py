@@ -86,6 +86,7 @@ class Explored(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]  #: the gravest first; those of one release alone before those of both
     tries: int  #: configurations that were measured in both releases
     passed: int  #: that passed in both, and are alike
+    left: int  #: failures that were not reduced when the budget ended, of kinds that faults have: they may be the same
     pairs_covered: bool  #: whether every pair of values was tried at least once
     cells: int  #: results that were looked at, those of reductions included
     seconds: float
@@ -140,6 +141,7 @@ class _Exploration:
         self._tried: set[str] = set()  #: workloads
         self._passed = 0
         self._covered = False
+        self._left = 0
         self._seen: set[str] = set()  #: cells
         self._pairs: dict[tuple[str, ...], ReleasePair] = {}
 
@@ -164,6 +166,7 @@ class _Exploration:
             faults=tuple(faults),
             tries=len(self._tried),
             passed=self._passed,
+            left=self._left,
             pairs_covered=self._covered,
             cells=len(self._seen),
             seconds=self._spent,
@@ -234,6 +237,9 @@ class _Exploration:
             if fault is None:
                 self._note(f"new: {failure.finding.message}")
                 fault = self._reduced(failure)
+                if not fault.is_reduced and self._is_over and any(one.family == fault.family for one in self._faults):
+                    self._left += 1
+                    continue
                 twin = next(
                     (one for one in self._faults if (one.family, one.needs) == (fault.family, fault.needs)), None
                 )
@@ -246,21 +252,19 @@ class _Exploration:
     def _explains(self, fault: Fault, failure: _Failure) -> bool:
         """Whether the failure has all that the fault needs, or other values in place of the simplest ones, of which it goes
         away when one is set back."""
-        if fault.family != failure.family:
+        if fault.family != failure.family or not fault.is_reduced:
             return False
-        if not fault.is_reduced:  # what is not reduced either may be the same
-            return self._is_over
         if space.has(failure.row, fault.needs):
             return True
-        if self._is_over:
-            return False
         others = space.changed(self._parameters(failure.row))
         if not fault.needs or not fault.needs.keys() <= others.keys():
             return False
         for name in fault.needs:
             trial = {**failure.row, name: space.simplest(name)}
             if space.is_valid(trial):
-                return self._shows(failure, [self._parameters(trial)])[0] is Verdict.GOOD
+                with contextlib.suppress(_BudgetSpent):
+                    return self._shows(failure, [self._parameters(trial)])[0] is Verdict.GOOD
+                break
         return False
 
     def _reduced(self, failure: _Failure) -> Fault:

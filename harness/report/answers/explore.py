@@ -36,6 +36,9 @@ def as_text(found: Explored) -> str:
         lines += [
             line for number, fault in enumerate(both, start=len(apart) + 1) for line in _fault(found, fault, number)
         ]
+    if found.left:
+        more = f"{plural(found.left, 'failure')} more, of kinds that faults above have"
+        lines += ["", f"{more}: the budget ended before they were reduced."]
     if not found.pairs_covered:
         lines += ["", "The budget ended first: the same call with a larger --budget goes on from here."]
     return "\n".join(lines) + "\n"
@@ -77,6 +80,7 @@ def as_json(found: Explored) -> bytes:
         "seconds": found.seconds,
         "configurations": found.tries,
         "passed": found.passed,
+        "not_reduced": found.left,
         "pairs_covered": found.pairs_covered,
         "runs": found.cells,
         "faults": [

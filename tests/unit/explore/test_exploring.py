@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -10,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.config.settings import Settings
-from harness.explore import exploring
+from harness.explore import exploring, space
 from harness.explore.exploring import Explored, Request, explore
 from harness.model import Cell, Failed, Result
 from harness.probe import scenario
@@ -24,6 +26,10 @@ from tests.paths import ROOT
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 
 Parameters = Mapping[str, Any]
+
+#: Arrays take seconds to make, and tests ask for the same ones.
+MAKE = space.covering
+COVERING = functools.cache(lambda seed, known: MAKE(seed, ast.literal_eval(known)))
 
 
 def quarter(version: str, p: Parameters) -> bool:
@@ -43,7 +49,7 @@ def nowhere(version: str, p: Parameters) -> bool:
 
 def explored(
     monkeypatch: pytest.MonkeyPatch,
-    budget_s: float = 250,
+    budget_s: float = 400,
     wrong: Callable[[str, Parameters], bool] = nowhere,
     crashes: Callable[[str, Parameters], bool] = nowhere,
 ) -> Explored:
@@ -66,6 +72,7 @@ def explored(
                 clock.now += 1
         return [stored[cell.id] for cell in cells]
 
+    monkeypatch.setattr(exploring.space, "covering", lambda seed, known: COVERING(seed, repr(known)))
     monkeypatch.setattr(exploring.time, "monotonic", lambda: clock.now)
     made_up = SimpleNamespace(build=lambda stacks: None, keep_open=lambda: None, measure=measure, settings=Settings())
     request = Request(
