@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,3 +26,11 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     adapter.preload("cpu")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_lock_shared_by_ranks() -> None:
+    """Ranks are forked from here, and those that are left when one fails are killed: a lock that tqdm had made here by then,
+    for all processes, would stay held for ever."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("tqdm").tqdm.set_lock(threading.RLock())
