@@ -21,7 +21,7 @@ SCENARIO = Scenario(
         "max_live_parameters": 30_000, "max_reuse_distance": 30_000, "overlap_comm": None, "hpz_partition_size": None,
         "round_robin_gradients": None, "compile_backend": "none",
         "infinite_gradient_step": None, "checkpoint": False, "evaluate": False, "forward_between": False,
-        "varying_length": False, "no_sync": False,
+        "varying_length": False,
     },
     devices={"cpu": {}},
 )  # fmt: skip

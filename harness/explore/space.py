@@ -40,8 +40,6 @@ RULES = (
     Rule("round_robin_gradients", (True,), "zero_stage", (1, 2)),
     Rule("overlap_comm", (False, True), "zero_stage", (1, 2, 3)),
     Rule("gradient_accumulation_dtype", ("fp32",), "dtype", ("bf16", "fp32")),
-    Rule("no_sync", (True,), "zero_stage", (0, 1)),
-    Rule("no_sync", (True,), "gradient_accumulation_steps", (2, 4)),
     Rule("identical_micro_batches", (True,), "gradient_accumulation_steps", (2, 4)),
     Rule("identical_micro_batches", (True,), "varying_length", (False,)),
     Rule("model_outputs", ("loss",), "objective", ("next_token", "two_runs", "two_backwards")),

@@ -201,7 +201,6 @@ FACTORS = (
     _switch("evaluate", "an evaluation between steps", configured=False),
     _switch("forward_between", "a forward without gradients between forward and backward", configured=False),
     _switch("varying_length", "batches of varying length", off="batches of one length", configured=False),
-    _switch("no_sync", "no_sync for all but the last micro-batch", off="no no_sync", configured=False),
 )
 
 BY_NAME = {factor.name: factor for factor in FACTORS}

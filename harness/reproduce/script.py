@@ -86,7 +86,7 @@ _ZERO_KEYS = {
 }
 
 #: Calls around a micro-batch that older results do not name.
-_CALLS = ("forward_between", "varying_length", "no_sync")
+_CALLS = ("forward_between", "varying_length")
 
 #: What else the fragments say.
 _SAID = {
@@ -292,8 +292,6 @@ def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, 
     if verdict.kind != "crash":
         plain.append("sys")
     lines = [f"import {name}" for name in sorted(plain)]
-    if p.get("no_sync"):
-        lines.append("from contextlib import nullcontext")
     lines += ["", "import torch"]
     if counting == _HELD:
         lines.append("from torch.multiprocessing.reductions import StorageWeakRef")

@@ -284,8 +284,7 @@ class DeepSpeedTraining:
             self._without_gradients(micro_batch)
 
     def backward(self, micro_batch: int) -> None:
-        with self._apart(micro_batch):
-            self._engine.backward(self._loss)
+        self._engine.backward(self._loss)
         self._losses.append(self._loss.detach())
         self._loss = None
         self._at_loss = (self._at_loss + 1) % self.backwards
@@ -302,13 +301,6 @@ class DeepSpeedTraining:
 
         with torch.no_grad():
             self._objective.losses[0](self._engine, self._data[micro_batch])
-
-    def _apart(self, micro_batch: int) -> AbstractContextManager[None]:
-        """`no_sync` for a micro-batch that is not the step's last, where the workload has it."""
-        if self._work.no_sync and micro_batch < self.micro_batches - 1:
-            apart: AbstractContextManager[None] = self._engine.no_sync()
-            return apart
-        return contextlib.nullcontext()
 
     def loss(self) -> float | None:
         if self._alone:

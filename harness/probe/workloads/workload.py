@@ -59,7 +59,6 @@ class Workload:
     evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
     forward_between: bool = False  #: a forward without gradients between each forward and its backward
     varying_length: bool = False  #: sequences are shorter from micro-batch to micro-batch and from step to step
-    no_sync: bool = False  #: all micro-batches but the last are inside the engine's `no_sync`
 
     @property
     def torch_dtype(self) -> torch.dtype:

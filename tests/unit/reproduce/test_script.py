@@ -55,7 +55,6 @@ def statements(text: str) -> int:
 CHANGES = [
     {},
     {"zero_stage": 3, "forward_between": True, "varying_length": True},
-    {"zero_stage": 1, "gradient_accumulation_steps": 4, "no_sync": True},
     QUARTER,
     {"zero_stage": 3, "zero_init": True, "world_size": 2, "gradient_checkpointing": "non_reentrant"},
     {"zero_stage": 3, "zero_init": True, "world_size": 4, "hpz_partition_size": 2},
