@@ -10,6 +10,7 @@ no other model has.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -33,7 +34,14 @@ class TrainedModel:
         trained = _parameters_of(stepper)
         wholes = [whole for module in called if trained <= (whole := _identities(module.parameters()))]
         self._parameters = min(wholes, key=len, default=trained)
-        self.variables = list(dict.fromkeys(_holding(stepper, self._parameters)))  #: that hold it, the nearest first
+        self.variables: list[
+            str
+        ] = []  #: that hold it, the nearest first; found out where it has to be told from others
+
+    def look_for_its_variables(self) -> None:
+        """In the program's running calls, one of which is a step of this model."""
+        if not self.variables:
+            self.variables = list(dict.fromkeys(_holding(self.stepper, self._parameters)))
 
     def is_trained_by(self, stepper: Any) -> bool:
         return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
@@ -76,6 +84,8 @@ class TrainedModels:
         if model is None:
             model = TrainedModel(stepper, self._called)
             self.models.append(model)
+        if self.are_several:
+            model.look_for_its_variables()
         losses = []
         waiting, self._readings = self._readings, []
         for phase, reading, engine in waiting:
@@ -150,10 +160,20 @@ def _variables() -> Iterator[tuple[str, Any]]:
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package not in _NOT_THE_PROGRAMS:
-            for name, value in list(frame.f_locals.items()):
+            for name, value in _locals(frame):
                 if name != "self":
                     yield name, value
                 else:
                     yield from list(getattr(value, "__dict__", {}).items())
                     yield from list(getattr(value, "_modules", {}).items())
         frame = frame.f_back
+
+
+def _locals(frame: Any) -> list[tuple[str, Any]]:
+    """Before Python 3.13 a function's frame keeps the copy that it gives of its variables, and so what they hold: it is
+    emptied again. A module's are its own."""
+    found = frame.f_locals
+    variables = list(found.items())
+    if isinstance(found, dict) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        found.clear()
+    return variables
