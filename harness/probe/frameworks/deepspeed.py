@@ -292,9 +292,12 @@ class DeepSpeedTraining:
     def step(self, micro_batch: int) -> None:
         self._engine.step()
         if self._work.evaluate and micro_batch == self.micro_batches - 1:
-            self._engine.eval()
-            self._without_gradients(0)
-            self._engine.train()
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        self._engine.eval()
+        self._without_gradients(0)
+        self._engine.train()
 
     def _without_gradients(self, micro_batch: int) -> None:
         import torch

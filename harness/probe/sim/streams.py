@@ -56,7 +56,9 @@ class Stream:
         event.wait(self)
 
     def wait_stream(self, stream: Any) -> None:
-        _order().wait(self.stream_id, _order().mark(stream.stream_id))
+        """None is what `torch.nn.parallel` finds to copy on for a device that is not called ``cuda``, as in a simulation."""
+        if stream is not None:
+            _order().wait(self.stream_id, _order().mark(stream.stream_id))
 
     def record_event(self, event: Any = None) -> Any:
         event = event if event is not None else Event()
