@@ -41,9 +41,8 @@ def test_one_version_is_added_to_every_stack_and_the_framework_stays_the_axis(pr
     report = project.regress("--with", "TinyTrainer==1.0.0")
     assert report.code == 0, report.said.err
     assert [one["id"] for one in report.json["stacks"]] == [stack(GOOD, "1.0.0"), stack(LATER, "1.0.0")]
-    names = [f"{version} + tinytrainer 1.0.0" for version in (GOOD, LATER)]
-    assert [one["name"] for one in report.json["stacks"]] == names
-    assert names[1] in report.said.out
+    assert [one["name"] for one in report.json["stacks"]] == [GOOD, LATER]
+    assert "tinytrainer 1.0.0" in report.said.out  # once, as all stacks have it
     without = project.regress()
     assert [one["id"] for one in without.json["stacks"]] == [f"py{PYTHON}-tinyframe{one}" for one in (GOOD, LATER)]
     assert len(stored(project)) == 4  # none stands for another
