@@ -56,7 +56,7 @@ def bisect(session: nox.Session) -> None:
 
 @nox.session
 def explore(session: nox.Session) -> None:
-    """Try configurations that nobody listed in two releases. Options after --, see `-- --help`."""
+    """Try configurations that no scenario lists in two releases. Options after --, see `-- --help`."""
     install(session)
     harness(session, "explore", *session.posargs)
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "bisect-step": "Test the commit that is checked out, for `git bisect run`.",
     "explain": "Show what holds the memory of a cell, by category, module and place in the code.",
     "reproduce": "Write a script that shows a finding without the harness, and what it needs.",
-    "explore": "Try configurations that nobody listed, and find the faults that tell two releases apart.",
+    "explore": "Try configurations that no scenario lists, and find the faults that tell two releases apart.",
     "fit": "Find the GPUs, and how many of them, that a workload fits.",
     "remedies": "Measure what each remedy buys: memory, work, time, and whether it fits then.",
     "recommend": "Choose the release to pin, from stored results.",

@@ -1,4 +1,4 @@
-"""``explore``: configurations that nobody listed."""
+"""``explore``: configurations that no scenario lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.workload import declared_scenario
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
-from harness.explore.exploring import Request, explore
+from harness.explore.exploring import ExploreQuery, explore
 from harness.report.answers import explore as report
 from harness.reproduce.factors import SIMPLEST
 from harness.run import pipeline, targets
@@ -58,7 +58,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some r
 @options.results_option
 @options.json_option
 def command(stacks: options.StackOptions, budget: float, seed: int, results: str | None, json_file: str | None) -> int:
-    """Find what tells two releases apart in configurations that nobody listed.
+    """Find what tells two releases apart in configurations that no scenario lists.
 
     Tiny models are trained on CPU in both: first so that every two values of two factors are together at least once (ZeRO
     stage, ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then again otherwise,
@@ -83,7 +83,7 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
         hint = f"name two: --{package} 0.18.2,0.18.3"
         raise UsageError(f"{len(planned.stacks)} releases to compare", where="command line", hint=hint)
     older, newer = sorted(planned.stacks, key=lambda stack: Version(stack.versions[package]))
-    request = Request(
+    request = ExploreQuery(
         releases=(older, newer),
         package=package,
         budget_s=budget,

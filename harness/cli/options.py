@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -256,17 +256,13 @@ workload_options = _group(
 
 
 def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
-    if line is None:
-        given = [name for name, value in (("--ranks", ranks), *_set_flags(options)) if value]
-        if given:
-            raise UsageError(f"{given[0]} without --program", where="command line", hint="it says how a program is run")
-        return None
-    return Program(line=line, folder=os.getcwd(), ranks=ranks, **options)
-
-
-def _set_flags(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    changed = ((name, value) for name, value in options.items() if value != getattr(_DEFAULTS, name))
-    return [(f"--{name.replace('_', '-')}", value) for name, value in changed]
+    given = Program(line=line or "", folder=os.getcwd(), ranks=ranks, **options)
+    if line is not None:
+        return given
+    for name in given.set_options:
+        flag = f"--{name.replace('_', '-')}"
+        raise UsageError(f"{flag} without --program", where="command line", hint="it says how a program is run")
+    return None
 
 
 _DEFAULTS = Program(line="", folder="")

@@ -1,1 +1,1 @@
-"""Configurations that nobody listed: tried in two releases, judged, and reduced to what each fault needs."""
+"""Configurations that no scenario lists: tried in two releases, judged, and reduced to what each fault needs."""

@@ -1,5 +1,5 @@
-"""Two releases, tried in configurations that nobody listed: what the one gets wrong and the other does not, and what each
-fault needs.
+"""Two releases, tried in configurations that no scenario lists: what the one gets wrong and the other does not, and what
+each fault needs.
 
 Every try is a cell of the scenario ``minimal_training``, measured in the ordinary way in both releases and judged by all
 oracles and against the other one. A failure that no known fault explains is reduced to the smallest cell that shows it
@@ -23,7 +23,6 @@ from harness import compare
 from harness.bisect.questions import DetailOf, Question
 from harness.compare.groups import severity
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
-from harness.compare.outcomes import signature
 from harness.explore import space
 from harness.explore.space import Row
 from harness.model import Finding, Result, Stack, Verdict, is_measurement
@@ -43,11 +42,8 @@ AT_ONCE = 6
 #: What counts as a fault: more work and time are costs.
 _FAULTS = ("numerics", "crash", "memory")
 
-#: Enough of an error to know it by.
-_SIGNATURE = 40
 
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ExploreQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What to explore."""
 
     releases: tuple[Stack, Stack]  #: in version order
@@ -82,7 +78,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Explored(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to ``explore``."""
 
-    request: Request
+    request: ExploreQuery
     faults: tuple[Fault, ...]  #: the gravest first; those of one release alone before those of both
     tries: int  #: configurations that were measured in both releases
     passed: int  #: that passed in both, and are alike
@@ -96,7 +92,7 @@ class _BudgetSpent(Exception):
     """The time for an exploration is over."""
 
 
-class _Failure(msgspec.Struct, frozen=True, kw_only=True):
+class _FailedTry(msgspec.Struct, frozen=True, kw_only=True):
     """What one try shows."""
 
     stack: Stack
@@ -120,7 +116,7 @@ def _family(stack: Stack, question: Question) -> tuple[str, ...]:
     return (stack.id, BY_NAME[question.metric].family, question.key)
 
 
-def explore(request: Request, simplest: Scenario, session: Session, note: Callable[[str], None]) -> Explored:
+def explore(request: ExploreQuery, simplest: Scenario, session: Session, note: Callable[[str], None]) -> Explored:
     """Tries configurations until the budget is spent. ``note`` gets a line of progress after each few. Raises as a session
     does; what was measured until then is stored, and a later exploration with the same seed uses it."""
     session.build(request.releases)
@@ -132,12 +128,14 @@ def explore(request: Request, simplest: Scenario, session: Session, note: Callab
 
 
 class _Exploration:
-    def __init__(self, request: Request, simplest: Scenario, session: Session, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, request: ExploreQuery, simplest: Scenario, session: Session, note: Callable[[str], None]
+    ) -> None:
         self._request, self._simplest, self._session, self._note = request, simplest, session, note
         self._base = cells.base_parameters(simplest)
         self._began = time.monotonic()
         self._faults: list[Fault] = []
-        self._of_both: list[_Failure] = []  #: that wait until what tells the releases apart is known
+        self._of_both: list[_FailedTry] = []  #: that wait until what tells the releases apart is known
         self._tried: set[str] = set()  #: workloads
         self._passed = 0
         self._covered = False
@@ -189,7 +187,7 @@ class _Exploration:
 
     # -- what it shows -----------------------------------------------------------------------------------------------
 
-    def _failures(self, rows: Sequence[Row]) -> list[_Failure]:
+    def _failures(self, rows: Sequence[Row]) -> list[_FailedTry]:
         """Of both releases, in what was not tried before; what both show alike is one."""
         self._check_budget()
         older, newer = self._request.releases
@@ -216,22 +214,22 @@ class _Exploration:
 
     def _of_release(
         self, stack: Stack, other: Stack, results: Mapping[str, Result], row_of: Mapping[str, Row]
-    ) -> dict[tuple[str, ...], _Failure]:
+    ) -> dict[tuple[str, ...], _FailedTry]:
         """What the oracles, and a comparison with the other release, say of one release; by workload and what it is."""
         thresholds = self._session.settings.thresholds
         comparison = compare.compare(results.values(), other.id, thresholds, self._request.detail_of)
-        found: dict[tuple[str, ...], _Failure] = {}
+        found: dict[tuple[str, ...], _FailedTry] = {}
         for group in comparison.groups:
             one = group.headline
             question = _question(one, results)
             if one.stack == stack.id and question is not None:
-                failure = _Failure(stack=stack, other=other, row=row_of[one.workload], finding=one, question=question)
+                failure = _FailedTry(stack=stack, other=other, row=row_of[one.workload], finding=one, question=question)
                 found[(one.workload, *failure.family[1:])] = failure
         return found
 
     # -- what explains it --------------------------------------------------------------------------------------------
 
-    def _attribute_all(self, failures: Iterable[_Failure]) -> None:
+    def _attribute_all(self, failures: Iterable[_FailedTry]) -> None:
         for failure in sorted(failures, key=lambda one: one.order):
             fault = next((fault for fault in self._faults if self._explains(fault, failure)), None)
             if fault is None:
@@ -249,7 +247,7 @@ class _Exploration:
                 fault = twin
             self._faults[self._faults.index(fault)] = msgspec.structs.replace(fault, tries=fault.tries + 1)
 
-    def _explains(self, fault: Fault, failure: _Failure) -> bool:
+    def _explains(self, fault: Fault, failure: _FailedTry) -> bool:
         """Whether the failure has all that the fault needs, or other values in place of the simplest ones, of which it goes
         away when one is set back."""
         if fault.family != failure.family or not fault.is_reduced:
@@ -267,7 +265,7 @@ class _Exploration:
                 break
         return False
 
-    def _reduced(self, failure: _Failure) -> Fault:
+    def _reduced(self, failure: _FailedTry) -> Fault:
         """Raises nothing where the budget ends: then it is as it was tried."""
         parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
         with contextlib.suppress(_BudgetSpent):
@@ -288,7 +286,7 @@ class _Exploration:
             is_reduced=is_reduced,
         )
 
-    def _shows(self, failure: _Failure, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    def _shows(self, failure: _FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """As `harness.reproduce.reduction.Shows`. What cannot be configured is unknown, and not measured."""
         key = (*failure.family, failure.question.name, failure.other.id if failure.other is not None else "")
         if key not in self._pairs:
@@ -317,7 +315,7 @@ class _Exploration:
             raise _BudgetSpent
 
 
-def _as_asked(failure: _Failure) -> list[_Failure]:
+def _as_asked(failure: _FailedTry) -> list[_FailedTry]:
     """As it is; and of the one release alone, where the other one may fail otherwise in this configuration."""
     metric = BY_NAME[failure.question.metric]
     has_truth = metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE
@@ -335,11 +333,8 @@ def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
         return None
     if metric is not OUTCOME:
         return Question(metric.name, found.phase if metric.per_phase else "") if found.relevant else None
-    outcome = results[found.cell].outcome
-    if not is_measurement(outcome):
-        return None
-    error = signature(outcome).rpartition(" (")[0] or signature(outcome)  # without its place in the code
-    return Question(metric.name, "", error[:_SIGNATURE])
+    result = results[found.cell]
+    return cells.with_error(Question(metric.name), result) if is_measurement(result.outcome) else None
 
 
 def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:

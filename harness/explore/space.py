@@ -1,7 +1,7 @@
 """The configurations that an exploration tries: every pair of values of the factors, then random ones. Pure.
 
-The factors and their values are those of `harness.reproduce.factors`. What cannot be configured together stands in `RULES`,
-so that no try is spent on it.
+The factors and their values are those of `harness.reproduce.factors`. What cannot be configured together stands in
+`REQUIREMENTS`, so that no try is spent on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.reproduce.factors import BY_NAME, FACTORS, Factor, among
 Row = dict[str, Any]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Requirement(msgspec.Struct, frozen=True):
     """Values of one factor that ask for values of another."""
 
     name: str
@@ -31,22 +31,22 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 #: By DeepSpeed's own checks of a configuration, and by what the workload computes.
-RULES = (
-    Rule("zero_init", (True,), "zero_stage", (3,)),
-    Rule("offload_param", (True,), "zero_stage", (3,)),
-    Rule("offload_optimizer", (True,), "zero_stage", (1, 2, 3)),
-    Rule("hpz_partition_size", (2,), "zero_stage", (3,)),
-    Rule("hpz_partition_size", (2,), "world_size", (2,)),
-    Rule("round_robin_gradients", (True,), "zero_stage", (1, 2)),
-    Rule("overlap_comm", (False, True), "zero_stage", (1, 2, 3)),
-    Rule("gradient_accumulation_dtype", ("fp32",), "dtype", ("bf16", "fp32")),
-    Rule("identical_micro_batches", (True,), "gradient_accumulation_steps", (2, 4)),
-    Rule("identical_micro_batches", (True,), "varying_length", (False,)),
-    Rule("model_outputs", ("loss",), "objective", ("next_token", "two_runs", "two_backwards")),
-    Rule("lora_modules_to_save", ("lm_head",), "lora_rank", (8,)),
-    Rule("lora_modules_to_save", ("lm_head",), "model", ("llama-tiny",)),
-    Rule("lora_rank", (8,), "frozen", ("",)),
-    Rule("checkpoint", (True,), "infinite_gradient_step", (None,)),
+REQUIREMENTS = (
+    Requirement("zero_init", (True,), "zero_stage", (3,)),
+    Requirement("offload_param", (True,), "zero_stage", (3,)),
+    Requirement("offload_optimizer", (True,), "zero_stage", (1, 2, 3)),
+    Requirement("hpz_partition_size", (2,), "zero_stage", (3,)),
+    Requirement("hpz_partition_size", (2,), "world_size", (2,)),
+    Requirement("round_robin_gradients", (True,), "zero_stage", (1, 2)),
+    Requirement("overlap_comm", (False, True), "zero_stage", (1, 2, 3)),
+    Requirement("gradient_accumulation_dtype", ("fp32",), "dtype", ("bf16", "fp32")),
+    Requirement("identical_micro_batches", (True,), "gradient_accumulation_steps", (2, 4)),
+    Requirement("identical_micro_batches", (True,), "varying_length", (False,)),
+    Requirement("model_outputs", ("loss",), "objective", ("next_token", "two_runs", "two_backwards")),
+    Requirement("lora_modules_to_save", ("lm_head",), "lora_rank", (8,)),
+    Requirement("lora_modules_to_save", ("lm_head",), "model", ("llama-tiny",)),
+    Requirement("lora_rank", (8,), "frozen", ("",)),
+    Requirement("checkpoint", (True,), "infinite_gradient_step", (None,)),
 )
 
 
@@ -64,7 +64,7 @@ def covering(seed: str, forbidden: Sequence[Mapping[str, Any]] = ()) -> list[Row
     of strength 2 (`covertable`, greedy). ``forbidden`` are values that no row may have together, as they are known to
     fail. The same for the same arguments."""
     choices = {factor.name: list(range(len(explored_values(factor)))) for factor in VARIED}
-    constraints = [_condition((rule.name, rule.other), rule.holds) for rule in RULES]
+    constraints = [_condition((rule.name, rule.other), rule.holds) for rule in REQUIREMENTS]
     for values in forbidden:
         constraints.append(_condition(tuple(values), lambda row, values=values: not has(row, values)))
     rows = covertable.make(choices, salt=seed, constraints=constraints)
@@ -98,7 +98,7 @@ def simplest(name: str) -> Any:
 
 def is_valid(parameters: Mapping[str, Any]) -> bool:
     """Whether the rules let it be configured."""
-    return all(rule.holds(parameters) for rule in RULES)
+    return all(rule.holds(parameters) for rule in REQUIREMENTS)
 
 
 def has(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:

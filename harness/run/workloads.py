@@ -43,6 +43,15 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     synthetic_data: bool = False
 
     @property
+    def set_options(self) -> dict[str, Any]:
+        """What was given besides the line: the fields that do not have their default."""
+        return {
+            field.name: value
+            for field in msgspec.structs.fields(self)
+            if not field.required and (value := getattr(self, field.name)) != field.default
+        }
+
+    @property
     def name(self) -> str:
         """``train-3f9a1c``: the program's own name, and a hash of all that tells two launches apart. Raises UsageError."""
         try:
@@ -126,7 +135,7 @@ def measured(scenario: str | None, given: Program | None, settings: Settings) ->
     before, with whatever ranks and card, unless ``given`` says otherwise. Raises UsageError, also where several were."""
     if given is None or scenario is not None:
         return chosen(scenario, given, settings)
-    asked = {name: value for name, value in msgspec.structs.asdict(given).items() if value != _unset(name)}
+    asked = {"line": given.line, "folder": given.folder, **given.set_options}
     names = [
         name
         for name, program in _programs(settings).items()
@@ -136,11 +145,6 @@ def measured(scenario: str | None, given: Program | None, settings: Settings) ->
         hint = f"name one of them in place of --program: {', '.join(names)}"
         raise UsageError("was given with other options as well", where="--program", hint=hint)
     return names[0] if names else _kept(given, settings)
-
-
-def _unset(option: str) -> Any:
-    """The value of a field of `Program` that says nothing."""
-    return next(field.default for field in msgspec.structs.fields(Program) if field.name == option)
 
 
 def _kept(given: Program, settings: Settings) -> str:

@@ -66,7 +66,9 @@ def judge(
     true = train(torch.float32, None)
     unperturbed = true if work.torch_dtype == torch.float32 else train(work.torch_dtype, None)
     yardsticks = [unperturbed, *(train(work.torch_dtype, perturbations) for perturbations in range(1, YARDSTICKS))]
-    judged = Judged(dtype=work.dtype, steps=steps, trained=trained, infinite_gradient_step=work.infinite_gradient_step)
+    judged = JudgedTraining(
+        dtype=work.dtype, steps=steps, trained=trained, infinite_gradient_step=work.infinite_gradient_step
+    )
     judged.compare(numerics, true, yardsticks)
     while 1 < worst(numerics) < BEYOND_DOUBT and len(yardsticks) < YARDSTICKS_OF_A_SUSPICION:
         yardsticks.append(train(work.torch_dtype, len(yardsticks)))
@@ -74,7 +76,7 @@ def judge(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class JudgedTraining:
     """A training by a framework: ``steps`` steps in a dtype of `FLOORS`, and the whole parameters after them."""
 
     dtype: str

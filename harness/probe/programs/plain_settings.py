@@ -23,7 +23,7 @@ class NoTruth(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class PlainSettings:
     """Of one engine."""
 
     dtype: torch.dtype  #: that the model computes in
@@ -94,7 +94,7 @@ _WITH_EFFECT = {
 _SIZES = {"tensor_parallel": "autotp_size", "sequence_parallel_size": "", "data_parallel_size": ""}
 
 
-def read(given: Any, ranks: int) -> Settings:
+def read(given: Any, ranks: int) -> PlainSettings:
     """From what a program gives to ``initialize``: a path, a dictionary, or JSON. Raises NoTruth."""
     config = _loaded(given)
     for key, value in config.items():
@@ -113,7 +113,7 @@ def read(given: Any, ranks: int) -> Settings:
     bf16 = {**(config.get("bfloat16") or {}), **(config.get("bf16") or {})}
     fp16 = config.get("fp16") or {}
     micro_batch, accumulation = _batches(config, ranks)
-    return Settings(
+    return PlainSettings(
         dtype=torch.bfloat16 if bf16.get("enabled") else torch.float16 if fp16.get("enabled") else torch.float32,
         micro_batch=micro_batch,
         accumulation=accumulation,
@@ -157,7 +157,7 @@ def _batches(config: Mapping[str, Any], ranks: int) -> tuple[int, int]:
     return int(micro), int(steps)
 
 
-def optimizer(settings: Settings, groups: list[Any]) -> torch.optim.Optimizer:
+def optimizer(settings: PlainSettings, groups: list[Any]) -> torch.optim.Optimizer:
     """That of the configuration, as torch's. Raises NoTruth where torch has none that is the same."""
     assert settings.optimizer is not None
     name = str(settings.optimizer.get("type", ""))

@@ -70,7 +70,7 @@ class ProgramTruth:
         unlike = _unlike(plain.trained.start, trained)
         if unlike:
             return f"{unlike} is another parameter with DeepSpeed than without"
-        judged = truth.Judged(dtype=plain.dtype, steps=self._steps, trained=trained)
+        judged = truth.JudgedTraining(dtype=plain.dtype, steps=self._steps, trained=trained)
         judged.compare(numerics, plain.trained, [plain.trained])
         if truth.worst(numerics) <= 1:
             return ""
@@ -83,7 +83,7 @@ class ProgramTruth:
         own = self._from_its_own_start(plain)
         return "" if own is plain else self._with_yardsticks(judged, numerics, own)
 
-    def _with_yardsticks(self, judged: truth.Judged, numerics: Numerics, plain: Plain) -> str:
+    def _with_yardsticks(self, judged: truth.JudgedTraining, numerics: Numerics, plain: Plain) -> str:
         """Compares with as many yardsticks as there is doubt. Why there is no truth; empty where there is."""
         yardsticks = [plain.trained]
         judged.compare(numerics, plain.trained, yardsticks)

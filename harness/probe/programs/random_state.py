@@ -1,4 +1,4 @@
-"""Random numbers of a program: begun alike in each run, and told apart."""
+"""Random numbers of a program: begun alike in each run, and compared."""
 
 from __future__ import annotations
 

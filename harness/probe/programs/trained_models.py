@@ -34,9 +34,8 @@ class TrainedModel:
         trained = _parameters_of(stepper)
         wholes = [whole for module in called if trained <= (whole := _identities(module.parameters()))]
         self._parameters = min(wholes, key=len, default=trained)
-        self.variables: list[
-            str
-        ] = []  #: that hold it, the nearest first; found out where it has to be told from others
+        #: that hold it, the nearest first; looked for only where there are several models
+        self.variables: list[str] = []
 
     def look_for_its_variables(self) -> None:
         """In the program's running calls, one of which is a step of this model."""

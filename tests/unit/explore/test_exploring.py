@@ -13,7 +13,7 @@ import pytest
 
 from harness.config.settings import Settings
 from harness.explore import exploring, space
-from harness.explore.exploring import Explored, Request, explore
+from harness.explore.exploring import Explored, ExploreQuery, explore
 from harness.model import Cell, Failed, Result
 from harness.probe import scenario
 from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
@@ -75,7 +75,7 @@ def explored(
     monkeypatch.setattr(exploring.space, "covering", lambda seed, known: COVERING(seed, repr(known)))
     monkeypatch.setattr(exploring.time, "monotonic", lambda: clock.now)
     made_up = SimpleNamespace(build=lambda stacks: None, keep_open=lambda: None, measure=measure, settings=Settings())
-    request = Request(
+    request = ExploreQuery(
         releases=(stack("0.18.2"), stack("0.18.3")),
         package="deepspeed",
         budget_s=budget_s,

@@ -6,7 +6,7 @@ import itertools
 import random
 
 from harness.explore import space
-from harness.explore.space import RULES, VARIED, explored_values
+from harness.explore.space import REQUIREMENTS, VARIED, explored_values
 from harness.reproduce.factors import BY_NAME
 
 ROWS = space.covering("0")
@@ -40,6 +40,6 @@ def test_rows_near_a_fault_have_all_but_one_of_its_values() -> None:
 
 def test_rules_are_about_values_that_are_tried() -> None:
     tried = {factor.name: explored_values(factor) for factor in VARIED}
-    for rule in RULES:
+    for rule in REQUIREMENTS:
         assert set(map(repr, rule.values)) <= set(map(repr, tried[rule.name])), rule
         assert set(map(repr, rule.needed)) < set(map(repr, tried[rule.other])), rule
