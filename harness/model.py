@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.probe.border.wire import RunRecord
-from harness.probe.scenario import SHAPE
+from harness.probe.scenario import PACKAGES, SHAPE
 
 #: The packages a stack pins, in the order its id spells them; any of them can be the varied axis.
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
@@ -104,6 +104,17 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     framework: str
     parameters: dict[str, Any]
+
+    @property
+    def environment_stack(self) -> Stack:
+        """The stack of the environment that it runs in: its own, and the packages that its scenario needs besides. An
+        interpreter that existed has what it has."""
+        packages = self.parameters.get(PACKAGES)
+        if not packages or self.stack.existed:
+            return self.stack
+        more = {name: version for name, version in packages.items() if name not in self.stack.versions}
+        label = stack_label("", self.stack.label, {name: version for name, version in more.items() if version})
+        return msgspec.structs.replace(self.stack, versions={**self.stack.versions, **more}, label=label)
 
     @property
     def workload(self) -> str:

@@ -9,8 +9,8 @@ from harness.cli import options
 from harness.cli.lines import say
 from harness.cli.output import write_reports
 from harness.cli.progress import Progress, duration_text
-from harness.config.settings import MOST_ROUNDS, Settings
-from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK
+from harness.config.settings import MOST_ROUNDS, Settings, selecting
+from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from harness.probe.scenario import BASE_VARIANT
 from harness.run import pipeline, workloads
 from harness.run.eta import GUESSED_STACK_S, expected_s, guessed_s
@@ -22,6 +22,7 @@ from harness.store import Store
 @click.command("regress")
 @options.stack_options
 @options.selection_options
+@click.option("--select", "named", metavar="NAME", help="A named selection of the configuration: reported.")
 @options.program_options
 @click.option(
     "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds of each cell; 0 for no timing."
@@ -45,6 +46,7 @@ from harness.store import Store
 def command(
     stacks: options.StackOptions,
     selection: Selection,
+    named: str | None,
     program: Program | None,
     rounds: int | None,
     timeout_s: float | None,
@@ -72,6 +74,7 @@ def command(
       regress --with trl=0.23.0,0.24.0                any other package
       regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
+      regress --select reported                       the reported systems, by their own code
       regress --explain                               also for what takes longer: the simulated 70B
       regress --python /opt/conda/envs/rlhf           the environment that is here, as it is
       regress --python envs/old --python envs/new     two of them, the first is the baseline
@@ -89,6 +92,10 @@ def command(
         image_base=image_base,
         fail_on=fail_on,
     )
+    if named is not None:
+        if selection.scenarios or selection.variants or program is not None:
+            raise UsageError("a selection, and what to run besides", where="--select", hint="give one of the two")
+        settings = selecting(settings, named)
     if program is not None:
         selection = _of_program(selection, workloads.chosen(None, program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)

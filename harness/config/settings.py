@@ -52,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     results: str = "results"
     environments: str = ".dsregress"  #: environments, resolved locks and scratch files
     select: tuple[str, ...] = ("*_zero3_backward/gradient_checkpointing=non_reentrant/cpu",)
+    selections: dict[str, tuple[str, ...]] = {}  #: name -> what ``--select NAME`` runs in the place of ``select``
     rounds: int = 9
     warmup_rounds: int = 2
     timeout_s: float = 180.0
@@ -103,6 +104,15 @@ def load(
     settings = msgspec.structs.replace(settings, **folders)
     _check(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
     return settings
+
+
+def selecting(settings: Settings, name: str) -> Settings:
+    """The settings with the named selection in the place of what a plain run selects. Raises UsageError."""
+    if name not in settings.selections:
+        near = difflib.get_close_matches(name, settings.selections, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(settings.selections) or 'none'}"
+        raise UsageError(f"no selection is named {name!r}", where="[tool.dsregress.selections]", hint=hint)
+    return msgspec.structs.replace(settings, select=settings.selections[name])
 
 
 def _working_folder() -> Path:

@@ -69,14 +69,16 @@ class Installer:
         """The user's pip configuration; read (half a second) when the first command needs it."""
         return read_pip_config(environment=self.environment) if self._pip is None else self._pip
 
-    def compile(self, source: Path, output: Path, python: str) -> NotInstalled | None:
-        """Resolve ``source`` for every Python from ``python`` on; pins that ``output`` holds are kept where they can be."""
+    def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> NotInstalled | None:
+        """Resolve ``source`` for every Python from ``python`` on; pins that ``output`` holds are kept where they can be, and
+        requirements in ``overrides`` whatever else demands."""
         if not self.uv:
             hint = "install uv (pip install uv), or use a stack whose lock is committed"
             raise EnvironmentUnavailable("resolving a new stack needs uv", where="versions", hint=hint)
         # Our own interpreter reads the packages' metadata; uv would otherwise look for, or download, one of ``python``.
         options = ["--universal", "--python-version", python, "--python", sys.executable]
         options += ["--no-header", "--no-annotate", "--quiet"]
+        options += ["--override", str(overrides)] if overrides is not None else []
         done = self._uv("pip", "compile", *options, str(source), "--output-file", str(output))
         return None if done.returncode == 0 else self._classify(done, "resolving a stack")
 

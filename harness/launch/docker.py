@@ -58,8 +58,8 @@ class DockerExecutor:
     """See `harness.launch.contract.Executor`.
 
     ``folder`` is where copies of the probe and the runs' files go, ``variables`` the allow-listed environment, and
-    ``note`` gets a line for the user where the copy of the probe was changed. Raises
-    EnvironmentUnavailable, UsageError when the probe cannot be staged.
+    ``note`` gets a line for the user where the copy of the probe was changed. ``folders`` are those of programs, in the
+    copy. Raises EnvironmentUnavailable, UsageError when the probe cannot be staged.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class DockerExecutor:
         timeout_s: float,
         limits: Containers,
         note: Callable[[str], None] = lambda line: None,
+        folders: Mapping[str, str] = {},
     ) -> None:
         files = staging.probe_files(Path(scenarios))
         self._probe_sha256 = staging.measuring_sha256(files)
@@ -80,6 +81,7 @@ class DockerExecutor:
         self._variables = {name: variables[name] for name in _PASSED_ON if name in variables}
         self._timeout_s = timeout_s
         self._limits = limits
+        self._folders = folders
         self._client: DockerClient | None = None
         self._workers: list[ServerWorker] = []
 
@@ -114,7 +116,9 @@ class DockerExecutor:
             return ServerContainer(client, {**options, "command": [*command, "--log", str(log)]}, host)
 
         owner = user if os.getuid() == 0 else None
-        worker = ServerWorker(start_server, runs, self._timeout_s, owner=owner, limited_memory=True)
+        worker = ServerWorker(
+            start_server, runs, self._timeout_s, owner=owner, limited_memory=True, folders=self._folders
+        )
         self._workers.append(worker)
         return worker
 

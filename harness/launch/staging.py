@@ -25,6 +25,9 @@ from harness.system.files import new_folder, write_atomically
 
 _HARNESS = Path(__file__).resolve().parent.parent
 
+#: The folder, below that of the scenarios, with the programs that belong to them.
+PROGRAMS = "programs"
+
 
 def probe_files(scenarios: Path) -> dict[str, bytes]:
     """Path in the staged folder -> content, sorted by path. Raises UsageError when there are no scenarios."""
@@ -33,14 +36,14 @@ def probe_files(scenarios: Path) -> dict[str, bytes]:
         sources[f"harness/{file.relative_to(_HARNESS).as_posix()}"] = file
     if not scenarios.is_dir():
         raise UsageError("no such folder", where=str(scenarios), hint="set [tool.dsregress] scenarios")
-    for file in scenarios.rglob("*.py"):
+    of_programs = [file for file in (scenarios / PROGRAMS).rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    for file in (*scenarios.rglob("*.py"), *of_programs):
         sources[f"scenarios/{file.relative_to(scenarios).as_posix()}"] = file
     try:
         return {name: read_regular(sources[name], MOST_FILE_BYTES, follow_links=True) for name in sorted(sources)}
     except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}", where=str(error.filename), hint="every *.py there is copied"
-        ) from None
+        hint = f"every *.py there is copied, and all of {PROGRAMS}/"
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(error.filename), hint=hint) from None
 
 
 def measuring_sha256(files: Mapping[str, bytes]) -> str:

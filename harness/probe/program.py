@@ -13,6 +13,8 @@ A scenario file of a program::
         ranks=8,
         values={"batch": 1},
         variants=one_by_one(batch=(2, 4)),
+        packages={"trl": "0.24.0"},
+        devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2}},
     )
 """
 
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
-from harness.probe.scenario import Scenario, ScenarioError
+from harness.probe.scenario import PACKAGES, Scenario, ScenarioError
 
 #: Dotted name of the adapter.
 ADAPTER = "harness.probe.programs.adapter"
@@ -67,12 +69,17 @@ def program(
     summary: str = "",
     steps: int = DEFAULTS["warmup_steps"],
     values: Mapping[str, Any] | None = None,
+    packages: Mapping[str, str] | None = None,
+    devices: Mapping[str, Mapping[str, Any]] | None = None,
     variants: tuple[Mapping[str, Any], ...] = ({},),
+    remedies: Mapping[str, Mapping[str, Any]] | None = None,
+    pins: Mapping[str, Mapping[str, str]] | None = None,
     **options: Any,
 ) -> Scenario:
     """The scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` are what ``{name}`` in
-    the line stands for, which variants change; ``options`` are ``tiny``, ``synthetic_data`` and ``rank``. Raises
-    ScenarioError."""
+    the line stands for, which variants change; ``packages`` is what its environment has besides the stack, by name and
+    version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data`` and ``rank``; the
+    others are those of `Scenario`. Raises ScenarioError."""
     parsed = parsed_line(line, values or {})
     world_size = ranks or parsed.ranks or 1
     unknown = sorted(set(options) - set(DEFAULTS))
@@ -88,6 +95,7 @@ def program(
         "world_size": world_size,
         "warmup_steps": steps,
         "sources_sha256": sources_sha256(parsed, where),
+        **({PACKAGES: dict(packages)} if packages else {}),
         **(values or {}),
     }
     return Scenario(
@@ -95,8 +103,10 @@ def program(
         summary=summary or line,
         framework=ADAPTER,
         parameters=parameters,
-        devices={"sim": {}, "cpu": {}},
+        devices={"sim": {}, "cpu": {}} if devices is None else devices,
         variants=variants,
+        remedies=remedies or {},
+        pins=pins or {},
         folder=str(where),
     )
 

@@ -41,6 +41,11 @@ BASE_VARIANT = "base"
 #: declares it.
 SHAPE = "shape"
 
+#: The parameter that names packages that a cell's environment has besides its stack: name -> version. A package that the
+#: stack has already is the stack's; one with the version ``ABSENT`` is left out, whatever demands it.
+PACKAGES = "packages"
+ABSENT = ""
+
 #: The parameter that overrides the number of layers in a model's shape.
 LAYERS = "layers"
 
@@ -68,7 +73,9 @@ class Scenario:
     remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
-    folder: str = ""  #: of a program: where its launch line would be typed; it is of one machine, so no parameter
+    #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it lies in the
+    #: scenarios folder, which is staged wherever a cell runs: then it is relative (``scenarios/programs/lora``).
+    folder: str = ""
 
     def __post_init__(self) -> None:
         declared = [("parameters", self.parameters), ("devices", self.devices), ("remedies", self.remedies)]
@@ -189,9 +196,12 @@ def load(file: Path) -> Scenario:
     found = getattr(_execute(file), "SCENARIO", None)
     if not isinstance(found, Scenario):
         raise ScenarioError(f"{file}: has no SCENARIO = Scenario(...)")
-    if not (file.parent / _SHAPES).exists():
-        return found
-    return dataclasses.replace(found, shapes=load_shapes(file.parent))
+    changes: dict[str, Any] = {}
+    if (file.parent / _SHAPES).exists():
+        changes["shapes"] = load_shapes(file.parent)
+    if found.folder and Path(found.folder).is_relative_to(file.parent.resolve()):
+        changes["folder"] = f"scenarios/{Path(found.folder).relative_to(file.parent.resolve()).as_posix()}"
+    return dataclasses.replace(found, **changes)
 
 
 def _execute(file: Path) -> ModuleType:

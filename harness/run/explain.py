@@ -40,7 +40,7 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def key(self, cell: Cell) -> str:
         """The content key of a cell's runs."""
-        environment = self.environments[cell.stack.id]
+        environment = self.environments[cell.environment_stack.id]
         return key_in(environment, cell, probe_sha256=self.executor.probe_sha256(), hardware=self.hardware)
 
 
@@ -106,7 +106,7 @@ def attach(
     explained: dict[str, Explained] = {}
     if wanted:
         here = context()
-        cells = [cell for pair in wanted for cell in pair if cell.stack.id in here.environments]
+        cells = [cell for pair in wanted for cell in pair if cell.environment_stack.id in here.environments]
         explained = explain_cells(cells, here, report=report)
     return _with_evidence(comparison, chosen, slow, {id: found.explanation for id, found in explained.items()})
 
@@ -209,7 +209,7 @@ def _slow_simulations(comparison: Comparison, workloads: Iterable[str]) -> set[s
 
 
 def _run(cell: Cell, context: ExplainContext) -> Explained:
-    environment = context.environments[cell.stack.id]
+    environment = context.environments[cell.environment_stack.id]
     if environment.failure is not None:
         return Explained(cell=cell, explanation=None, why_not=environment.failure.signature)
     worker = context.executor.worker(environment, cell.device, cell.framework)

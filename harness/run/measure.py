@@ -165,4 +165,4 @@ class _Measurement:
         return dated
 
     def _environment(self, cell: Cell) -> Environment:
-        return self._environments[cell.stack.id]
+        return self._environments[cell.environment_stack.id]

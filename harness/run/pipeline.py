@@ -76,8 +76,8 @@ def regress(
 
     Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
     """
-    with session(settings, planned.stacks.stacks, watch, installer, planned.stacks.existing) as opened:
-        results = opened.measure(planned.matrix.cells, fresh=choice.fresh)
+    with session(settings, (), watch, installer, planned.stacks.existing) as opened:
+        results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
         comparison = _with_absent(comparison, cells, "it was not run")

@@ -77,7 +77,7 @@ class Session:
         Raises UsageError for one that cannot be built, EnvironmentUnavailable where the machine is at fault rather than a
         stack.
         """
-        missing = [stack for stack in stacks if stack.id not in self._environments]
+        missing = list({stack.id: stack for stack in stacks if stack.id not in self._environments}.values())
         if existed := [stack for stack in missing if stack.existed]:
             what = f"{existed[0].id} is an interpreter that existed, and cannot be built"
             raise UsageError(what, where="stack", hint="name it: --python PATH")
@@ -95,9 +95,10 @@ class Session:
         """Results for every cell, from the store or from a run made now, in the order of the cells: one of each, and where
         its time was measured in several sessions, those of the baseline in each.
 
-        ``rounds`` and ``baseline`` replace those of the settings and of the session. Raises ResultsError,
+        ``rounds`` and ``baseline`` replace those of the settings and of the session. Raises as `build`, ResultsError,
         KeyboardInterrupt; what was measured until then is stored.
         """
+        self.build([cell.environment_stack for cell in cells])
         against = baseline or self._baseline
         assert against is not None, "a session without stacks needs a baseline"
         settings = self.settings

@@ -124,6 +124,7 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
         timeout_s=settings.timeout_s,
         limits=settings.docker,
         note=note,
+        folders=_staged(settings),
     )
 
     def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
@@ -131,6 +132,11 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
         return builder.build_all(locked, progress)
 
     return Target(executor=executor, build=build, hardware=builder.hardware, has_images=True)
+
+
+def _staged(settings: Settings) -> dict[str, str]:
+    """Of the programs' folders those that are where a cell runs, whichever machine that is."""
+    return {name: folder for name, folder in workloads.folders(settings).items() if not Path(folder).is_absolute()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +174,7 @@ def _ray(settings: Settings, installer: Installer, note: Note) -> Target:
         files=staging.probe_files(Path(settings.scenarios)),
         side=_RayNodeSide(configured=settings.ray.folder, framework=varied_package(settings), offline=settings.offline),
         timeout_s=settings.timeout_s,
+        folders=_staged(settings),
     )
     return Target(executor=executor, build=executor.build, hardware=executor.hardware)
 

@@ -8,6 +8,7 @@ name means a program: no glob runs one, and no command reads the files of a prog
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import re
@@ -21,7 +22,7 @@ from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.probe.launch_line import LaunchLineError, parse
-from harness.probe.program import DEFAULTS, program
+from harness.probe.program import ADAPTER, DEFAULTS, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
@@ -175,7 +176,15 @@ def _declared(settings: Settings) -> dict[str, Scenario]:
 @functools.lru_cache(maxsize=1)  # a scenario that is a program hashes the program's files
 def _loaded(folder: Path, changed: tuple[tuple[Path, int], ...]) -> dict[str, Scenario]:
     """``changed``: the folder's files, and when each changed. Raises UsageError."""
-    return declared.scenarios(folder)
+    return {name: _with_card(scenario) for name, scenario in declared.scenarios(folder).items()}
+
+
+def _with_card(scenario: Scenario) -> Scenario:
+    """A program's, with what its GPU is; others' as they are. Raises UsageError."""
+    if scenario.framework != ADAPTER:
+        return scenario
+    facts = _facts(gpus.card(scenario.parameters["gpu"]))
+    return dataclasses.replace(scenario, parameters={**scenario.parameters, "card": facts})
 
 
 def _programs(settings: Settings) -> dict[str, Program]:

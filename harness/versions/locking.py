@@ -4,6 +4,9 @@ Stacks that are compared must differ in the version under test alone. So a stack
 as preferences: the base's pins stay unless the stack's own requirements forbid it; `drift` reports what they forbade.
 Locks are universal: one lock serves every Python from 3.10 on and both kinds of machine. They hold neither index URLs nor
 builds of a version (``+cpu``): the machine decides which build is installed (``harness.envs.recipe``).
+
+Where a package that was added to a stack demands another release of what the stack pins (OpenRLHF pins one DeepSpeed), the
+stack's pins hold, as they do for who installs that release afterwards with pip, which warns of it.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from harness.errors import EnvironmentUnavailable
-from harness.model import LockedStack, NotInstalled, Stack
+from harness.model import AXES, Failed, LockedStack, NotInstalled, Stack
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from harness.probe.scenario import ABSENT
 from harness.system.files import write_atomically
 from harness.system.scratch import scratch_folder
 
@@ -39,16 +44,18 @@ TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
 #: What some DeepSpeed releases require and others do not. All stacks get all of it, so that they differ in DeepSpeed alone.
 SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
 
-#: Resolves a file of requirements for a Python into an output file that may hold preferences; None means that it did.
-Compile = Callable[[Path, Path, str], NotInstalled | None]
+#: Resolves a file of requirements for a Python into an output file that may hold preferences, with a file of what holds
+#: whatever else demands; None means that it did.
+Compile = Callable[[Path, Path, str, Path | None], NotInstalled | None]
 
 
 def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
     """The requirements that a stack's lock is resolved from.
 
     torch is pinned with ``===``, as ``==2.13.0`` also takes ``2.13.0+cpu``, whose dependencies are not those of others.
+    A package that is to be left out has a marker that holds nowhere.
     """
-    pins = (f"{name}{'===' if name == 'torch' else '=='}{version}" for name, version in stack.versions.items())
+    pins = (_pin(name, version) for name, version in stack.versions.items())
     extras = (
         *(TORCH_TOOLS if "torch" in stack.versions else ()),
         *(SOMETIMES_REQUIRED if "deepspeed" in stack.versions else ()),
@@ -75,7 +82,13 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
         return there
     requirements = wanted(stack, tools)
     base, cached = base_pins(), _cached(stack, cache, requirements)
-    resolved = resolve(requirements, base=base, compile=compile, python=stack.python)
+    left_out = [_pin(name, version) for name, version in stack.versions.items() if version == ABSENT]
+    resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=left_out)
+    if isinstance(resolved, Failed) and (own := _without_added(stack)) is not None:
+        alone = resolve(wanted(own, tools), base=base, compile=compile, python=stack.python)
+        if not isinstance(alone, NotInstalled):  # else it is the stack itself that cannot be had
+            pins = [*left_out, *(_pin(name, version) for name, version in own.versions.items())]
+            resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=pins)
     if isinstance(resolved, NotInstalled):
         return resolved
     try:
@@ -95,8 +108,24 @@ def lock_all(
         return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
 
 
-def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python: str) -> tuple[str, ...] | NotInstalled:
-    """Pins for ``requirements``, as near to the pins in ``base`` as they allow.
+def _pin(name: str, version: str) -> str:
+    if version == ABSENT:
+        return f"{name}; sys_platform == 'none'"
+    return f"{name}{'===' if name == 'torch' else '=='}{version}"
+
+
+def _without_added(stack: Stack) -> Stack | None:
+    """The stack without what no stack of the trainers has by itself; None where nothing was added to it."""
+    own = {name: version for name, version in stack.versions.items() if name in AXES}
+    if not own or own == stack.versions:
+        return None
+    return msgspec.structs.replace(stack, versions=own)
+
+
+def resolve(
+    requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str] = ()
+) -> tuple[str, ...] | NotInstalled:
+    """Pins for ``requirements``, as near to the pins in ``base`` as they allow. ``overrides`` hold whatever else demands.
 
     First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
     ones; and last with builds of torch allowed, for users whose only torch is such a build.
@@ -105,10 +134,11 @@ def resolve(requirements: Sequence[str], *, base: str, compile: Compile, python:
     failure: NotInstalled | None = None
     for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
         with scratch_folder() as folder:
-            source, output = folder / "stack.in", folder / "stack.txt"
+            source, output, held = folder / "stack.in", folder / "stack.txt", folder / "overrides.txt"
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
             output.write_text(base, encoding="utf-8")
-            failed = compile(source, output, oldest)
+            held.write_text("\n".join(overrides) + "\n", encoding="utf-8")
+            failed = compile(source, output, oldest, held if overrides else None)
             if failed is None:
                 return _pins(output.read_text(encoding="utf-8"))
         failure = failure or failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.model import differing_parameters, split_workload
+from harness.model import Cell, Stack, differing_parameters, split_workload
 
 SMALL = {"model": "small", "shape": {"hidden_size": 8}}
 
@@ -26,3 +26,27 @@ def test_a_workload_is_split_into_what_it_was_made_of() -> None:
     parts = split_workload("qwen_sft/zero_stage=2,model=a/b/sim")
     assert parts == ("qwen_sft", "zero_stage=2,model=a/b", "sim")
     assert (parts.scenario, parts.device) == ("qwen_sft", "sim")
+
+
+def cell(stack: Stack, packages: dict[str, str]) -> Cell:
+    return Cell(
+        stack=stack,
+        scenario="grpo",
+        scenario_version=1,
+        variant="base",
+        device="sim",
+        framework="program",
+        parameters={"packages": packages},
+    )
+
+
+def test_a_cell_runs_in_an_environment_with_the_packages_that_its_scenario_needs() -> None:
+    stack = Stack(python="3.11", versions={"deepspeed": "0.16.8", "trl": "0.23.0"}, label="0.16.8")
+    environment = cell(stack, {"trl": "0.24.0", "datasets": "4.4.1", "flash-attn": ""}).environment_stack
+    assert environment.versions == {"deepspeed": "0.16.8", "trl": "0.23.0", "datasets": "4.4.1", "flash-attn": ""}
+    assert environment.label == "0.16.8 + datasets 4.4.1"
+
+
+def test_an_interpreter_that_existed_is_as_it_is() -> None:
+    stack = Stack(python="3.11+1a2b3c4d", versions={"deepspeed": "0.16.8"})
+    assert cell(stack, {"trl": "0.24.0"}).environment_stack == stack

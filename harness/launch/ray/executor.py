@@ -40,13 +40,23 @@ _OUT_OF_MEMORY = "memory pressure"
 class RayExecutor:
     """See `harness.launch.contract.Executor` and `Cluster`. Joins the cluster on first use.
 
-    ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is what is done on nodes.
+    ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is what is done on nodes;
+    ``folders`` are those of programs, in the files.
     """
 
-    def __init__(self, *, settings: Ray, files: Mapping[str, bytes], side: NodeSide, timeout_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        settings: Ray,
+        files: Mapping[str, bytes],
+        side: NodeSide,
+        timeout_s: float,
+        folders: Mapping[str, str] = {},
+    ) -> None:
         self.settings = settings
         self.side = side
         self.timeout_s = timeout_s
+        self._folders = dict(folders)
         self._files = files
         self._shipped: Any = None
         self._locked: dict[str, LockedStack] = {}
@@ -189,7 +199,7 @@ class RayExecutor:
         if self._shipped is None:
             self._shipped = ray.put(dict(self._files))
         made = ray.remote(NodeWorker).options(max_concurrency=2, max_restarts=0, **options)
-        actor = made.remote(self.side, self._shipped, locked, device, framework, self.timeout_s)
+        actor = made.remote(self.side, self._shipped, locked, device, framework, self.timeout_s, self._folders)
         with self._lock:
             self._open.add(actor)
         return actor

@@ -64,12 +64,14 @@ class NodeWorker:
         device: str,
         framework: str,
         timeout_s: float,
+        folders: Mapping[str, str],
     ) -> None:
         self._side = side
         self._files = files
         self._locked = locked
         self._device, self._framework = device, framework
         self._timeout_s = timeout_s
+        self._folders = folders
         self._runs: _RunsFolder | None = None
         self._worker: ServerWorker | None = None
         self._failed: Ended | None = None
@@ -89,6 +91,7 @@ class NodeWorker:
                 variables=self._side.variables(),
                 timeout_s=self._timeout_s,
                 runs=self._runs.folder,
+                folders=self._folders,
                 note=lambda line: print(line, file=sys.stderr),  # noqa: T201 (into the log of the node)
             )
             self._worker = executor.worker(environment, self._device, self._framework)

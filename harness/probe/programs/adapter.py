@@ -74,9 +74,16 @@ def prepare(request: CellRequest, folder: Path) -> None:
     """Makes the folder in which all ranks of a run work, before they are forked."""
     from harness.probe.programs import peers, workplace
 
-    workplace.make(folder, request.program_folder)
+    workplace.make(folder, _folder(request))
     if request.device == "sim":
         peers.make(folder, simulated_ranks(request.parameters))
+
+
+def _folder(request: CellRequest) -> str:
+    """Where the launch line would be typed; empty where that is not known on this machine. A relative one lies beside the
+    probe's own copy."""
+    folder = request.program_folder
+    return os.path.join(Path(__file__).parents[3], folder) if folder else ""
 
 
 @contextlib.contextmanager
@@ -136,9 +143,7 @@ def run(
 
             truth = ProgramTruth(
                 stack.enter_context(
-                    repeats.at_hand(
-                        folder, rank, request.program_folder, _repeated(request), lambda: announce("measure")
-                    )
+                    repeats.at_hand(folder, rank, _folder(request), _repeated(request), lambda: announce("measure"))
                 ),
                 rank,
             )
@@ -166,7 +171,7 @@ def run(
             readings=books.readings,
             truth=truth,
         )
-        running.run(request.parameters, request.program_folder, measuring)
+        running.run(request.parameters, _folder(request), measuring)
 
 
 def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
@@ -191,11 +196,11 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
         # The meter answers for the card, too: a barrier of NCCL's makes a tensor on it.
         with _surroundings(request.parameters, request.device, None) as (meter, _), meter:
             if order["kind"] == "begin":
-                plain_training.begin(request.parameters, request.program_folder, rank)
+                plain_training.begin(request.parameters, _folder(request), rank)
             else:
                 names = ("perturbations", "dtype", "starts")
                 given = {name: order[name] for name in names}
-                plain_training.train(request.parameters, request.program_folder, rank, order["steps"], **given)
+                plain_training.train(request.parameters, _folder(request), rank, order["steps"], **given)
 
     return run_rank
 

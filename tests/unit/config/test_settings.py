@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.config import variables
-from harness.config.settings import load
+from harness.config.settings import load, selecting
 from harness.errors import UsageError
 
 
@@ -50,6 +50,14 @@ def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
     assert settings.results == str(tmp_path / "from-flag")
     assert settings.environments == str(tmp_path / "from-variable")
     assert settings.rounds == 3
+
+
+def test_a_named_selection_takes_the_place_of_the_plain_one(tmp_path: Path) -> None:
+    project(tmp_path, '[tool.dsregress.selections]\nreported = ["trl*/base/sim"]')
+    settings = load(start=tmp_path, environ={})
+    assert selecting(settings, "reported").select == ("trl*/base/sim",)
+    with pytest.raises(UsageError, match="no selection is named 'report'; did you mean reported"):
+        selecting(settings, "report")
 
 
 def test_a_table_changes_the_default_stack_by_package(tmp_path: Path) -> None:

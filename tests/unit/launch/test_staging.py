@@ -40,6 +40,14 @@ def test_the_copy_holds_the_probe_and_the_scenarios_alone(tmp_path: Path, scenar
     assert done.stdout.strip() == str(folder / "harness" / "__init__.py")
 
 
+def test_programs_of_scenarios_are_copied_with_all_their_files(scenarios: Path) -> None:
+    (scenarios / "programs" / "lora" / "__pycache__").mkdir(parents=True)
+    for name in ("zero3.yaml", "train.py", "__pycache__/train.pyc"):
+        (scenarios / "programs" / "lora" / name).write_text("")
+    copied = [name for name in staging.probe_files(scenarios) if name.startswith("scenarios/")]
+    assert copied == ["scenarios/one.py", "scenarios/programs/lora/train.py", "scenarios/programs/lora/zero3.yaml"]
+
+
 def test_equal_content_is_copied_once_and_an_edit_makes_another(tmp_path: Path, scenarios: Path) -> None:
     first = staging.stage(staging.probe_files(scenarios), tmp_path / "probe", silent)
     assert staging.stage(staging.probe_files(scenarios), tmp_path / "probe", silent) == first

@@ -128,6 +128,24 @@ def test_a_scenario_that_is_a_program_is_read_once(
     assert read == [Path(settings.scenarios)]
 
 
+def test_a_program_of_the_scenarios_folder_is_staged_with_it_and_finds_its_card(settings: Settings) -> None:
+    programs = Path(settings.scenarios, "programs", "lora")
+    programs.mkdir(parents=True)
+    (programs / "train.py").write_text("")
+    Path(settings.scenarios, "lora.py").write_text(
+        "from pathlib import Path\n"
+        "from harness.probe.program import program\n"
+        "SCENARIO = program(version=1, line='python train.py', folder=str(Path(__file__).parent / 'programs/lora'),\n"
+        "                   packages={'trl': '0.24.0'}, gpu='V100-32G',\n"
+        "                   devices={'sim': {}, 'cpu': {'tiny': True, 'world_size': 2}})\n"
+    )
+    scenario = workloads.load_scenarios(settings)["lora"]
+    assert workloads.folders(settings) == {"lora": "scenarios/programs/lora"}
+    assert scenario.resolve("base", "cpu")["tiny"]
+    assert scenario.parameters["card"]["compute_capability"] == [7, 0]
+    assert scenario.parameters["packages"] == {"trl": "0.24.0"}
+
+
 def test_a_scenario_that_changed_is_loaded_anew(settings: Settings) -> None:
     assert workloads.load_scenarios(settings)["llama"].version == 1
     file = Path(settings.scenarios, "llama.py")

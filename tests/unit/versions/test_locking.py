@@ -17,7 +17,7 @@ from tests.paths import ROOT
 MINE = Stack(python="3.11", versions={"mine": "1.0"})
 
 
-def never(source: Path, output: Path, python: str) -> Failed | None:
+def never(source: Path, output: Path, python: str, overrides: Path | None) -> Failed | None:
     raise AssertionError("asked to resolve")
 
 
@@ -27,9 +27,11 @@ class Resolver:
     def __init__(self, answers: list[str | Failed]) -> None:
         self.answers = answers
         self.asked: list[tuple[str, str, str]] = []
+        self.overridden: list[str] = []
 
-    def __call__(self, source: Path, output: Path, python: str) -> Failed | None:
+    def __call__(self, source: Path, output: Path, python: str, overrides: Path | None) -> Failed | None:
         self.asked.append((source.read_text(), output.read_text(), python))
+        self.overridden.append("" if overrides is None else overrides.read_text())
         answer = self.answers.pop(0)
         if isinstance(answer, Failed):
             return answer
@@ -137,6 +139,31 @@ def test_a_build_of_torch_is_taken_last_and_its_name_stays_out_of_the_lock() -> 
 def test_a_stack_without_a_solution_is_a_failure_of_that_stack(tmp_path: Path) -> None:
     no = Failed("install", "no solution: a needs b")
     assert locking.lock(MINE, cache=tmp_path, compile=Resolver([no, no, no])) == no
+
+
+NO = Failed("install", "no solution: openrlhf needs deepspeed 0.16.3")
+OPENRLHF = Stack(python="3.11", versions={"deepspeed": "0.16.8", "openrlhf": "0.5.9"})
+
+
+def test_a_stack_pins_what_a_package_that_was_added_demands_otherwise(tmp_path: Path) -> None:
+    resolver = Resolver([NO, NO, NO, "deepspeed==0.16.8\n", "deepspeed==0.16.8\nopenrlhf==0.5.9\n"])
+    made = locking.lock(OPENRLHF, cache=tmp_path, compile=resolver)
+    assert isinstance(made, LockedStack)
+    assert "openrlhf" not in resolver.asked[3][0], "the stack by itself can be had"
+    assert resolver.overridden == ["", "", "", "", "deepspeed==0.16.8\n"]
+
+
+def test_a_stack_that_cannot_be_had_by_itself_overrides_nothing(tmp_path: Path) -> None:
+    resolver = Resolver([NO] * 6)
+    assert locking.lock(OPENRLHF, cache=tmp_path, compile=resolver) == NO
+    assert not any(resolver.overridden)
+
+
+def test_a_package_that_is_left_out_is_installed_nowhere(tmp_path: Path) -> None:
+    resolver = Resolver(["mine==1.0\n"])
+    stack = Stack(python="3.11", versions={"mine": "1.0", "flash-attn": ""})
+    assert isinstance(locking.lock(stack, cache=tmp_path, compile=resolver), LockedStack)
+    assert resolver.overridden == ["flash-attn; sys_platform == 'none'\n"]
 
 
 def test_drift_tells_what_else_moved_on_this_python() -> None:
