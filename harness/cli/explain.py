@@ -134,8 +134,7 @@ def _explained(
     *,
     fresh: bool,
 ) -> dict[str, Explanation]:
-    stacks = list(dict.fromkeys(cell.stack for cell in cells))
-    with session(settings, stacks, progress, installer, existing) as opened:
+    with session(settings, (), progress, installer, existing) as opened:
         found = opened.explain(cells, fresh=fresh)
     explanations: dict[str, Explanation] = {}
     for name, one in found.items():

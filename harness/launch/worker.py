@@ -148,6 +148,7 @@ class ServerWorker:
             rounds=plan.rounds,
             timeout_s=self._timeout_s,
             explain=plan.explain,
+            room_bytes=plan.room_bytes,
             program_folder=self._folders.get(cell.scenario, ""),
             **({} if share is None else msgspec.structs.asdict(share)),
         )

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from harness.advice import attribution
+from harness.advice import attribution, gpus
+from harness.advice.capacity import available_bytes
 from harness.compare import Comparison, Group
 from harness.launch.contract import Ended, Executor, RunPlan
 from harness.model import AXES, Cell, Environment, Failed, Finding, Hardware, MachineFault, Result
@@ -214,7 +215,7 @@ def _run(cell: Cell, context: ExplainContext) -> Explained:
         return Explained(cell=cell, explanation=None, why_not=environment.failure.signature)
     worker = context.executor.worker(environment, cell.device, cell.framework)
     try:
-        ended = worker.start(cell, _PLAN)
+        ended = worker.start(cell, msgspec.structs.replace(_PLAN, room_bytes=room_bytes(cell)))
         if not isinstance(ended, Ended):  # an executor that does not know the question waits for rounds
             ended = worker.stop()
     finally:
@@ -225,6 +226,12 @@ def _run(cell: Cell, context: ExplainContext) -> Explained:
     if not ended.explanation.moments:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
     return Explained(cell=cell, explanation=ended.explanation)
+
+
+def room_bytes(cell: Cell) -> int:
+    """What the card of a simulated cell has for its tensors; 0 where the cell names none."""
+    name = cell.parameters.get("gpu")
+    return available_bytes(gpus.card(str(name)), cell.parameters) if name and cell.device == "sim" else 0
 
 
 def _why_not(ended: Ended) -> str:

@@ -140,8 +140,9 @@ class Session:
     def explain(self, cells: Sequence[Cell], *, fresh: bool = False, quiet: bool = False) -> dict[str, Explained]:
         """Cell id -> who holds its memory, from the store or from a run made now.
 
-        Raises ResultsError where an explanation cannot be stored, KeyboardInterrupt.
+        Raises as `build`, ResultsError where an explanation cannot be stored, KeyboardInterrupt.
         """
+        self.build([cell.environment_stack for cell in cells])
         report = (lambda line: None) if quiet else self.watch.note
         return explain_cells(cells, self.explain_context(), fresh=fresh, report=report)
 

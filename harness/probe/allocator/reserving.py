@@ -34,8 +34,8 @@ class Reserving:
     def __init__(self, trace: Sequence[Event], settings: AllocatorSettings, stride: int = STRIDE) -> None:
         self._trace = trace
         self._stride = stride
-        self._settings = dataclasses.replace(settings, card_bytes=None)
-        self._unlimited = TimingRange(self._settings)
+        self.settings = dataclasses.replace(settings, card_bytes=None)
+        self._unlimited = TimingRange(self.settings)
         self._allocated_peak_bytes = self._reserved_peak_bytes = 0
         self._smallest = self._on(0)
         self._at = 0
@@ -84,7 +84,7 @@ class Reserving:
                     self._smallest.book(key, nbytes)
                 except OutOfMemoryError:
                     stuck = True
-            if index + 1 - self._states[-1][1] >= self._stride and not self._settings.expandable_segments:
+            if index + 1 - self._states[-1][1] >= self._stride and not self.settings.expandable_segments:
                 most = max(self._reserved_peak_bytes, self._unlimited.most_reserved_peak_bytes)
                 self._states.append((most, index + 1, self._unlimited.on_card(0)))
         self._at = end
@@ -125,4 +125,4 @@ class Reserving:
         return allocator
 
     def _on(self, card_bytes: int) -> TimingRange:
-        return TimingRange(dataclasses.replace(self._settings, card_bytes=card_bytes))
+        return TimingRange(dataclasses.replace(self.settings, card_bytes=card_bytes))

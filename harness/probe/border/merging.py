@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
-from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
 
 
 def explanation_file(rank: int) -> str:
@@ -27,13 +27,15 @@ def merge_explanation_files(folder: Path, ranks: Iterable[int]) -> None:
 
 
 def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
-    """Each moment from the rank that holds most at it, and the timeline of the rank with the highest peak."""
+    """Each moment from the rank that holds most at it, the timeline of the rank with the highest peak, and the first rank's
+    refusal."""
     ranks = list(explanations)
     merged = Explanation(note=next((rank.note for rank in ranks if rank.note), ""))
     for rank in ranks:
         for key, moment in rank.moments.items():
             if key not in merged.moments or moment.nbytes > merged.moments[key].nbytes:
                 merged.moments[key] = moment
+    merged.refusal = next((rank.refusal for rank in ranks if rank.refusal is not None), None)
     merged.timeline = max((rank.timeline for rank in ranks), key=_highest, default=[])
     return merged
 
@@ -46,7 +48,9 @@ def _read(file: Path) -> Explanation | None:
             key: Moment(moment["rank"], moment["nbytes"], [Held(**held) for held in moment["held"]])
             for key, moment in content["moments"].items()
         }
-        return Explanation(moments, [Stretch(**stretch) for stretch in content["timeline"]], content["note"])
+        timeline = [Stretch(**stretch) for stretch in content["timeline"]]
+        refusal = Refusal(**content["refusal"]) if content["refusal"] is not None else None
+        return Explanation(moments, timeline, content["note"], refusal)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 

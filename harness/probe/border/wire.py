@@ -26,6 +26,7 @@ class CellRequest:
     timeout_s: float  #: longest time between two signs of life of the ranks
     #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
     explain: bool = False
+    room_bytes: int = 0  #: of an explanation: what the card has for tensors; 0 where no card is known
     #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty where all are on this machine
     rendezvous: str = ""
     first_rank: int = 0  #: of those on this machine
@@ -174,6 +175,20 @@ class Stretch:
     points: list[list[int]]  #: [thousandths of the phase's allocations and frees, bytes]
 
 
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Refusal:
+    """The first request of the run that a card cannot serve, as torch's message has it; nothing of what follows it ran."""
+
+    room_bytes: int  #: what the card has for tensors
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int  #: after the allocator gave back all that it could
+    phase: str = ""
+    module: str = ""  #: as of `Held`, with the next two
+    site: str = ""
+    via: list[str] = dataclasses.field(default_factory=list)
+
+
 @dataclasses.dataclass(slots=True)
 class Explanation:
     """Who holds the memory in the measured step."""
@@ -181,6 +196,7 @@ class Explanation:
     moments: dict[str, Moment] = dataclasses.field(default_factory=dict)  #: by metric: ``backward.device_peak_bytes``
     timeline: list[Stretch] = dataclasses.field(default_factory=list)  #: of the rank with the highest peak, in order
     note: str = ""  #: why something is missing
+    refusal: Refusal | None = None  #: None where the card serves all requests, or no card is known
 
 
 @dataclasses.dataclass(slots=True)

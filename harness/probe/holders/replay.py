@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.probe.allocator.model import AllocatorSettings
+from harness.probe.allocator.replay import replay
+from harness.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
 from harness.probe.holders import categories
 from harness.probe.meters.ledger import DEVICE, HOST, Event
 
@@ -40,13 +42,18 @@ def explain(
     phases: list[tuple[str, int, int]],
     labels: list[str],
     rank: int,
+    card: AllocatorSettings | None = None,
 ) -> Explanation:
-    """What was alive at the peak and at the end of each phase.
+    """What was alive at the peak and at the end of each phase; and the first request that ``card`` does not serve.
 
     ``trace`` numbers phases by their index in ``labels``; ``births`` are by the storage's serial; ``phases`` are (name,
     begin, end), the last two as positions in the trace.
     """
-    return TraceReplay(trace, births, phases, labels).explanation(rank)
+    replayed = TraceReplay(trace, births, phases, labels)
+    explanation = replayed.explanation(rank)
+    if card is not None:
+        explanation.refusal = replayed.refusal(card)
+    return explanation
 
 
 class TraceReplay:
@@ -130,6 +137,23 @@ class TraceReplay:
                 nbytes, count = sum(row.nbytes for row in alike), sum(row.count for row in alike)
                 kept.append(Held(nbytes, count, category, "", f"{len(alike)} smaller places", [], ""))
         return kept
+
+    def refusal(self, card: AllocatorSettings) -> Refusal | None:
+        """The first request that a card does not serve, where the GPU is never behind the host."""
+        failure = replay(self._trace, card).failure
+        if failure is None:
+            return None
+        _, module, site, via, _ = self._row_key(self._trace[failure.event][0])
+        return Refusal(
+            room_bytes=failure.card_bytes,
+            requested_bytes=failure.requested_bytes,
+            allocated_bytes=failure.allocated_bytes,
+            reserved_bytes=failure.reserved_bytes,
+            phase=self._labels[failure.phase],
+            module=module,
+            site=site,
+            via=list(via),
+        )
 
     def _row_key(self, serial: int) -> tuple[Any, ...]:
         birth = self._births.get(serial)

@@ -10,11 +10,13 @@ the one that a parameter belongs to. Frames' local variables are never looked at
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import Explanation, PhaseReading
 from harness.probe.holders import categories
 from harness.probe.holders.frames import StackWalker, parameter_of_gradient
@@ -35,7 +37,7 @@ class SiteObserver(Protocol):
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None: ...
 
-    def explanation(self, rank: int) -> Explanation: ...
+    def explanation(self, rank: int, room_bytes: int = 0) -> Explanation: ...
 
 
 @contextlib.contextmanager
@@ -47,6 +49,7 @@ def observe_sites(meter: Any, framework: Any, dotted_name: str) -> Iterator[Site
         return
     make = getattr(meter, "recorder", SiteRecorder)  # a GPU's meter has another
     recorder: SiteRecorder = make(ledger, framework, package_of(framework, dotted_name))
+    recorder.allocator = getattr(meter, "allocator", None)
     with recorder.calls():
         yield recorder
     ledger.observer = None
@@ -73,7 +76,7 @@ class NullObserver:
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None: ...
 
-    def explanation(self, rank: int) -> Explanation:
+    def explanation(self, rank: int, room_bytes: int = 0) -> Explanation:
         return Explanation(note="the adapter's meter keeps no ledger of storages, so their holders are unknown")
 
 
@@ -82,6 +85,8 @@ class SiteRecorder:
     framework's own modules."""
 
     def __init__(self, ledger: StorageLedger, framework: Any, package: str) -> None:
+        #: the settings of the allocator that the meter models; None where it models none
+        self.allocator: Callable[[], AllocatorSettings] | None = None
         self._framework = framework
         self._built: list[Any] = []  #: jobs, or a program's engines
         if ledger.trace is None:
@@ -191,11 +196,15 @@ class SiteRecorder:
     def measured(self, readings: Mapping[str, PhaseReading]) -> None:
         """The meter's figures of the step; nothing to do here, as they are the ledger's."""
 
-    def explanation(self, rank: int) -> Explanation:
-        """Of the phases since `new_step`."""
+    def explanation(self, rank: int, room_bytes: int = 0) -> Explanation:
+        """Of the phases since `new_step`; and of the whole run, where the meter models an allocator, the first request that
+        a card with ``room_bytes`` for tensors refuses."""
+        card = None
+        if self.allocator is not None and room_bytes:
+            card = dataclasses.replace(self.allocator(), card_bytes=room_bytes)
         first = self._first
         trace = [(serial, nbytes, memory, phase - first) for serial, nbytes, memory, phase in self._trace]
-        return explain(trace, self._births, self._phases, self._labels, rank)
+        return explain(trace, self._births, self._phases, self._labels, rank, card)
 
     def _learn_names(self, modules: Iterable[tuple[str, Any]]) -> None:
         """Notes the names of the model's modules and of their parameters."""

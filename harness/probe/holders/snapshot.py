@@ -112,7 +112,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
             for metric in ("device_peak_bytes", "device_retained_bytes"):
                 self._readings[f"{phase}.{metric}"] = getattr(reading, metric)
 
-    def explanation(self, rank: int) -> Explanation:
+    def explanation(self, rank: int, room_bytes: int = 0) -> Explanation:
         of_ledger = super().explanation(rank)
         device = self._of_device(rank)
         moments = {key: device.moments.get(key, moment) for key, moment in of_ledger.moments.items()}

@@ -225,6 +225,6 @@ def _explain(
             record = RankRecord(rank=rank, phases={"init": init, **metered.readings})
             announce("measure")
             observer.measured(record.phases)
-            explanation = observer.explanation(rank)
+            explanation = observer.explanation(rank, request.room_bytes)
     write_record(folder, record, None)
     write_whole(folder / explanation_file(rank), encode(asdict(explanation)))

@@ -156,7 +156,9 @@ def run(
             measuring.record.notes = list(books.notes)
             if observer is not None:
                 observer.measured(measuring.record.phases)
-                write_whole(folder / explanation_file(rank), encode(asdict(observer.explanation(rank))))
+                write_whole(
+                    folder / explanation_file(rank), encode(asdict(observer.explanation(rank, request.room_bytes)))
+                )
             measured(measuring.record, measuring.detail)
 
         measuring = Measuring(

@@ -96,6 +96,10 @@ class SimulationMeter:
         """The ledger, with its trace."""
         return self._mode.ledger
 
+    def allocator(self) -> AllocatorSettings:
+        """The options of the allocator that is modelled."""
+        return self._mode.reserving.settings
+
     def __enter__(self) -> SimulationMeter:
         return self
 

@@ -6,10 +6,13 @@ booked: rounded to 512 bytes, and with the remainder of a large block that is no
 
 from __future__ import annotations
 
+import functools
+import os
 from typing import Any
 
 import torch
 
+from harness.probe.allocator import options
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.allocator.timing import TimingRange
 from harness.probe.meters.ledger import DEVICE
@@ -36,12 +39,23 @@ class Books:
     def __init__(self, meter: Any, card: VirtualCard) -> None:
         self.card = card
         self.ledger = meter.ledger
-        self._allocator = TimingRange(AllocatorSettings())
         self._at = 0
         self._peak = 0
         self._workspaces: dict[tuple[bool, int], Any] = {}  #: by whether it is autograd's thread, and stream
         self.readings = Readings(self)
         self.notes: list[str] = []
+
+    @functools.cached_property
+    def allocator_settings(self) -> AllocatorSettings:
+        """As the program has set them by the first time that anybody asks."""
+        settings, unknown = options.read(os.environ)
+        for option in unknown:
+            self.note(f"the allocator's option {option} is not modelled")
+        return settings
+
+    @functools.cached_property
+    def _allocator(self) -> TimingRange:
+        return TimingRange(self.allocator_settings)
 
     def note(self, text: str) -> None:
         """What a reader of the figures has to know, once."""

@@ -22,6 +22,7 @@ import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 
+from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, NOWHERE
 from harness.probe.replacing import Patches
@@ -433,6 +434,11 @@ class InDispatch:
         self._mapping = mapping
         self._books = mapping.books
         self._nowhere = False
+
+    @property
+    def allocator(self) -> AllocatorSettings:
+        """The allocator's options, as the program set them."""
+        return self._books.allocator_settings
 
     def run(self, plan: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs one operator on what torch sees."""

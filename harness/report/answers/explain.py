@@ -10,12 +10,12 @@ import msgspec
 from harness.advice import attribution
 from harness.advice.attribution import MemoryShare, SiteDifference
 from harness.compare.metrics import BY_NAME
-from harness.probe.border.wire import Explanation, Moment
+from harness.probe.border.wire import Explanation, Moment, Refusal
 from harness.report.plain import plain
 from harness.wording.quantities import short_quantity
 
-#: Of ``--json``. History: 1 first.
-SCHEMA = 1
+#: Of ``--json``. History: 1 first, 2 ``refusal``.
+SCHEMA = 2
 
 #: Rows of a list that a person reads; the rest is counted. All of it is in the JSON.
 _MOST_PLACES, _MOST_MODULES = 8, 6
@@ -47,9 +47,29 @@ def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
             [_site(site, site.nbytes) for site in attribution.by_site(moment) if site.nbytes], _MOST_PLACES, "places"
         )
         blocks.append("\n".join(lines))
+    if explanation.refusal is not None:
+        blocks.insert(1, refusal_text(explanation.refusal))
     if explanation.note:
         blocks.append(plain(explanation.note))
     return "\n\n".join(blocks) + "\n"
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """As torch's own message, with the place."""
+    asked, room, allocated = (
+        short_quantity(nbytes, "bytes")
+        for nbytes in (refusal.requested_bytes, refusal.room_bytes, refusal.allocated_bytes)
+    )
+    unallocated = short_quantity(refusal.reserved_bytes - refusal.allocated_bytes, "bytes")
+    free = short_quantity(max(0, refusal.room_bytes - refusal.reserved_bytes), "bytes")
+    lines = [
+        f"on its card: out of memory in {refusal.phase}. Tried to allocate {asked}; of {room} for tensors {free} are free, "
+        f"{allocated} allocated, {unallocated} reserved but unallocated.",
+        f"{'':23}at {plain(refusal.site)}",
+    ]
+    if refusal.module:
+        lines.append(f"{'':23}for {plain(refusal.module)}")
+    return "\n".join([*lines, *(f"{'':23}called by {plain(caller)}" for caller in refusal.via)])
 
 
 def difference_as_text(
@@ -104,6 +124,7 @@ def as_json(
         "moments": moments,
         "timeline": msgspec.to_builtins(explanation.timeline),
         "note": explanation.note,
+        "refusal": msgspec.to_builtins(explanation.refusal),
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import Explanation
 from harness.probe.holders import categories, sites
 from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
@@ -188,3 +189,20 @@ def test_attributes_of_optimizers_tell_what_they_hold() -> None:
         categories.PARAMETER_SHARDS,
         categories.OTHER,
     ]
+
+
+def test_the_first_request_that_a_card_cannot_serve_is_told_with_its_place() -> None:
+    mib = 1 << 20
+    job = Job()
+    job.recorder.allocator = AllocatorSettings
+    kept = []
+    with job.phase("forward"):
+        kept.append(job.make(20 * mib))
+        kept.append(job.make(12 * mib))
+        kept.append(job.make(50 * mib))
+    refusal = job.recorder.explanation(0, room_bytes=64 * mib).refusal
+    assert refusal is not None
+    assert (refusal.phase, refusal.requested_bytes // mib, refusal.allocated_bytes // mib) == ("forward", 50, 32)
+    assert "test_sites.py" in refusal.site
+    assert job.recorder.explanation(0, room_bytes=128 * mib).refusal is None
+    assert job.recorder.explanation(0).refusal is None

@@ -58,7 +58,15 @@ def test_the_keys_of_pyproject_are_the_settings_with_their_defaults() -> None:
     for number, row in enumerate(keys):  # `rounds` is one of each
         owner = settings if number < len(fields) else settings.thresholds
         value = msgspec.to_builtins(getattr(owner, row["key"]))
-        if row["key"] not in ("python", "stack", "stacks", "selections", "thresholds", "docker", "ray"):  # the machine's, and tables
+        if row["key"] not in (
+            "python",
+            "stack",
+            "stacks",
+            "selections",
+            "thresholds",
+            "docker",
+            "ray",
+        ):  # the machine's, and tables
             shown = json.loads(row["default"])
             assert shown == (list(value) if isinstance(value, tuple) else value), row["key"]
 

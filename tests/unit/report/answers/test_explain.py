@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harness.probe.border.wire import Explanation, Held, Moment, Stretch
+from harness.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
 from harness.report.answers import explain
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
@@ -48,6 +48,27 @@ backward, at its end (device_retained_bytes): 6,144 B, rank 1
     )
 
 
+def test_a_request_that_the_card_refuses_is_told_as_torch_tells_it() -> None:
+    gib = 1 << 30
+    refusal = Refusal(
+        room_bytes=30 * gib,
+        requested_bytes=5 * gib,
+        allocated_bytes=23 * gib,
+        reserved_bytes=29 * gib,
+        phase="forward",
+        module="lm_head",
+        site="trl/trainer/dpo_trainer.py:1 in log_softmax",
+    )
+    assert (
+        explain.refusal_text(refusal)
+        == """\
+on its card: out of memory in forward. Tried to allocate 5.00 GiB; of 30.0 GiB for tensors 1.00 GiB are free, \
+23.0 GiB allocated, 6.00 GiB reserved but unallocated.
+                       at trl/trainer/dpo_trainer.py:1 in log_softmax
+                       for lm_head"""
+    )
+
+
 def test_a_difference_tells_only_what_is_held_more_or_less() -> None:
     assert (
         explain.difference_as_text("a", told(4096), "b", told(1024), [KEY])
@@ -75,7 +96,7 @@ def test_a_memory_that_is_never_used_is_left_out() -> None:
 def test_json_has_every_row_and_the_difference() -> None:
     content = json.loads(explain.as_json("a", told(4096), [KEY], "b", told(1024)))
     moment = content["moments"][KEY]
-    assert content["schema"] == 1
+    assert content["schema"] == 2
     assert moment["bytes"] == 6144
     assert moment["other_bytes"] == 3072
     assert sum(row["nbytes"] for row in moment["held"]) == 6144
