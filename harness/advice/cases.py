@@ -43,6 +43,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     taken_bytes: int  #: of the card by what runs beside the job
     fails_in: str  #: the first phase that the card has no room for
     dtype_note: str  #: why the card cannot compute in the case's dtype; empty where it can
+    not_of_the_step: tuple[str, ...] = ("init",)  #: phases that the measured step did not have
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -58,12 +59,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def flops(self) -> int:
         """Of one rank's step."""
-        return sum(phase.flops for phase in self.phases.values())
+        return sum(phase.flops for name, phase in self.phases.items() if name not in self.not_of_the_step)
 
     @property
     def communicated_bytes(self) -> int:
         """Of one rank's step."""
-        return sum(phase.communicated_bytes for name, phase in self.phases.items() if name != "init")
+        return sum(phase.communicated_bytes for name, phase in self.phases.items() if name not in self.not_of_the_step)
 
     @property
     def host_peak_bytes(self) -> int | None:

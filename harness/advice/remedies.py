@@ -223,6 +223,7 @@ def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], 
         taken_bytes=line.taken_bytes if line else 0,
         fails_in=line.fails_in if line else "",
         dtype_note=question.card.without(dtype) if question.card else "",
+        not_of_the_step=("init", *(record.ranks[0].earlier if record is not None and record.ranks else ())),
     )
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from harness.model import Cell, Hardware, Passed, Result, Stack
-from harness.probe.border.wire import PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import REGULAR_PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
 from harness.store import SCHEMA, detail_hashes
 
 STACKS = 60
@@ -70,7 +70,9 @@ def _stack(number: int) -> Stack:
 
 def _detail(series: int) -> Detail:
     return Detail(
-        host_functions={phase: {f"module.{phase}.function_{n}": 900 - n for n in range(60)} for phase in PHASES[1:]},
+        host_functions={
+            phase: {f"module.{phase}.function_{n}": 900 - n for n in range(60)} for phase in REGULAR_PHASES[1:]
+        },
         configuration={f"section_{n // 10}.setting_{n}": n + series * (n % 97 == 0) for n in range(400)},
         warnings={"a warning that every release gives": 2},
     )
@@ -78,7 +80,7 @@ def _detail(series: int) -> Detail:
 
 def _record(stack: int, workload: int, rng: random.Random) -> RunRecord:
     ranks = [
-        RankRecord(rank=rank, phases={phase: _reading(at, phase, workload) for at, phase in enumerate(PHASES)})
+        RankRecord(rank=rank, phases={phase: _reading(at, phase, workload) for at, phase in enumerate(REGULAR_PHASES)})
         for rank in range(RANKS)
     ]
     for rank in ranks:

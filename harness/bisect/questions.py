@@ -23,7 +23,7 @@ from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
 from harness.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement
-from harness.probe.border.wire import PHASES, Detail
+from harness.probe.border.wire import PHASES, REGULAR_PHASES, Detail
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, shortened
 
@@ -102,7 +102,9 @@ def parse(text: str) -> Question:
 
 def _examples() -> list[str]:
     judged = [metric for metric in METRICS if metric.direction is not Direction.NEUTRAL]
-    return [metric.flat_name(phase) for metric in judged for phase in (PHASES[1:] if metric.per_phase else ("",))]
+    return [
+        metric.flat_name(phase) for metric in judged for phase in (REGULAR_PHASES[1:] if metric.per_phase else ("",))
+    ]
 
 
 def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:

@@ -13,13 +13,13 @@ from operator import attrgetter
 import msgspec
 
 from harness.config.thresholds import Thresholds
-from harness.probe.border.wire import PHASES, PhaseReading
+from harness.probe.border.wire import OCCASIONS, PHASES, PhaseReading
 from harness.wording.quantities import quantity
 
 #: Memory that stays explains a later peak, and the earliest phase that leaves it behind is the cause.
-_RETAINED_PHASES = ("init", "backward", "forward", "step")
+_RETAINED_PHASES = ("load", "init", "backward", "forward", "step", *OCCASIONS[1:])
 #: Activations and gathered parameters peak in backward: a peak elsewhere mostly follows from that.
-_PEAK_PHASES = ("backward", "forward", "step", "init")
+_PEAK_PHASES = ("backward", "forward", "step", "init", *OCCASIONS)
 
 
 class Direction(Enum):

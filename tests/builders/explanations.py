@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.model import Result
-from harness.probe.border.wire import PHASES, Explanation, Held, Moment, Stretch
+from harness.probe.border.wire import REGULAR_PHASES, Explanation, Held, Moment, Stretch
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
 
@@ -19,7 +19,7 @@ def explanation(gathered: int, *, site: str = SITE) -> Explanation:
     ]
     moment = Moment(0, gathered + 2048, [row for row in rows if row.nbytes])
     points = [[0, 100], [500, gathered + 4096], [1000, gathered + 2048]]
-    return Explanation({KEY: moment}, [Stretch(phase, points) for phase in PHASES[1:]])
+    return Explanation({KEY: moment}, [Stretch(phase, points) for phase in REGULAR_PHASES[1:]])
 
 
 def explained_as_measured(of: Result) -> Explanation | None:

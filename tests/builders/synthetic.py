@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.model import Cell, Hardware, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import REGULAR_PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
 from harness.store import SCHEMA, detail_hashes
 from tests.builders.cells import RANK
 
@@ -43,7 +43,7 @@ def record(*, ranks: int = 2, rounds: int = 9, step_s: float = 0.5, rng: random.
                         flops=10_000_000 * at,
                         collectives={"all_gather": [8, MIB], "reduce_scatter": [4 * at, at * MIB]},
                     )
-                    for at, phase in enumerate(PHASES)
+                    for at, phase in enumerate(REGULAR_PHASES)
                 },
                 numerics=Numerics(
                     losses=[6.2, 6.1],

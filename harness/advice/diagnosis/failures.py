@@ -40,8 +40,8 @@ _PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
 #: A message that is shorter is one that many faults have.
 _TELLING = 36
 
-#: How a phase that frames say is called where it was measured.
-_PHASES = {"load": "init", "generate": "forward"}
+#: How phases that frames say are called where they were measured: by a program, and by a job of ours.
+_PHASES = {"load": ("load", "init"), "generate": ("generate", "forward")}
 
 
 class KnownFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,11 +132,11 @@ def of_memory(
         return []
     workloads = {one.cell.workload for one in simulated}
     comparison = _compared(simulated, workloads, package, baseline, thresholds)
-    phase = _PHASES.get(crash.phase, crash.phase)
+    phases = _PHASES.get(crash.phase, (crash.phase,))
     found = [
         _matched(crash, source, comparison, one, package)
         for one in assess(comparison, CardRooms(comparison))
-        if one.kind is ProblemKind.OUT_OF_MEMORY and one.problem.worst.phase == phase
+        if one.kind is ProblemKind.OUT_OF_MEMORY and one.problem.worst.phase in phases
     ]
     return [one for one in found if one.has_version is not False and _runs_stage(one, crash.zero_stages)]
 

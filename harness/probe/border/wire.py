@@ -9,7 +9,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-PHASES = ("init", "forward", "backward", "step")
+#: That every run has.
+REGULAR_PHASES = ("init", "forward", "backward", "step")
+
+#: That a program may have besides, each for as long as one call lasts (see `harness.probe.programs.occasions`).
+OCCASIONS = ("load", "generate", "evaluate", "reload_states", "offload_states", "save")
+
+#: All of them, in the order in which most programs have them.
+PHASES = (
+    "load",
+    "init",
+    "generate",
+    "evaluate",
+    "reload_states",
+    "forward",
+    "backward",
+    "step",
+    "offload_states",
+    "save",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +54,8 @@ class CellRequest:
 
 @dataclasses.dataclass(slots=True)
 class PhaseReading:
-    """One rank, one phase of the measured step (a phase that runs per micro-batch is folded: peaks by maximum, counts
-    by sum, retained as it stood at the last end)."""
+    """One rank, one phase of the measured step (a phase that runs several times, as per micro-batch, is folded: peaks by
+    maximum, counts by sum, retained as it stood at the last end)."""
 
     device_peak_bytes: int = 0
     device_retained_bytes: int = 0
@@ -125,6 +143,8 @@ class RankRecord:
 
     rank: int
     phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
+    #: those of them that the measured step did not have: their readings are of the last step that did
+    earlier: list[str] = dataclasses.field(default_factory=list)
     init_s: float = 0.0
     numerics: Numerics | None = None  #: None where several models train
     models: dict[str, Numerics] = dataclasses.field(default_factory=dict)  #: by name, where several train

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.allocator.replay import replay
-from harness.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
+from harness.probe.border.wire import REGULAR_PHASES, Explanation, Held, Moment, Refusal, Stretch
 from harness.probe.holders import categories
 from harness.probe.meters.ledger import DEVICE, HOST, Event
 
@@ -34,6 +34,29 @@ class Birth:
         self.own = own  #: whether the framework under test made it
         self.category: str | None = None
         self.names: set[str] = set()
+
+
+class PhaseMarks:
+    """Which part of a history is which phase. Those of the step at hand; and of what it has not had, as init or an occasion,
+    those of the last step that did."""
+
+    def __init__(self) -> None:
+        self._step: list[tuple[str, int, int]] = []
+        self._earlier: dict[str, list[tuple[str, int, int]]] = {}
+
+    def add(self, name: str, begin: int, end: int) -> None:
+        self._step.append((name, begin, end))
+
+    def new_step(self) -> None:
+        for name in {mark[0] for mark in self._step} - set(REGULAR_PHASES[1:]):
+            self._earlier[name] = [mark for mark in self._step if mark[0] == name]
+        self._step = []
+
+    def all(self) -> list[tuple[str, int, int]]:
+        """(name, begin, end), in order."""
+        now = {mark[0] for mark in self._step}
+        earlier = (mark for name, marks in self._earlier.items() if name not in now for mark in marks)
+        return sorted((*earlier, *self._step), key=lambda mark: mark[1])
 
 
 def explain(
@@ -90,7 +113,9 @@ class TraceReplay:
             f"{name}.{word}_{what}_bytes" for name in ends for _, word in _MEMORIES for what in ("peak", "retained")
         ]
         timeline = [
-            Stretch(name, _envelope(totals[DEVICE], begin, end)) for name, begin, end in self._phases if name != "init"
+            Stretch(name, _envelope(totals[DEVICE], begin, end))
+            for name, begin, end in self._phases
+            if name not in ("load", "init")
         ]
         return Explanation(moments={key: moments[key] for key in order}, timeline=timeline)
 

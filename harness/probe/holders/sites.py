@@ -20,7 +20,7 @@ from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import Explanation, PhaseReading
 from harness.probe.holders import categories
 from harness.probe.holders.frames import StackWalker, parameter_of_gradient
-from harness.probe.holders.replay import Birth, explain
+from harness.probe.holders.replay import Birth, PhaseMarks, explain
 from harness.probe.meters.ledger import StorageLedger, StorageReference
 
 
@@ -93,7 +93,7 @@ class SiteRecorder:
             ledger.trace = []
         self._ledger, self._trace, self._package = ledger, ledger.trace, package
         self._births: dict[int, Birth] = {}
-        self._phases: list[tuple[str, int, int]] = []  #: name, and the part of the trace that is it
+        self._phases = PhaseMarks()  #: parts of the trace
         self._labels: list[str] = ["before init"]  #: of all phases so far
         self._modules: list[list[Any]] = []  #: [module, whether its parameters are tagged] of the running calls
         self._names: dict[int, str] = {}
@@ -143,7 +143,7 @@ class SiteRecorder:
             self._labels.append(name if times == 1 else f"{name} {times}")
             begin = len(self._trace)
             yield
-        self._phases.append((name, begin, len(self._trace)))
+        self._phases.add(name, begin, len(self._trace))
         self._tag_held()
 
     def built(self, training: Any) -> None:
@@ -163,8 +163,8 @@ class SiteRecorder:
                 self.tag(tensor, category, name)
 
     def new_step(self) -> None:
-        """A step begins: only the phases from here on are explained, and init."""
-        self._phases = [phase for phase in self._phases if phase[0] == "init"]
+        """A step begins: the phases from here on are explained, and of the others init and occasions."""
+        self._phases.new_step()
         self._times = {}
 
     @contextlib.contextmanager
@@ -204,7 +204,7 @@ class SiteRecorder:
             card = dataclasses.replace(self.allocator(), card_bytes=room_bytes)
         first = self._first
         trace = [(serial, nbytes, memory, phase - first) for serial, nbytes, memory, phase in self._trace]
-        return explain(trace, self._births, self._phases, self._labels, rank, card)
+        return explain(trace, self._births, self._phases.all(), self._labels, rank, card)
 
     def _learn_names(self, modules: Iterable[tuple[str, Any]]) -> None:
         """Notes the names of the model's modules and of their parameters."""

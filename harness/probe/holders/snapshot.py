@@ -85,7 +85,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
         super().__init__(ledger, framework, package)
         self._snapshot, self._device = snapshot, device
         self._at_address: dict[int, list[replay.Birth]] = defaultdict(list)
-        self._marks: list[tuple[str, int, int]] = []
+        self._marks = replay.PhaseMarks()
         self._every: list[int] = [0]  #: position in the history at which each phase began
         self._readings: dict[str, int] = {}
 
@@ -100,11 +100,11 @@ class CudaSiteRecorder(sites.SiteRecorder):
             begin = self._length()
             self._every.append(begin)
             yield
-        self._marks.append((name, begin, self._length()))
+        self._marks.add(name, begin, self._length())
 
     def new_step(self) -> None:
         super().new_step()
-        self._marks = [mark for mark in self._marks if mark[0] == "init"]
+        self._marks.new_step()
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None:
         """The bytes that the allocator reports, to which the explanation must add up."""
@@ -143,7 +143,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
                     birth.category, birth.module = known[number].category, known[number].module
                     birth.names = known[number].names
         full = len(events) >= MOST_EVENTS
-        explained = replay.explain(numbered, births, self._marks, self._labels, rank)
+        explained = replay.explain(numbered, births, self._marks.all(), self._labels, rank)
         device = {key: moment for key, moment in explained.moments.items() if ".device_" in key}
         note = "the allocator's history was too short for all of the run" if full else ""
         return Explanation(device, explained.timeline, note)

@@ -7,6 +7,11 @@ A program is not walked step by step, as a job of ours is: it comes by. So its p
 - *backward*: to the optimizer's step, clipping included, or to the next micro-batch's forward;
 - *step*: the engine's or the optimizer's step.
 
+*Occasions* (`harness.probe.programs.occasions`) interrupt these: what a program loads, generates, evaluates or saves is a
+phase of its own, and a part of no other one. Steps that have none are common, so the last step that has one counts, be it a
+warm-up. An *evaluate* that is no such call lasts as the others do: from the first call of a model that trains, in eval mode
+and without gradients, to the next call that is none. Nothing is trained in *init*, so what is saved there is a part of it.
+
 The steps of the model that steps first are those that count. Where several models train, these four are one round of all of
 them, and each has its own beside them: ``backward of critic``.
 """
@@ -21,7 +26,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from harness.probe.border.encoding import free_value
-from harness.probe.border.wire import Detail, PhaseReading, RankRecord
+from harness.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, PhaseReading, RankRecord
 from harness.probe.framework import Meter
 from harness.probe.holders.sites import SiteObserver
 from harness.probe.meters.host_work import FUNCTIONS_KEPT
@@ -31,13 +36,15 @@ from harness.probe.meters.phases import (
     Phase,
     ProfiledPhases,
     TimedPhases,
-    announced,
 )
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
 from harness.probe.programs import facts, steps
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
+
+#: Of these, a reading of an earlier step counts where the measured one has none.
+_KEPT = ("init", *OCCASIONS)
 
 
 class ProgramEnded(BaseException):
@@ -73,8 +80,10 @@ class Measuring:
         self._observer = observer  #: of a cell that is explained
         #: An explained cell needs no more, and in a simulation the profiler would count the simulation's own work.
         self._ends_metered = simulated or observer is not None
-        self._phases: Phase = announced(self._metered if observer is None else self._observed, announce)
+        self._phases: Phase = self._metered if observer is None else self._observed
         self._phase = ""
+        self._interrupted: tuple[str, Any] | None = None  #: phase and engine before an occasion
+        self._earlier: dict[str, PhaseReading] = {}  #: occasions of steps before this one
         self._open: AbstractContextManager[None] = contextlib.nullcontext()
         self._metering = contextlib.ExitStack()
         self._engine: Any = None  #: whose call the phase at hand is, where that is known
@@ -116,16 +125,34 @@ class Measuring:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def forward_begins(self, model: Any) -> None:
+        self.watch.ignore_forward()
+        if self._phase == "evaluate":
+            self._enter("forward")
+        if self._phase == "forward":
+            return  # since the last step
         if self._phase == "init":
             self.record.init_s = time.perf_counter() - self._began
             self._leave()
             self._show(model)
-        if self._phase != "forward":
-            self._enter("forward")
+        self._enter("forward")
         self._models.called(model)
         if self._engine is None and facts.is_engine(model):
             self._engine = model
-        self.watch.ignore_forward()
+
+    def evaluates(self, model: Any) -> None:
+        if self._phase == "forward" and self._models.train(model):
+            self._enter("evaluate")
+
+    def occasion_begins(self, phase: str) -> None:
+        if not self._phase or (phase == "save" and self._phase == "init"):
+            return
+        self._interrupted = self._phase, self._engine
+        self._enter(phase)
+
+    def occasion_ended(self, failed: bool) -> None:
+        if self._interrupted is not None:
+            (phase, engine), self._interrupted = self._interrupted, None
+            self._enter(phase, engine, announce=not failed)  # else a program that ends by it would seem to end here
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
         if self._records_numerics:
@@ -148,6 +175,7 @@ class Measuring:
         if stepper is model.stepper and model is self._models.leader:
             self._count_step()
         self._enter("forward")
+        self.watch.await_forward()
 
     def _show(self, model: Any) -> None:
         """Lets the observer know an engine, or the model that is called first."""
@@ -165,21 +193,20 @@ class Measuring:
             self._readings.step = self._steps
         metered_at = self._warmup_steps + 1
         if self._steps < metered_at:
-            self._keep_init()
+            self._earlier |= {p: reading for p, reading in self._metered.readings.items() if p in _KEPT}
             self._metered.readings = {}
             self._models.new_round()
             if self._observer is not None:
                 self._observer.new_step()
         elif self._steps == metered_at:
-            self._keep_init()
-            self.record.phases.update(self._metered.readings)
+            self._keep_phases()
             self._keep_models()
             self._metering.close()
             if self._ends_metered:
                 self._finish()
             else:
                 gc.freeze()
-                self._phases = announced(self._profiled, self._announce)
+                self._phases = self._profiled
         elif self._timed is None:
             for phase, work in self._profiled.work.items():
                 functions = work.functions()
@@ -196,9 +223,11 @@ class Measuring:
         assert self._observer is not None
         return self._observer.phase(phase, self._metered)
 
-    def _keep_init(self) -> None:
-        if "init" in self._metered.readings:
-            self.record.phases["init"] = self._metered.readings.pop("init")
+    def _keep_phases(self) -> None:
+        measured = self._metered.readings
+        self.record.earlier = [p for p in OCCASIONS if p in self._earlier and p not in measured]
+        found = self._earlier | measured
+        self.record.phases = {p: found[p] for p in PHASES if p in found}
 
     def _keep_models(self) -> None:
         """The configuration of each model, and where there are several also its phases."""
@@ -253,9 +282,11 @@ class Measuring:
 
     # -- phases ------------------------------------------------------------------------------------------------------
 
-    def _enter(self, phase: str, engine: Any = None) -> None:
+    def _enter(self, phase: str, engine: Any = None, *, announce: bool = True) -> None:
         self._leave()
         self._phase, self._engine = phase, engine
+        if announce and self._timed is None:
+            self._announce(phase)
         self._open = self._phases(phase)
         self._open.__enter__()
 
@@ -264,5 +295,5 @@ class Measuring:
         opened.__exit__(None, None, None)
 
     def _read(self, phase: str, reading: PhaseReading) -> None:
-        if phase != "init":
+        if phase in REGULAR_PHASES and phase != "init":
             self._models.read(phase, reading, self._engine)

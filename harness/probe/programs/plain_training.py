@@ -96,6 +96,15 @@ class _Repeated:
     def accumulated(self) -> None:
         pass
 
+    def evaluates(self, model: Any) -> None:
+        pass
+
+    def occasion_begins(self, phase: str) -> None:
+        pass
+
+    def occasion_ended(self, failed: bool) -> None:
+        pass
+
     def step_ended(self, stepper: Any) -> None:
         if self._leader is None:
             self._leader = stepper

@@ -7,6 +7,9 @@ Reported is the outermost call alone: an engine's ``backward`` calls the loss's,
 - Else (DDP, FSDP, accelerate's, plain): ``loss.backward()`` and the ``step`` of an optimizer. Optimizers that step in hooks
   of the backward, one per parameter, belong to it: their step is reported at its end.
 - A forward begins with the first call of a module that trains.
+- What lasts one call and is none of these, as generation or saving, is an *occasion* (`harness.probe.programs.occasions`).
+  Whatever runs within is a part of it. An evaluation of a program's own is none: it begins as a forward does, by the call
+  of a module.
 
 So a step of accelerate's or of a Trainer is seen where it reaches these.
 """
@@ -23,6 +26,7 @@ import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
+from harness.probe.programs.occasions import OccasionWatch
 from harness.probe.replacing import Patches
 
 
@@ -44,6 +48,15 @@ class Listener(Protocol):
     def accumulated(self) -> None:
         """A step that left the weights as they are: more micro-batches come first."""
 
+    def evaluates(self, model: Any) -> None:
+        """A model is called in eval mode and without gradients, where a forward is awaited."""
+
+    def occasion_begins(self, phase: str) -> None:
+        """``phase`` is one of `harness.probe.border.wire.OCCASIONS`."""
+
+    def occasion_ended(self, failed: bool) -> None:
+        """What went on before goes on, or, where it ``failed``, the program sees the exception."""
+
 
 class StepWatch:
     """Installed while the program runs; see the module."""
@@ -54,6 +67,7 @@ class StepWatch:
         self._inside = 0  #: calls of an engine or of autograd that are under way
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
+        self._occasions = OccasionWatch(self._occasion)
         self._waiting: Any = None  #: the hook that waits for a forward, which costs a call of each module
 
     def __enter__(self) -> StepWatch:
@@ -68,11 +82,16 @@ class StepWatch:
             patches.callback(optimizers.register_optimizer_step_pre_hook(self._optimizer_begins).remove)
             patches.callback(optimizers.register_optimizer_step_post_hook(self._optimizer_ended).remove)
             patches.callback(self.ignore_forward)
+            patches.enter_context(self._occasions)
             self._patches = patches.pop_all()
         return self
 
     def __exit__(self, *exc: Any) -> None:
         self._patches.close()
+
+    def look(self) -> None:
+        """Watches what has been imported by now."""
+        self._occasions.look()
 
     def await_forward(self) -> None:
         """The next call of a module that trains is reported."""
@@ -98,7 +117,7 @@ class StepWatch:
         """An optimizer that DeepSpeed makes may step once, for its states to be there: no step of the program's."""
 
         def construct(engine: Any, *args: Any, **kwargs: Any) -> None:
-            with self._call(lambda: None):
+            with self._call(self.look):
                 original(engine, *args, **kwargs)
 
         return construct
@@ -148,10 +167,30 @@ class StepWatch:
             self._stepped_inside = optimizer
 
     def _module_called(self, module: Any, inputs: Any) -> None:
-        if self._inside or not torch.is_grad_enabled():
+        if self._inside:
+            return
+        if not torch.is_grad_enabled():
+            if not module.training:
+                self._listener.evaluates(module)
             return
         if any(parameter.requires_grad for parameter in module.parameters()):
+            self.look()
             self._listener.forward_begins(module)
+
+    @contextlib.contextmanager
+    def _occasion(self, phase: str) -> Iterator[None]:
+        if self._inside:
+            yield
+            return
+        failed = True
+        self._listener.occasion_begins(phase)
+        self._inside += 1
+        try:
+            yield
+            failed = False
+        finally:
+            self._inside -= 1
+            self._listener.occasion_ended(failed)
 
     @contextlib.contextmanager
     def _call(self, begins: Callable[[], None]) -> Iterator[None]:

@@ -42,6 +42,10 @@ class TrainedModel:
         if not self.variables:
             self.variables = list(dict.fromkeys(_holding(self.stepper, self._parameters)))
 
+    def has(self, parameter: int | None) -> bool:
+        """Whether the parameter of this identity is one of its."""
+        return parameter in self._parameters
+
     def is_trained_by(self, stepper: Any) -> bool:
         return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
 
@@ -68,6 +72,11 @@ class TrainedModels:
         """A module that trains was called, not by another one."""
         if not any(module is known for known in self._called):
             self._called.append(module)
+
+    def train(self, module: Any) -> bool:
+        """Whether a module is, or has a part of, a model that has stepped. Of what it has to train, one parameter tells."""
+        first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
+        return any(model.has(first) for model in self.models)
 
     def read(self, phase: str, reading: PhaseReading, engine: Any) -> None:
         """A phase has ended. ``engine`` is that whose call it was, or None."""

@@ -10,7 +10,7 @@ import msgspec
 from harness.advice.cases import MATTERS, Case, gained_bytes, saved_bytes, shortage_bytes
 from harness.advice.remedies import RemediesAnswer
 from harness.model import Failed, Passed
-from harness.probe.border.wire import PHASES
+from harness.probe.border.wire import PHASES, REGULAR_PHASES
 from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording.names import outcome_text
@@ -64,7 +64,7 @@ def _text(answer: RemediesAnswer) -> str:
     blocks = [plain(_heading(answer))]
     lines = [plain(_card_line(answer))] if answer.question.card else []
     blocks.append("\n".join([*lines, *aligned(_columns(answer), _rows(answer))]))
-    blocks.append("\n".join(["bytes by phase, of the worst rank", *aligned(_PHASE_COLUMNS, _phase_rows(answer))]))
+    blocks.append("\n".join(["bytes by phase, of the worst rank", *aligned(*_by_phase(answer))]))
     blocks.append("\n".join(plain(line) for line in (*_conclusions(answer), "", *_notes(answer))))
     return "\n\n".join(blocks) + "\n"
 
@@ -74,7 +74,7 @@ def _as_markdown(answer: RemediesAnswer) -> str:
     if answer.question.card:
         lines += [f"**{markdown(_card_line(answer))}**", ""]
     lines += markdown_table(_columns(answer), _rows(answer))
-    lines += ["", "Bytes by phase, of the worst rank:", "", *markdown_table(_PHASE_COLUMNS, _phase_rows(answer))]
+    lines += ["", "Bytes by phase, of the worst rank:", "", *markdown_table(*_by_phase(answer))]
     lines += ["", *(f"- {markdown(line)}" for line in (*_conclusions(answer), *_notes(answer)))]
     return "\n".join(lines) + "\n"
 
@@ -191,20 +191,16 @@ def _time(answer: RemediesAnswer, case: Case) -> str:
     return "-" if case.step_s is None else quantity(case.step_s, "s")
 
 
-_PHASE_COLUMNS = [
-    "remedy",
-    *(f"device {phase}" for phase in PHASES),
-    "held bwd",
-    *(f"host {phase}" for phase in PHASES),
-]
+def _by_phase(answer: RemediesAnswer) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows."""
+    cases = [case for case in _cases(answer) if case.phases]
+    shown = [p for p in PHASES if p in REGULAR_PHASES or any(p in case.phases for case in cases)]
+    columns = ["remedy", *(f"device {phase}" for phase in shown), "held bwd", *(f"host {phase}" for phase in shown)]
+    return columns, [_phase_row(case, shown) for case in cases]
 
 
-def _phase_rows(answer: RemediesAnswer) -> list[list[str]]:
-    return [_phase_row(case) for case in _cases(answer) if case.phases]
-
-
-def _phase_row(case: Case) -> list[str]:
-    phases = [case.phases.get(phase) for phase in PHASES]
+def _phase_row(case: Case, shown: Sequence[str]) -> list[str]:
+    phases = [case.phases.get(phase) for phase in shown]
     backward = case.phases.get("backward")
     return [
         case.name,

@@ -11,7 +11,7 @@ from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, STEP_TIME
 from harness.compare.readings import worst_rank
 from harness.model import Finding
-from harness.probe.border.wire import PHASES
+from harness.probe.border.wire import PHASES, REGULAR_PHASES
 from harness.report import urls
 from harness.report.html.configuration import configuration
 from harness.report.html.history import History, history
@@ -176,19 +176,19 @@ def _memory(comparison: Comparison, found: Finding) -> MemoryMarks | None:
     """Of both stacks. None where the finding is not about memory, or nothing was recorded."""
     if BY_NAME[found.metric].fails != "memory":
         return None
+    cells = {
+        stack: cell
+        for stack in dict.fromkeys((comparison.baseline, found.stack))
+        if (cell := comparison.cells.of(stack, found.workload)) is not None and cell.recorded
+    }
+    had = {row.phase for cell in cells.values() for row in cell.exact}
+    phases = [phase for phase in PHASES if phase in REGULAR_PHASES or phase in had]
     lines = []
-    for stack in dict.fromkeys((comparison.baseline, found.stack)):
-        cell = comparison.cells.of(stack, found.workload)
-        if cell is None or not cell.recorded:
-            continue
-        exact = cell.exact
-        points: list[float | None] = []
-        for phase in PHASES:
-            for metric in _MARKS:
-                reading = worst_rank(exact, metric, phase)
-                points.append(reading.value if reading else None)
-        lines.append(MemoryLine(name=comparison.names[stack], points=tuple(points)))
-    marks = [f"{metric.heading} {_SHORT.get(phase, phase)}" for phase in PHASES for metric in _MARKS]
+    for stack, cell in cells.items():
+        readings = [worst_rank(cell.exact, metric, phase) for phase in phases for metric in _MARKS]
+        points = tuple(reading.value if reading else None for reading in readings)
+        lines.append(MemoryLine(name=comparison.names[stack], points=points))
+    marks = [f"{metric.heading} {_SHORT.get(phase, phase)}" for phase in phases for metric in _MARKS]
     return MemoryMarks(marks=tuple(marks), lines=tuple(lines)) if lines else None
 
 

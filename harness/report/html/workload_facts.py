@@ -14,7 +14,7 @@ from harness.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, S
 from harness.compare.readings import Exact
 from harness.compare.summary import ResultSummary
 from harness.model import Failed, MachineFault, Passed, Skipped
-from harness.probe.border.wire import PHASES
+from harness.probe.border.wire import PHASES, REGULAR_PHASES
 from harness.report.html.change_points import change_points
 from harness.report.rows import is_worse
 from harness.report.tables import fits
@@ -137,13 +137,20 @@ def workload_facts(
         outcomes={stack: outcome_text(cell.result.outcome) for stack, cell in cells.items()},
         moved=tuple(moved),
         still=tuple(s for s in series if not s.changes),
-        memory=tuple(
-            (phase, tuple(flat.get(stack, {}).get(DEVICE_PEAK.flat_name(phase)) for stack in order)) for phase in PHASES
-        ),
+        memory=tuple((phase, peaks) for phase in PHASES if _is_shown(phase, peaks := _peaks(order, flat, phase))),
         cards=_cards(order, cells) if first.device == "sim" else (),
         changes=tuple(changes),
         figures=StackFigures(tuple(msgspec.json.encode(_judged(exact)) for _, exact in worst.values()), by_stack),
     )
+
+
+def _peaks(order: Sequence[str], flat: Mapping[str, Mapping[str, float]], phase: str) -> tuple[float | None, ...]:
+    return tuple(flat.get(stack, {}).get(DEVICE_PEAK.flat_name(phase)) for stack in order)
+
+
+def _is_shown(phase: str, values: Sequence[float | None]) -> bool:
+    """Whether a phase has a place: few programs have occasions."""
+    return phase in REGULAR_PHASES or any(value is not None for value in values)
 
 
 def matrix_cell(

@@ -184,7 +184,7 @@ def test_bytecode_in_the_copy_is_never_run(tmp_path: Path, scenarios: Path) -> N
     files = staging.probe_files(scenarios)
     folder = staging.stage(files, tmp_path / "probe", silent)
     with_bytecode(folder)
-    program = [sys.executable, "-c", "import harness.probe.border.wire as wire; print(wire.PHASES[0])"]
+    program = [sys.executable, "-c", "import harness.probe.border.wire as wire; print(wire.REGULAR_PHASES[0])"]
     hostile = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
     assert "hostile bytecode ran" in hostile.stderr
     staging.stage(files, tmp_path / "probe", silent)  # as Python writes bytecode there by itself, no line says so

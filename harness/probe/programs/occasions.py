@@ -1,0 +1,116 @@
+"""Calls of a program that are a phase for as long as they last: it loads, generates, evaluates, offloads or saves.
+
+These are calls of the libraries that programs do it by, which `CALLS` lists. What one of them calls is a part of it, so the
+outermost counts: a checkpoint is one *save* with all its files. Where a library gathers a whole model first and generates
+then, the call that does both is the phase.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from harness.probe.replacing import Patches
+
+_ENGINE = ("deepspeed.runtime.engine", "DeepSpeedEngine")
+_TRAINER = ("transformers.trainer", "Trainer")
+_STATE_DICT = "torch.distributed.checkpoint.state_dict"
+
+#: Phase -> (module, class or "", functions). What a release lacks, or a program never imports, is not called.
+CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
+    "load": (
+        ("transformers.modeling_utils", "PreTrainedModel", ("from_pretrained",)),
+        ("peft.peft_model", "PeftModel", ("from_pretrained",)),
+        (*_ENGINE, ("load_checkpoint",)),
+    ),
+    "generate": (
+        ("transformers.generation.utils", "GenerationMixin", ("generate",)),
+        ("deepspeed.runtime.hybrid_engine", "DeepSpeedHybridEngine", ("generate",)),
+        ("trl.models.utils", "", ("unwrap_model_for_generation",)),
+    ),
+    "evaluate": (
+        (*_TRAINER, ("evaluate", "predict")),
+        ("deepspeed.runtime.pipe.engine", "PipelineEngine", ("eval_batch",)),
+    ),
+    "offload_states": ((*_ENGINE, ("offload_states",)),),
+    "reload_states": ((*_ENGINE, ("reload_states",)),),
+    "save": (
+        (*_TRAINER, ("save_model", "_save_checkpoint")),
+        (*_ENGINE, ("save_checkpoint", "save_16bit_model", "_zero3_consolidated_16bit_state_dict")),
+        ("accelerate.accelerator", "Accelerator", ("get_state_dict", "save_model", "save_state")),
+        ("transformers.modeling_utils", "PreTrainedModel", ("save_pretrained",)),
+        ("peft.peft_model", "PeftModel", ("save_pretrained",)),
+        (_STATE_DICT, "", ("get_state_dict", "get_model_state_dict", "get_optimizer_state_dict")),
+        ("torch.distributed.checkpoint.state_dict_saver", "", ("save", "async_save")),
+        ("safetensors.torch", "", ("save_file", "save_model")),
+        ("torch.serialization", "", ("save",)),
+    ),
+}
+
+Occasion = Callable[[str], AbstractContextManager[None]]
+
+
+class OccasionWatch:
+    """Within, each of `CALLS` runs in ``occasion(phase)``, one within another included. Raises nothing of its own."""
+
+    def __init__(self, occasion: Occasion) -> None:
+        self._occasion = occasion
+        self._patches = Patches()
+        self._waiting = [
+            (phase, module, owner, name)
+            for phase, calls in CALLS.items()
+            for module, owner, names in calls
+            for name in names
+        ]
+
+    def __enter__(self) -> OccasionWatch:
+        self.look()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._patches.close()
+
+    def look(self) -> None:
+        """Watches what has been imported by now."""
+        self._waiting = [call for call in self._waiting if not self._watch(*call)]
+
+    def _watch(self, phase: str, module: str, owner: str, name: str) -> bool:
+        """Whether it is there."""
+        imported = sys.modules.get(module)
+        if imported is None or (owner and owner not in vars(imported)):
+            return False
+        place: Any = vars(imported)[owner] if owner else imported
+        original = vars(place).get(name)
+        if original is None:
+            return False
+        if not owner:
+            self._patches.everywhere(original, self._watched(phase, original), name)
+        elif isinstance(original, classmethod):
+            self._patches.set(place, name, classmethod(self._watched(phase, original.__func__)))
+        else:
+            self._patches.set(place, name, self._watched(phase, original))
+        return True
+
+    def _watched(self, phase: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(inspect.unwrap(original)):  # behind ``contextmanager``
+
+            @functools.wraps(original)
+            @contextlib.contextmanager
+            def entered(*args: Any, **kwargs: Any) -> Iterator[Any]:
+                with self._occasion(phase), original(*args, **kwargs) as held:
+                    yield held
+                    del held
+
+            return entered
+
+        @functools.wraps(original)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with self._occasion(phase):
+                return original(*args, **kwargs)
+
+        return called
