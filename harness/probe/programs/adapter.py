@@ -19,6 +19,7 @@ import dataclasses
 import importlib.util
 import os
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from harness.probe.virtual_gpu.books import Books
 
 #: Imported before ranks are forked, where the environment has them: what nearly every program imports.
-_USUAL = ("transformers", "accelerate", "transformers.trainer", "peft", "datasets")
+_USUAL = ("transformers", "accelerate", "transformers.configuration_utils", "transformers.trainer", "peft", "datasets")
 
 
 def preload(device: str) -> None:
@@ -54,11 +55,20 @@ def preload(device: str) -> None:
         # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     for name in _USUAL:
+        _forget_annotations()
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
     import harness.probe.meters.meter
     import harness.probe.oracles.truth
     import harness.probe.programs.running  # noqa: F401
+
+
+def _forget_annotations() -> None:
+    """Empties the caches of `typing`, in which ``Union[str, dict]`` and ``Union[dict, str]`` are one: which spelling a class
+    gets depends on what was imported before it, and transformers' ``HfArgumentParser`` takes ``--deepspeed zero3.json`` for
+    a file or for a dictionary by that order. What is imported here must not decide it."""
+    for clear in getattr(typing, "_cleanups", ()):
+        clear()
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
