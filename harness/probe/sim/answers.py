@@ -4,6 +4,7 @@
    finite and positive. Comparing one such number is answered accordingly, and no number is NaN or infinite.
 2. What unknown floats choose (``argmax``, ``multinomial``, ``topk``) is any choice, spread evenly: sampled tokens are
    ordinary ones, never the end of a sequence, so that generation goes on to its maximum.
+   So is how many of unknown comparisons are true (``(a != b).sum()``, the share of what was clipped or right): half.
 3. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
    Frameworks keep books by them, though, and a healthy job has one answer to each: no overflow, the ranks agree.
 
@@ -78,6 +79,17 @@ def remembered(truth: Any) -> Outcome | None:
     return getattr(truth, "_dsregress_outcome", None)
 
 
+def remember_comparison(flags: torch.Tensor) -> None:
+    """Notes that unknown floats, one by one, choose which of these truth values are true."""
+    flags._dsregress_compared = True  # type: ignore[attr-defined]
+
+
+def remember_count(flags: torch.Tensor, count: torch.Tensor) -> None:
+    """Notes how many of ``flags`` are taken to be true, where floats choose them."""
+    if getattr(flags, "_dsregress_compared", False):
+        count._dsregress_count = flags.numel() // 2  # type: ignore[attr-defined]
+
+
 def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> Outcome | None:
     """What the truth values ``out`` of an operator on unknown numbers are taken to be; None where nothing can be said.
     ``other`` is the number that ``args[0]`` is compared with."""
@@ -119,6 +131,9 @@ def scalar(tensor: torch.Tensor) -> Any:
             return taken.value
         if ours:
             return False
+    count: int | None = getattr(tensor, "_dsregress_count", None)
+    if count is not None:
+        return count
     if faults or (ours and tensor.dtype == torch.uint8):  # how flags travel through a collective
         return 0
     what = "a data-dependent decision" if tensor.dtype == torch.bool else "a size in a tensor"

@@ -44,6 +44,8 @@ class ByValue:
             return self.choice
         if name in answers.COMPARISONS or name in answers.FAULTS or name in answers.LOGIC:
             return self.truth
+        if name in ("sum", "count_nonzero") and func._overloadname == "default":
+            return self.how_many
         return None
 
     def item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -163,10 +165,19 @@ class ByValue:
             contents = self._known.contents(other) if other.numel() == 1 else None
             other = contents.item() if contents is not None else answers.HEALTHY if other.is_floating_point() else None
         outcome = answers.outcome(name, args, out, other)
+        if outcome is None and name in answers.COMPARISONS and args[0].is_floating_point():
+            answers.remember_comparison(out)
         if outcome is not None:
             answers.remember(out, outcome)
             if outcome.sure:
                 self._mode.following.filled(out, outcome.value)
+        return out
+
+    def how_many(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A sum of everything, which of truth values is how many are true."""
+        out = self._mode.compute_known(func, args, kwargs)
+        if args[0].dtype == torch.bool:
+            answers.remember_count(args[0], out)
         return out
 
 

@@ -145,9 +145,17 @@ def test_where_nothing_is_nan_a_filter_takes_all(simulation: Simulation) -> None
     assert rewards[~torch.isnan(rewards)].shape == (4,)
 
 
+def test_how_many_of_unknown_comparisons_are_true_is_half(simulation: Simulation) -> None:
+    ratio, logits = unknown(4, 8), unknown(10, 3)
+    clipped = (ratio.clamp(0.8, 1.2) != ratio).sum().item() / ratio.numel()
+    assert clipped == 0.5
+    assert torch.count_nonzero(logits > 0).item() == 15
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
     "branch": lambda: bool((unknown(3) > 0).any()),
     "size": lambda: unknown(3).long()[0].item(),
+    "how many of one row": lambda: (unknown(3, 3) > 0).sum(1)[0].item(),
     "mask": lambda: unknown(3)[unknown(3) > 0],
     "nonzero": lambda: unknown(3).nonzero(),
     "comparison": lambda: torch.equal(unknown(3), unknown(3)),

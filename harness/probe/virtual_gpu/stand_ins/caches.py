@@ -30,7 +30,7 @@ def refreshed(packages: Sequence[Package]) -> Iterator[None]:
         if (
             asked is not None
             and any(package.name == "flash_attn" for package in packages)
-            and "flash_attn_supports_top_left_mask" in vars(asked)
+            and "is_flash_attn_2_available" in vars(asked)
             and not hasattr(asked, "_lazy_imports")
         ):
             patches.enter_context(_imported_again(asked))

@@ -13,14 +13,16 @@ pytest.importorskip("torch")
 from harness.probe.virtual_gpu import stand_ins
 from harness.probe.virtual_gpu.stand_ins import caches
 
-#: As transformers 4.52 has it: a name that is None without the package, and one that is there only with it.
+#: As transformers 4.43 to 4.52 have it: a name that is None without the package, and one that is there only with it.
 ASKS = """
 import importlib.util
 flash_attn_func = None
-if importlib.util.find_spec("flash_attn"):
+def is_flash_attn_2_available():
+    return importlib.util.find_spec("flash_attn") is not None
+if is_flash_attn_2_available():
     from flash_attn import flash_attn_func
     from flash_attn.layers.rotary import apply_rotary_emb
-def flash_attn_supports_top_left_mask():
+def attention_function():
     return flash_attn_func
 """
 
@@ -30,7 +32,7 @@ def test_a_module_that_asked_while_it_was_imported_asks_again(tmp_path: Path, mo
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(caches, "_ASK_AT_THE_TOP", "asks_early")
     early = importlib.import_module("asks_early")
-    taken_before = early.flash_attn_supports_top_left_mask
+    taken_before = early.attention_function
     assert taken_before() is None
     with stand_ins.provided():
         assert early.apply_rotary_emb.__module__.startswith(("flash_attn", "harness"))
