@@ -3,7 +3,7 @@
 `torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes
 out the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash
 attention for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32;
-the score matrix else. Both kernels return the output and one fp32 number per row (the log-sum-exp).
+the score matrix for tensors that are not four-dimensional, as the vision towers of Qwen2-VL have them. Both kernels return the output and one fp32 number per row (the log-sum-exp).
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def on_gpu(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """The output of the kernel that a GPU would run; shapes as `scaled_dot_product_attention`."""
+    if not _fused(query, key, value):
+        return _scores(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if _flash(query, attn_mask):
         # Flash attention wants a head size divisible by 8 and has it padded by its caller.
         padding = -query.shape[-1] % 8
@@ -60,6 +62,8 @@ def on_cpu(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """The output of the kernel that the CPU would run: what ``cpu`` mode is compared with to the byte."""
+    if not _fused(query, key, value):
+        return _scores(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if enable_gqa and key.shape[1] != query.shape[1]:
         repeats = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
@@ -70,6 +74,28 @@ def on_cpu(
     )[0]
 
 
+def _fused(*tensors: torch.Tensor) -> bool:
+    """`check_tensor_shapes` of sdp_utils_cpp.h, for a GPU's kernels and the CPU's alike."""
+    return all(tensor.dim() == 4 for tensor in tensors)
+
+
+def _scores(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> torch.Tensor:
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        attn_mask = _added(attn_mask, query)
+    return aten._scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )[0]
+
+
 def _flash(query: torch.Tensor, attn_mask: Any) -> bool:
     return attn_mask is None and query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] <= _FLASH_HEAD_SIZE
 
@@ -77,5 +103,9 @@ def _flash(query: torch.Tensor, attn_mask: Any) -> bool:
 def _bias(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     """A mask as what is added to the scores (`convert_boolean_attn_mask` and `preprocess_mask` of attention.cpp)."""
     if mask.dtype == torch.bool:
-        mask = torch.where(mask, torch.zeros((), dtype=query.dtype, device=mask.device), float("-inf")).to(query.dtype)
+        mask = _added(mask, query)
     return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+
+
+def _added(mask: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    return torch.where(mask, torch.zeros((), dtype=query.dtype, device=mask.device), float("-inf")).to(query.dtype)

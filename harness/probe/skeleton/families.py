@@ -395,6 +395,7 @@ FAMILIES = {
     "qwen-2-chat": _qwen(_QWEN_NAMES[:3], "<|im_end|>"),
     "qwen-2.5": _qwen(_QWEN_NAMES, "<|endoftext|>"),
     "qwen-2.5-chat": _qwen(_QWEN_NAMES, "<|im_end|>"),
+    "qwen-2-vl": dataclasses.replace(_qwen(_QWEN_NAMES[:14], "<|im_end|>"), chat_template=_CHATML_WITH_IMAGES),
     "qwen-2.5-vl": dataclasses.replace(_qwen(_QWEN_NAMES, "<|im_end|>"), chat_template=_CHATML_WITH_IMAGES),
     "qwen-3": _qwen(_QWEN_3_NAMES, "<|im_end|>"),
     "qwen-3-base": _qwen(_QWEN_3_NAMES, "<|endoftext|>"),

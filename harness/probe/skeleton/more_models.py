@@ -432,14 +432,40 @@ def _clip(text: tuple[int, int, int], vision: tuple[int, int, int], patch: int, 
 
 
 #: size -> (sizes of the part that reads, its rows, whether its embeddings are tied)
-_QWEN_VL_SIZES = {
+_QWEN_2_5_VL_SIZES = {
     "3B": (_decoder(2048, 11_008, 36, 16, 2), 151_936, True),
     "7B": (_decoder(3584, 18_944, 28, 28, 4), 152_064, False),
 }
 
 
-def _qwen_vl(sizes: dict[str, Any], words: int, tied: bool) -> dict[str, Any]:
-    """Qwen2.5-VL."""
+#: of Qwen2-VL; its tower ends in the width of the part that reads
+_QWEN_2_VL_SIZES = {
+    "2B": (_decoder(1536, 8960, 28, 12, 2), 151_936, True),
+    "7B": (_decoder(3584, 18_944, 28, 28, 4), 152_064, False),
+}
+
+
+def _qwen_2_vl(sizes: dict[str, Any], words: int, tied: bool) -> dict[str, Any]:
+    vision = {
+        "model_type": "qwen2_vl",
+        "depth": 32,
+        "embed_dim": 1280,
+        "mlp_ratio": 4,
+        "num_heads": 16,
+        "in_chans": 3,
+        "hidden_size": sizes["hidden_size"],
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "spatial_patch_size": 14,
+        "temporal_patch_size": 2,
+    }
+    return {
+        **_qwen_2_5_vl(sizes, words, tied),
+        **_of("Qwen2VLForConditionalGeneration", "qwen2_vl", max_position_embeddings=32_768, vision_config=vision),
+    }
+
+
+def _qwen_2_5_vl(sizes: dict[str, Any], words: int, tied: bool) -> dict[str, Any]:
     vision = {
         "model_type": "qwen2_5_vl",
         "depth": 32,
@@ -526,8 +552,11 @@ def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]
     table["facebook/wav2vec2-large-xlsr-53"] = ({**of_wave, **large, **_WIDE_CODES}, "", _LONG_WAVES)
     table["facebook/wav2vec2-xls-r-300m"] = ({**of_wave, **large, **_WIDE_CODES}, "", _LONG_WAVES)
     table["facebook/hubert-base-ls960"] = (_of("HubertModel", "hubert", **heard), "", _WAVES)
-    for size, of_vl in _QWEN_VL_SIZES.items():
-        table[f"Qwen/Qwen2.5-VL-{size}-Instruct"] = (_qwen_vl(*of_vl), "qwen-2.5-vl", _QWEN_IMAGES)
+    for size, of_vl in _QWEN_2_VL_SIZES.items():
+        processor = {**_QWEN_IMAGES, "processor_class": "Qwen2VLProcessor"}
+        table[f"Qwen/Qwen2-VL-{size}-Instruct"] = (_qwen_2_vl(*of_vl), "qwen-2-vl", processor)
+    for size, of_vl in _QWEN_2_5_VL_SIZES.items():
+        table[f"Qwen/Qwen2.5-VL-{size}-Instruct"] = (_qwen_2_5_vl(*of_vl), "qwen-2.5-vl", _QWEN_IMAGES)
     for size, sizes in _WHISPER_SIZES.items():
         table[f"openai/whisper-{size}"] = (_whisper(*sizes), "whisper-3" if size == "large-v3" else "whisper",
                                            _whisper_sounds(sizes[3]))  # fmt: skip

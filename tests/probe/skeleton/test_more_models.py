@@ -29,6 +29,8 @@ PUBLISHED = {
     "mistralai/Mistral-7B-v0.3": 7_248_023_552,
     "01-ai/Yi-6B": 6_061_035_520,
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": 1_777_088_000,
+    "Qwen/Qwen2-VL-2B-Instruct": 2_208_985_600,
+    "Qwen/Qwen2-VL-7B-Instruct": 8_291_375_616,
     "Qwen/Qwen2.5-VL-3B-Instruct": 3_754_622_976,
     "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
     "google/vit-base-patch16-224": 86_567_656,
