@@ -10,12 +10,14 @@ import dataclasses
 import importlib
 import importlib.util
 import os
+import shlex
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.probe.launch_line import LaunchLine, LaunchLineError
-from harness.probe.replacing import Patches
+from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
+from harness.probe.replacing import Patches, variables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,8 +40,8 @@ _GEOMETRY = frozenset((
 def start(line: LaunchLine, local_rank: int) -> Start:
     """Raises LaunchLineError where the launcher refuses the line, ImportError where it is not installed."""
     begun = _STARTS[line.launcher](line, local_rank)
-    variables = {**begun.variables, **dict(line.variables)}
-    kept = {name: value for name, value in variables.items() if name not in _GEOMETRY}
+    given = {**begun.variables, **dict(line.variables)}
+    kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
     return dataclasses.replace(begun, variables=kept)
 
 
@@ -123,10 +125,43 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
+    """Its command hands a job of several ranks to torchrun, where it is taken over. From 0.9.3 on it changes the ranks'
+    environment, allocator options among it. A job of one rank trains in the command's own process."""
     if line.program != "train":
         raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
-    # What its launcher starts under torchrun, which each rank runs.
-    return Start(program="llamafactory.launcher", is_module=True, arguments=line.arguments, variables={})
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    with variables({**dict(line.variables), **({"FORCE_TORCHRUN": "1"} if several else {})}):
+        if os.environ.get("FORCE_TORCHRUN", "").lower() not in ("1", "true", "y"):
+            return Start(program="llamafactory.launcher", is_module=True, arguments=line.arguments, variables={})
+        command, environment = _handed_to_torchrun(["llamafactory-cli", line.program, *line.arguments])
+        changed = {name: value for name, value in environment.items() if os.environ.get(name) != value}
+    begun = _torchrun(parse(shlex.join(command)), local_rank)
+    return dataclasses.replace(begun, variables={**begun.variables, **changed})
+
+
+def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]:
+    """The command that LLaMA-Factory's own would run, and its environment."""
+
+    class HandedOver(BaseException):
+        """Past whatever the caller catches."""
+
+    run = subprocess.run
+
+    def take_over(command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
+        if isinstance(command, list) and command[0] == "torchrun":
+            raise HandedOver(command, env or {})
+        return run(command, *args, env=env, **kwargs)
+
+    with Patches() as patches:
+        patches.set(subprocess, "run", take_over)
+        patches.set(sys, "argv", words)
+        patches.enter_context(_exits_explained("llamafactory-cli"))
+        try:
+            importlib.import_module("llamafactory.cli").main()
+        except HandedOver as handed_over:
+            command, environment = handed_over.args
+            return command, environment
+    raise LaunchLineError("llamafactory-cli of this release starts its programs in another way")
 
 
 _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
