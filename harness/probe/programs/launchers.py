@@ -145,7 +145,7 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
     class HandedOver(BaseException):
         """Past whatever the caller catches."""
 
-    run = subprocess.run
+    run: Any = subprocess.run
 
     def take_over(command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
         if isinstance(command, list) and command[0] == "torchrun":

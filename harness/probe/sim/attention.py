@@ -3,7 +3,8 @@
 `torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes
 out the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash
 attention for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32;
-the score matrix for tensors that are not four-dimensional, as the vision towers of Qwen2-VL have them. Both kernels return the output and one fp32 number per row (the log-sum-exp).
+the score matrix for tensors that are not four-dimensional, as the vision tower of Qwen2-VL has them. Both kernels return
+the output and one fp32 number per row (the log-sum-exp).
 """
 
 from __future__ import annotations
