@@ -137,7 +137,7 @@ def test_a_lock_that_was_never_resolved_is_not_known(tmp_path: Path) -> None:
     stack = Stack(python="3.11", versions={"mine": "1.0"})
     assert locking.known(stack, cache=tmp_path) is None
 
-    def compile(source: Path, output: Path, python: str) -> Failed | None:
+    def compile(source: Path, output: Path, python: str, overrides: Path | None) -> Failed | None:
         output.write_text("mine==1.0\n")
         return None
 
