@@ -1,0 +1,168 @@
+"""The pages about reported workloads, written from published results: a template holds the words, results hold the figures.
+
+``docs/workloads/NAME.md.jinja`` becomes ``NAME.md``. In a template ``results(FILE, ...)`` reads bundles, and
+``cells(WORKLOAD, package=VERSION, ...)`` is the one cell with these versions; see `PublishedCell` for what it tells.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from harness.advice import gpus
+from harness.advice.capacity import FitVerdict, needed_bytes, verdict
+from harness.model import Result
+from harness.probe.border.wire import Explanation, PhaseReading, Refusal
+from harness.store import Store, explained_in, newest
+from harness.wording.names import outcome_text
+from harness.wording.quantities import quantity, short_quantity
+from tests.paths import ROOT
+
+FOLDER = ROOT / "docs" / "workloads"
+SUFFIX = ".jinja"
+
+
+class PublishedCell:
+    """What a template says of one result. Figures are those of the worst rank; sizes are texts with their unit."""
+
+    def __init__(self, result: Result, explanation: Explanation | None) -> None:
+        self.result = result
+        self.explanation = explanation
+        self.parameters = result.cell.parameters
+        self.installed = result.installed
+
+    @property
+    def phases(self) -> dict[str, PhaseReading]:
+        """By name: of each figure the worst rank's."""
+        assert self.result.record is not None, f"{self.result.cell.id} has no figures"
+        ranks = [rank.phases for rank in self.result.record.ranks]
+        worst = max(ranks, key=lambda phases: max(needed_bytes(phases)[0].values()))
+        return dict(worst)
+
+    @property
+    def outcome(self) -> str:
+        return outcome_text(self.result.outcome)
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """Bytes that a card must have, by phase."""
+        return needed_bytes(self.phases)[0]
+
+    @property
+    def peak(self) -> str:
+        """What a card must have for all phases."""
+        return size(max(self.needed.values()))
+
+    @property
+    def peak_in(self) -> str:
+        """The phase that needs most."""
+        return max(self.needed, key=self.needed.__getitem__)
+
+    def allocated(self, phase: str) -> str:
+        """At the phase's peak."""
+        return size(self.phases[phase].device_peak_bytes)
+
+    def held(self, phase: str) -> str:
+        """After the phase."""
+        return size(self.phases[phase].device_retained_bytes)
+
+    @property
+    def reserved(self) -> str:
+        """At most, on a card without limit."""
+        return size(max(reading.reserved_peak_bytes or 0 for reading in self.phases.values()))
+
+    @property
+    def host(self) -> str:
+        """Of one rank, at its peak."""
+        return size(max(reading.host_peak_bytes for reading in self.phases.values()))
+
+    @property
+    def sent(self) -> str:
+        """In the collectives of one step."""
+        step = [self.phases[phase] for phase in ("forward", "backward", "step")]
+        return size(sum(total for reading in step for _, total in reading.collectives.values()))
+
+    def fit(self, card: str = "") -> FitVerdict:
+        """On the workload's card, or another."""
+        allocated = {name: float(reading.device_peak_bytes) for name, reading in self.phases.items()}
+        needed = {name: float(nbytes) for name, nbytes in self.needed.items()}
+        return verdict(gpus.card(card or str(self.parameters["gpu"])), self.parameters, allocated, needed)
+
+    def fits(self, card: str = "") -> str:
+        """``fits, 6.55 GiB to spare``, or ``out of memory in forward, lacks 2.1 GiB``."""
+        found = self.fit(card)
+        spare = size(abs(found.headroom_bytes))
+        return f"fits, {spare} to spare" if found.fits else f"out of memory in {found.fails_in}, lacks {spare}"
+
+    @property
+    def refusal(self) -> Refusal:
+        """The first request that the workload's card does not serve."""
+        assert self.explanation is not None, f"{self.result.cell.id} is not explained"
+        assert self.explanation.refusal is not None, f"{self.result.cell.id} is served by its card"
+        return self.explanation.refusal
+
+
+class PublishedCells:
+    """Those of some bundles."""
+
+    def __init__(self, *files: str) -> None:
+        self._results: list[Result] = []
+        folders = [str(ROOT / file) for file in files]
+        for folder in folders:
+            loaded = Store(folder).load()
+            assert not loaded.problems, loaded.problems
+            self._results += newest(loaded.results).values()
+        self._explanation = explained_in(folders)
+
+    def __call__(self, workload: str, **versions: str) -> PublishedCell:
+        """The one cell of ``scenario/variant/device`` whose environment has these versions."""
+        found = self.all(workload, **versions)
+        assert len(found) == 1, f"{len(found)} results of {workload} with {versions}"
+        return found[0]
+
+    def all(self, workload: str, **versions: str) -> list[PublishedCell]:
+        wanted = {name.replace("_", "-"): version for name, version in versions.items()}
+
+        def has(result: Result) -> bool:
+            installed = {name.lower().replace("_", "-"): version for name, version in result.installed.items()}
+            return all(installed.get(name, "").partition("+")[0] == version for name, version in wanted.items())
+
+        return [
+            PublishedCell(result, self._explanation(result))
+            for result in self._results
+            if result.cell.workload == workload and has(result)
+        ]
+
+
+def size(nbytes: float) -> str:
+    """``4.64 GiB``."""
+    return short_quantity(nbytes, "bytes")
+
+
+def templates() -> Iterator[Path]:
+    yield from sorted(FOLDER.glob(f"*.md{SUFFIX}"))
+
+
+def page_of(template: Path) -> Path:
+    return template.with_name(template.name.removesuffix(SUFFIX))
+
+
+def written(template: Path) -> str:
+    """The page that a template makes."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown
+    )
+    environment.filters |= {"size": size, "quantity": quantity}
+    environment.globals |= {"results": functools.cache(PublishedCells)}
+    note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
+    text: Any = environment.get_template(template.name).render()
+    return note + str(text)
