@@ -119,7 +119,11 @@ def _basis(comparison: Comparison) -> str:
 def _programs(comparison: Comparison) -> list[str]:
     """What each name of a program means, which all else uses: commands take it."""
     parameters = ((split_workload(w).scenario, comparison.parameters[w]) for w in comparison.cells.workloads)
-    lines = {scenario: str(own["program"]) for scenario, own in parameters if "program" in own}
+    lines = {
+        scenario: str(own["program"])
+        for scenario, own in parameters
+        if "program" in own and workloads.is_given_program(scenario)
+    }
     said = [f"{name}: {workloads.shortened_launch_line(line, _MOST_LINE)}" for name, line in lines.items()]
     return [f"{listing(said, _MOST_PROGRAMS)}."] if said else []
 
@@ -247,7 +251,7 @@ def _label(comparison: Comparison, members: Sequence[str]) -> str:
 
 
 def _job(parameters: Mapping[str, Any], scenario: str) -> str:
-    """The model that is trained, or the program that trains one."""
-    if "program" in parameters:
+    """The model that is trained, or the program that trains one: by its launch line where that was given."""
+    if "program" in parameters and workloads.is_given_program(scenario):
         return workloads.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
     return str(parameters.get("model", scenario))

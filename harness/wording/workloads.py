@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,9 @@ _MOST_VALUES = 3
 
 #: Parameters that are named, where several tell the same workloads apart.
 _MOST_NAMED = 3
+
+#: The end of what `harness.run.workloads` calls such a program.
+_GIVEN = re.compile(r"-[0-9a-f]{6}$")
 
 
 def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
@@ -78,6 +82,11 @@ def label(workloads: Sequence[str], models: Sequence[str]) -> str:
     """A row's label: the models, and what their variants have in common."""
     variants = [split_workload(workload).variant for workload in workloads]
     return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
+
+
+def is_given_program(scenario: str) -> bool:
+    """Whether it is a program that was given on a command line, which is named by its file and a hash."""
+    return _GIVEN.search(scenario) is not None
 
 
 def shortened_launch_line(line: str, most: int) -> str:
