@@ -146,6 +146,7 @@ def _llama_3(eos: str, chat: bool, named: dict[int, str]) -> Family:
 
 _OF_3_1 = {4: "<|finetune_right_pad_id|>", 8: "<|eom_id|>", 10: "<|python_tag|>"}
 _LLAMA_2_FACTS = Family(
+    tokenizer_class="LlamaTokenizerFast",  # programs ask for its ``legacy``
     tokens=32_000,
     special={0: "<unk>", 1: "<s>", 2: "</s>"},
     eos="</s>",
