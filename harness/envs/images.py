@@ -25,7 +25,7 @@ import msgspec
 from harness.config.docker import Containers
 from harness.envs import bringing, hardware, inside, signatures
 from harness.envs.installer import Installer
-from harness.envs.recipe import peers, recipe, torch_version
+from harness.envs.recipe import peers, recipe
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, Hardware, LockedStack, NotInstalled
 from harness.system import docker
@@ -89,9 +89,11 @@ class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int  #: with the layers that it shares
 
 
-def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_torch: str | None) -> ImageParts:
+def parts(
+    locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_builds: Mapping[str, str]
+) -> ImageParts:
     """What the stack's images are made of. Pure."""
-    lines = recipe(locked.requirements, gpu=gpu, cpu_torch=cpu_torch).requirements
+    lines = recipe(locked.requirements, gpu=gpu, cpu_builds=cpu_builds).requirements
     own = tuple(line for line in lines if re.match(rf"{re.escape(framework)}\s*(==|@|\[)", line, re.IGNORECASE))
     common = tuple(line for line in lines if line not in own)
     base = base_image(locked, limits, gpu=gpu)
@@ -148,9 +150,8 @@ class ImageBuilder:
 
     def build(self, client: DockerClient, locked: LockedStack, waiting: Callable[[], None]) -> Environment:
         """The stack's environment: its image as it stands, or built now."""
-        version = torch_version(locked.requirements)
-        cpu_torch = self._installer.cpu_torch(version, locked.stack.python) if version and not self._gpu else None
-        of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_torch=cpu_torch)
+        cpu_builds = {} if self._gpu else self._installer.cpu_builds(locked.requirements, locked.stack.python)
+        of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_builds=cpu_builds)
         if (image := find(client, of.tag)) is not None:
             return self._describe(client, image, locked)
         began = time.monotonic()

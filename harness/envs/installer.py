@@ -25,13 +25,14 @@ from packaging.version import InvalidVersion, Version
 from harness.envs import signatures
 from harness.envs.pip_config import PipConfig
 from harness.envs.pip_config import read as read_pip_config
+from harness.envs.recipe import BUILT_FOR_CPU, built_for_cpu
 from harness.errors import EnvironmentUnavailable, Offline, UsageError
 from harness.model import NotInstalled
 from harness.system import kept
 from harness.system.scratch import scratch_folder
 
 #: Where PyTorch publishes its CPU builds, for when the user's own indexes have none.
-PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/torch/"
+PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/"
 
 _INDEX_ANSWER_S = 5.0  # an index that does not answer in this time counts as out of reach
 _COMMAND_S = 1800.0
@@ -94,22 +95,27 @@ class Installer:
             return (package.partition("==")[2],) if self._has(package) else ()
         return _published(self, package, python)
 
-    def cpu_torch(self, version: str, python: str) -> str | None:
-        """The requirement that yields a CPU build of torch ``version``, None where none can be had."""
-        build = f"torch=={version}+cpu"
+    def cpu_builds(self, requirements: Sequence[str], python: str) -> dict[str, str]:
+        """The requirements that yield CPU builds of torch, and of what goes with it, at the versions that a lock pins; by
+        package, as far as they can be had."""
+        found = {name: self._cpu_build(name, version, python) for name, version in built_for_cpu(requirements).items()}
+        return {name: requirement for name, requirement in found.items() if requirement is not None}
+
+    def _cpu_build(self, package: str, version: str, python: str) -> str | None:
+        build = f"{package}=={version}+cpu"
         if self.uv:  # a tenth of the time of reading pip's list of all releases
             if self._resolve(build, "--python-version", python).returncode == 0:
                 return build
         else:
             try:
-                if f"{version}+cpu" in self.published("torch", python):
+                if f"{version}+cpu" in self.published(package, python):
                     return build
             except (UsageError, EnvironmentUnavailable):
                 pass
         if self.offline or self.pip.no_index:
             return None
-        url = _pytorch_wheel(version, python, self.pip.cert)
-        return f"torch @ {url}" if url else None
+        url = _pytorch_wheel(package, version, python, self.pip.cert)
+        return f"{package} @ {url}" if url else None
 
     def create(self, folder: Path, python: str) -> NotInstalled | None:
         """An empty virtual environment of Python ``python`` ("3.11") in ``folder``."""
@@ -329,35 +335,37 @@ def _versions(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in found[1].split(",")) if found else ()
 
 
-@functools.lru_cache(maxsize=1)
-def _pytorch_page(cert: str) -> str:
+@functools.lru_cache(maxsize=len(BUILT_FOR_CPU))
+def _pytorch_page(package: str, cert: str) -> str:
     try:
         context = ssl.create_default_context(cafile=cert or None)
-        with urllib.request.urlopen(PYTORCH_CPU_INDEX, timeout=_INDEX_ANSWER_S, context=context) as answer:
+        with urllib.request.urlopen(
+            f"{PYTORCH_CPU_INDEX}{package}/", timeout=_INDEX_ANSWER_S, context=context
+        ) as answer:
             page: str = answer.read().decode("utf-8", "replace")
             return page
     except (OSError, ValueError):  # URLError, timeouts and certificate errors are OSErrors
         return ""
 
 
-def _pytorch_wheel(version: str, python: str, cert: str) -> str | None:
+def _pytorch_wheel(package: str, version: str, python: str, cert: str) -> str | None:
     """URL of PyTorch's own CPU wheel for this Python on x86-64 or Arm Linux."""
-    return find_wheel(_pytorch_page(cert), version, python)
+    return find_wheel(_pytorch_page(package, cert), package, version, python)
 
 
-def find_wheel(page: str, version: str, python: str) -> str | None:
-    """The link in an index page to the CPU wheel of torch ``version`` for ``python`` ("3.11") on this machine's CPU."""
+def find_wheel(page: str, package: str, version: str, python: str) -> str | None:
+    """The link in an index page to the CPU wheel of a release for ``python`` ("3.11") on this machine's CPU."""
     tag = f"cp{python.replace('.', '')}"
     machine = platform.machine()
     for link in re.findall(r'href="([^"]+)"', page):
         url = unescape(link)
         name = unquote(url.partition("#")[0].rpartition("/")[2])
         if (
-            name.startswith(f"torch-{version}+cpu-{tag}-{tag}-")
+            name.startswith(f"{package}-{version}+cpu-{tag}-{tag}-")
             and "linux" in name
             and name.endswith(f"_{machine}.whl")
         ):
-            return urljoin(PYTORCH_CPU_INDEX, url)
+            return urljoin(f"{PYTORCH_CPU_INDEX}{package}/", url)
     return None
 
 

@@ -7,7 +7,7 @@ of nothing, so the ``+cpu`` build is wanted, which requires none of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.requirements import Requirement
@@ -16,6 +16,9 @@ from packaging.utils import canonicalize_name
 from harness.model import AXES, Stack
 
 _TORCH = re.compile(r"^torch==(?P<version>[^\s;+]+)")
+#: What PyTorch publishes builds of for the CPU alone: torch, and what only loads beside the torch it was built for.
+BUILT_FOR_CPU = ("torch", "torchvision", "torchaudio")
+_PINNED = re.compile(rf"^(?P<name>{'|'.join(BUILT_FOR_CPU)})==(?P<version>[^\s;+]+)")
 #: Required by torch's CUDA wheels alone; nvidia-ml-py is not of them: DeepSpeed imports it.
 _CUDA = re.compile(r"^(nvidia-(?!ml-py)|cuda-|triton\b|pytorch-triton)")
 
@@ -43,16 +46,22 @@ def torch_version(requirements: Sequence[str]) -> str:
     return next((found["version"] for line in requirements if (found := _TORCH.match(line))), "")
 
 
-def recipe(requirements: Sequence[str], *, gpu: bool, cpu_torch: str | None) -> Recipe:
+def built_for_cpu(requirements: Sequence[str]) -> dict[str, str]:
+    """Package -> version in a lock, of those that have builds for the CPU."""
+    return {found["name"]: found["version"] for line in requirements if (found := _PINNED.match(line))}
+
+
+def recipe(requirements: Sequence[str], *, gpu: bool, cpu_builds: Mapping[str, str]) -> Recipe:
     """The lines to install.
 
-    ``cpu_torch`` is the requirement that yields a CPU build of the locked torch (``torch==2.13.0+cpu``, or ``torch @ URL``);
-    None where none can be had, which leaves the plain wheel with its CUDA packages: large, and it runs.
+    ``cpu_builds`` are the requirements that yield CPU builds of what is locked, by package (``torch==2.13.0+cpu``, or
+    ``torch @ URL``). Without one of torch it is the plain wheel with its CUDA packages: large, and it runs.
     """
     version = torch_version(requirements)
     if not version:
         return Recipe(requirements=tuple(requirements), torch="")
-    if gpu or cpu_torch is None:
+    if gpu or "torch" not in cpu_builds:
         return Recipe(requirements=tuple(requirements), torch="cuda")
-    kept = [line for line in requirements if not _CUDA.match(line) and not _TORCH.match(line)]
-    return Recipe(requirements=tuple(sorted((*kept, cpu_torch))), torch="cpu")
+    built = [re.compile(rf"^{name}==") for name in cpu_builds]
+    kept = [line for line in requirements if not any(one.match(line) for one in (_CUDA, *built))]
+    return Recipe(requirements=tuple(sorted((*kept, *cpu_builds.values()))), torch="cpu")

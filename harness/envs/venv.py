@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from harness.envs import apart, inside
 from harness.envs.installer import Installer
-from harness.envs.recipe import peers, recipe, torch_version, without
+from harness.envs.recipe import peers, recipe, without
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, LockedStack, NotInstalled
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
@@ -180,10 +180,9 @@ def _make(
     source: Source | None,
 ) -> tuple[_Marker, tuple[str, ...]] | NotInstalled:
     """The marker of an environment that is built now, with lines for the user."""
-    version = torch_version(locked.requirements)
-    cpu_torch = installer.cpu_torch(version, locked.stack.python) if version and not gpu else None
+    cpu_builds = {} if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
     pins = without(locked.requirements, source.package) if source else locked.requirements
-    lines = recipe(pins, gpu=gpu, cpu_torch=cpu_torch)
+    lines = recipe(pins, gpu=gpu, cpu_builds=cpu_builds)
     failed = installer.create(place, locked.stack.python)
     if failed is not None:
         return failed

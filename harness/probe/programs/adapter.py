@@ -49,6 +49,10 @@ def preload(device: str) -> None:
     torch.set_num_threads(1)
     import torch._dynamo
 
+    from harness.probe import torchvision_operators
+
+    torchvision_operators.may_be_absent()
+
     if importlib.util.find_spec("deepspeed") is not None:
         import deepspeed
 

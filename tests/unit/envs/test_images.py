@@ -27,7 +27,7 @@ def locked(version: str, *more: str, python: str = "3.11") -> LockedStack:
 
 
 def made(lock: LockedStack, limits: Containers = DEFAULT, *, gpu: bool = False) -> ImageParts:
-    return parts(lock, "deepspeed", limits, gpu=gpu, cpu_torch=None if gpu else "torch==2.5.1+cpu")
+    return parts(lock, "deepspeed", limits, gpu=gpu, cpu_builds={} if gpu else {"torch": "torch==2.5.1+cpu"})
 
 
 def kept(tag: str, stack: str = "", common: str = "c") -> StoredImage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.envs.installer import find_wheel
-from harness.envs.recipe import recipe, torch_version
+from harness.envs.recipe import built_for_cpu, recipe, torch_version
 from harness.versions import locking
 
 LOCK = (
@@ -19,29 +19,37 @@ LOCK = (
 
 
 def test_without_a_gpu_the_cpu_build_replaces_torch_and_its_cuda_packages() -> None:
-    result = recipe(LOCK, gpu=False, cpu_torch="torch==2.13.0+cpu")
+    result = recipe(LOCK, gpu=False, cpu_builds={"torch": "torch==2.13.0+cpu"})
     assert result.requirements == ("deepspeed==0.16.4", "nvidia-ml-py==13.615.71", "torch==2.13.0+cpu")
     assert result.torch == "cpu"
 
 
+def test_what_only_loads_beside_its_own_torch_is_built_for_the_cpu_as_well() -> None:
+    lock = ("torch==2.13.0", "torchmetrics==1.0", "torchvision==0.28.0")
+    builds = {"torch": "torch==2.13.0+cpu", "torchvision": "torchvision==0.28.0+cpu"}
+    assert built_for_cpu(lock) == {"torch": "2.13.0", "torchvision": "0.28.0"}
+    made = recipe(lock, gpu=False, cpu_builds=builds)
+    assert made.requirements == ("torch==2.13.0+cpu", "torchmetrics==1.0", "torchvision==0.28.0+cpu")
+
+
 def test_with_a_gpu_the_lock_is_installed_as_it_is() -> None:
-    assert recipe(LOCK, gpu=True, cpu_torch="torch==2.13.0+cpu").requirements == LOCK
+    assert recipe(LOCK, gpu=True, cpu_builds={"torch": "torch==2.13.0+cpu"}).requirements == LOCK
 
 
 def test_where_no_cpu_build_can_be_had_the_plain_wheel_keeps_what_it_needs_to_be_imported() -> None:
-    result = recipe(LOCK, gpu=False, cpu_torch=None)
+    result = recipe(LOCK, gpu=False, cpu_builds={})
     assert (result.requirements, result.torch) == (LOCK, "cuda")
 
 
 def test_a_stack_without_torch_is_left_alone() -> None:
-    assert recipe(("mine==1.0",), gpu=False, cpu_torch=None).requirements == ("mine==1.0",)
+    assert recipe(("mine==1.0",), gpu=False, cpu_builds={}).requirements == ("mine==1.0",)
 
 
 def test_the_committed_locks_lose_every_cuda_package_on_a_machine_without_a_gpu() -> None:
     for file in locking.FOLDER.glob("torch*.txt"):
         lines = tuple(line for line in file.read_text().splitlines() if not line.startswith("#"))
         version = torch_version(lines)
-        kept = recipe(lines, gpu=False, cpu_torch=f"torch=={version}+cpu").requirements
+        kept = recipe(lines, gpu=False, cpu_builds={"torch": f"torch=={version}+cpu"}).requirements
         assert [line for line in kept if line.startswith(("nvidia-", "cuda-", "triton"))] == [
             line for line in lines if line.startswith("nvidia-ml-py")
         ]
@@ -57,9 +65,9 @@ def test_pytorchs_own_page_yields_the_wheel_of_this_python_and_machine(monkeypat
     <a href="https://elsewhere.org/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=dd" data-x="&gt;">d</a>
     """
     wheel = "torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=dd"
-    assert find_wheel(page, "2.13.0", "3.11") == f"https://elsewhere.org/{wheel}"
-    assert find_wheel(page, "2.13.0", "3.10") == (
+    assert find_wheel(page, "torch", "2.13.0", "3.11") == f"https://elsewhere.org/{wheel}"
+    assert find_wheel(page, "torch", "2.13.0", "3.10") == (
         "https://download.pytorch.org/whl/cpu/torch-2.13.0%2Bcpu-cp310-cp310-manylinux_2_28_x86_64.whl#sha256=aa"
     )
-    assert find_wheel(page, "2.13.0", "3.12") is None
-    assert find_wheel(page, "2.1", "3.11") is None
+    assert find_wheel(page, "torch", "2.13.0", "3.12") is None
+    assert find_wheel(page, "torch", "2.1", "3.11") is None
