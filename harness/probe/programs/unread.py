@@ -62,13 +62,14 @@ class _Slice:
 
 
 def _unread(tensor: Any) -> Any:
-    mode = _simulation()
+    mode = simulation()
     if mode is not None and not tensor.is_meta and tensor.is_floating_point():
         mode.forget(tensor)
     return tensor
 
 
-def _simulation() -> Any:
+def simulation() -> Any:
+    """The mode of the one that runs in this thread; None where none does."""
     from torch.utils import _python_dispatch
 
     modes = _python_dispatch._get_current_dispatch_mode_stack()

@@ -27,6 +27,7 @@ from harness.probe.programs import offline, tiny_models
 from harness.probe.programs.errors import NotHere, behind
 from harness.probe.programs.skeletons import Skeletons
 from harness.probe.programs.unread import unread_weights
+from harness.probe.programs.unwritten import unwritten_weights
 from harness.probe.replacing import Patches
 from harness.probe.skeleton import hub_names
 
@@ -46,6 +47,7 @@ def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: 
         warnings.filterwarnings("ignore", message=".*copying from a non-meta parameter in the checkpoint to a meta")
         if not contents:
             patches.enter_context(unread_weights())
+            patches.enter_context(unwritten_weights())
         if tiny:
             patches.enter_context(tiny_models.shrunk(weights.substitute, weights.shrunk))
         yield weights

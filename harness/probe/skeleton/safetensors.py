@@ -43,13 +43,13 @@ def write(
     written. Returns the files. Raises OSError."""
     shards = cut(entries, shard_bytes)
     if len(shards) == 1:
-        return [_write(folder / "model.safetensors", shards[0], contents)]
+        return [write_file(folder / "model.safetensors", shards[0], contents)]
     names = [f"model-{index:05d}-of-{len(shards):05d}.safetensors" for index in range(1, len(shards) + 1)]
     index = {
         "metadata": {"total_size": sum(entry.nbytes for entry in entries)},
         "weight_map": {entry.name: name for name, shard in zip(names, shards) for entry in shard},
     }
-    made = [_write(folder / name, shard, contents) for name, shard in zip(names, shards)]
+    made = [write_file(folder / name, shard, contents) for name, shard in zip(names, shards)]
     place = folder / "model.safetensors.index.json"
     place.write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return [*made, place]
@@ -80,14 +80,20 @@ def header(entries: Sequence[StoredTensor]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def _write(place: Path, entries: Sequence[StoredTensor], contents: Callable[[StoredTensor], bytes] | None) -> Path:
+def write_file(
+    place: Path, entries: Sequence[StoredTensor], contents: Callable[[StoredTensor], bytes | None] | None
+) -> Path:
+    """Writes one file. ``contents`` gives each tensor's bytes, or None where they are left out; None: all are. Returns the
+    file. Raises OSError."""
     entries = sorted(entries, key=lambda entry: -ITEM_BYTES[entry.dtype])  # so that each is aligned to its own elements
     start = header(entries)
     with place.open("wb") as file:
         file.write(start)
-        if contents is None:
-            file.truncate(len(start) + sum(entry.nbytes for entry in entries))
-        else:
-            for entry in entries:
-                file.write(contents(entry))
+        for entry in entries if contents is not None else ():
+            data = contents(entry)
+            if data is None:
+                file.seek(entry.nbytes, 1)
+            else:
+                file.write(data)
+        file.truncate(len(start) + sum(entry.nbytes for entry in entries))
     return place
