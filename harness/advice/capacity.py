@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from harness.advice.gpus import Card
 from harness.compare import ResultSummary
 from harness.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
-from harness.probe.border.wire import PHASES, PhaseReading
+from harness.probe.border.wire import PHASES, PhaseReading, RankRecord
 
 #: Set aside on each card: the CUDA context with its kernels (0.39 GiB in hiyouga/LlamaFactory#1936, 470 MiB in
 #: 3DTopia/Phidias-Diffusion#8) and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB
@@ -98,6 +98,23 @@ def needed_bytes(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], st
     if phases and len(known) == len(phases):
         return known, "reserved"
     return {phase: reading.device_peak_bytes for phase, reading in phases.items()}, "allocated"
+
+
+def host_bytes_per_node(measured: Sequence[RankRecord], ranks_per_node: int) -> int | None:
+    """What the ranks of the first node hold on the host together, in the phase that needs most. None where nothing was
+    measured.
+
+    Ranks that were not measured are as the others, and the first as none: it saves. Where it alone was measured, the others
+    hold what it does, but in ``save`` only what it still holds afterwards, as a whole model is gathered on the first alone.
+    """
+    first, *others = sorted(measured, key=lambda rank: rank.rank) or [RankRecord(rank=0)]
+    totals = []
+    for phase, reading in first.phases.items():
+        saves = phase == "save" and first.rank == 0
+        alone = reading.host_retained_bytes if saves else reading.host_peak_bytes
+        rest = max((other.phases[phase].host_peak_bytes for other in others if phase in other.phases), default=alone)
+        totals.append(reading.host_peak_bytes + (ranks_per_node - 1) * rest)
+    return max(totals, default=None)
 
 
 def reserved_range(phases: Mapping[str, PhaseReading]) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ from harness.advice.capacity import (
     OVERHEAD_BYTES,
     OVERHEAD_SEEN_BYTES,
     OVERHEAD_SEEN_OVER_NODES_BYTES,
+    host_bytes_per_node,
     needed_bytes,
     reserved_range,
     taken_bytes,
@@ -238,7 +239,7 @@ def judge_cell(
     found = verdict(card, parameters, allocated, peaks, question.overhead_bytes)
     worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
     dtype = str(parameters.get("dtype", "bf16"))
-    host = max((reading.host_peak_bytes for reading in phases.values()), default=None)
+    measured = record.ranks if phases and record is not None else ()
     ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if phases and record is not None else {}
     return FitLine(
         stack=result.cell.stack.id,
@@ -252,7 +253,7 @@ def judge_cell(
         peak_phase=worst,
         counted=counted,
         held_after_backward_bytes=phases["backward"].device_retained_bytes if "backward" in phases else None,
-        host_bytes_per_node=None if host is None else host * min(ranks, question.gpus_per_node),
+        host_bytes_per_node=host_bytes_per_node(measured, min(ranks, question.gpus_per_node)),
         available_bytes=found.available_bytes,
         reserved_bytes=reserved_range(phases),
         taken_bytes=taken_bytes(card, parameters),

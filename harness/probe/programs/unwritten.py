@@ -1,7 +1,7 @@
-"""Weights that a simulation saves: their files have names, headers and sizes as ever, and contents only where those are known.
+"""Weights that a simulation saves: their files have names, headers and sizes as ever, and no contents where there are none.
 
-A checkpoint of 70B parameters would otherwise be 140 GB of zeros on this disk. What a program filled itself (the order of its
-data, states of its random numbers) is written as it is.
+A checkpoint of 70B parameters would otherwise be 140 GB of zeros on this disk. What a program filled itself (its data, the
+states of its random numbers) is written as it is.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def write_file(
     start = header(entries)
     with place.open("wb") as file:
         file.write(start)
-        for entry in entries if contents is not None else ():
-            data = contents(entry)
+        for entry in entries:
+            data = None if contents is None else contents(entry)
             if data is None:
                 file.seek(entry.nbytes, 1)
             else:
