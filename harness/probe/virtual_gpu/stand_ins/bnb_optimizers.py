@@ -1,4 +1,4 @@
-"""``bitsandbytes.optim``: Adam, AdamW and Lion with states in 32 or 8 bits, on the card or paged.
+"""``bitsandbytes.optim``: Adam, AdamW, Lion, RMSprop and Adagrad with states in 32 or 8 bits, on the card or paged.
 
 Sizes: ``bitsandbytes/optim/optimizer.py`` (``init_state``, ``get_state_buffer``). A state in 8 bits has a byte per element
 and one fp32 number per block of 256 elements, for parameters of 4096 elements and more; all share two maps of 256 fp32
@@ -170,6 +170,19 @@ class _RmsPropRule(_Optimizer):
         return [mean]
 
 
+class _AdagradRule(_Optimizer):
+    states = 1
+
+    def _formula(
+        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+    ) -> list[torch.Tensor]:
+        g, p, (total,) = gradient.float(), parameter.float(), values
+        g = g + group["weight_decay"] * p
+        total = total + g * g
+        parameter.copy_(p - group["lr"] * g / (total.sqrt() + group["eps"]))
+        return [total]
+
+
 @functools.cache
 def dynamic_map(signed: bool) -> torch.Tensor:
     """``(256,)``: the values that a byte stands for. Ever fewer exponents leave ever more bits to the fraction."""
@@ -212,6 +225,8 @@ def _named(name: str, rule: type[_Optimizer], bits: int | None, paged: bool) -> 
             "block_wise": True,
             "momentum": 0.0,
             "centered": False,
+            "lr_decay": 0,
+            "initial_accumulator_value": 0,
         }
         for option, value in more.items():
             if option not in wanted and (option not in plain or value != plain[option]):
@@ -254,7 +269,13 @@ def _named(name: str, rule: type[_Optimizer], bits: int | None, paged: bool) -> 
     ) -> None:
         begin(self, params, lr, (alpha, 0.0), eps, weight_decay, more)
 
-    start = {_Optimizer: adam, _LionRule: lion, _RmsPropRule: rmsprop}[rule]
+    def adagrad(
+        self: Any, params: Any, lr: float = 1e-2, eps: float = 1e-10, weight_decay: float = 0.0, **more: Any
+    ) -> None:
+        begin(self, params, lr, (0.0, 0.0), eps, weight_decay, more)
+
+    starts = {_Optimizer: adam, _LionRule: lion, _RmsPropRule: rmsprop, _AdagradRule: adagrad}
+    start = starts[rule]
     return type(name, (rule,), {"__init__": start, "__module__": "bitsandbytes.optim"})
 
 
@@ -272,6 +293,7 @@ _CLASSES = {
     **_family("AdamW", _Optimizer),
     **_family("Lion", _LionRule),
     **_family("RMSprop", _RmsPropRule, paged=False),
+    **_family("Adagrad", _AdagradRule, paged=False),
 }
 globals().update(_CLASSES)
 

@@ -35,6 +35,8 @@ def held_by_states(books: Books, name: str, elements: int) -> tuple[int, int]:
         ("Adam8bit", 5000, 2 * 5000 + 2 * 20 * 4 + MAPS, 0),
         ("AdamW8bit", 4095, 2 * 4095 * 4, 0),
         ("AdamW32bit", MIB, 8 * MIB, 0),
+        ("Adagrad8bit", MIB, MIB + (MIB // 256) * 4 + MAPS, 0),
+        ("Adagrad32bit", MIB, 4 * MIB, 0),
         ("Lion8bit", MIB, MIB + (MIB // 256) * 4 + MAPS, 0),
         ("PagedAdamW8bit", MIB, 2 * (MIB // 256) * 4 + MAPS, 2 * MIB),
         ("PagedAdamW32bit", MIB, 0, 8 * MIB),
@@ -47,7 +49,10 @@ def test_states_take_what_they_take_on_a_card(
     assert held_by_states(books, name, elements) == (on_card, on_host)
 
 
-@pytest.mark.parametrize(("name", "tolerance"), [("AdamW32bit", 1e-6), ("PagedAdamW32bit", 1e-6), ("AdamW8bit", 2e-2)])
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [("AdamW32bit", 1e-6), ("PagedAdamW32bit", 1e-6), ("AdamW8bit", 2e-2), ("Adagrad32bit", 1e-6)],
+)
 def test_on_the_cpu_a_step_is_torchs(meter: Any, name: str, tolerance: float) -> None:
     import bitsandbytes
 
@@ -55,7 +60,7 @@ def test_on_the_cpu_a_step_is_torchs(meter: Any, name: str, tolerance: float) ->
     mine, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
     optimizers = [
         getattr(bitsandbytes.optim, name)([mine], lr=0.01, weight_decay=0.1),
-        torch.optim.AdamW([theirs], lr=0.01, weight_decay=0.1),
+        getattr(torch.optim, "Adagrad" if "Adagrad" in name else "AdamW")([theirs], lr=0.01, weight_decay=0.1),
     ]
     for _ in range(4):
         gradient = torch.randn(64, 128)
