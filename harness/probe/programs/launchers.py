@@ -39,8 +39,10 @@ _GEOMETRY = frozenset((
 
 def start(line: LaunchLine, local_rank: int) -> Start:
     """Raises LaunchLineError where the launcher refuses the line, ImportError where it is not installed."""
-    begun = _STARTS[line.launcher](line, local_rank)
-    given = {**begun.variables, **dict(line.variables)}
+    given = dict(line.variables)
+    with variables(given):
+        begun = _STARTS[line.launcher](line, local_rank)
+    given.update(begun.variables)  # a launcher has the last word
     kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
     return dataclasses.replace(begun, variables=kept)
 
@@ -130,7 +132,7 @@ def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
     if line.program != "train":
         raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    with variables({**dict(line.variables), **({"FORCE_TORCHRUN": "1"} if several else {})}):
+    with variables({"FORCE_TORCHRUN": "1"} if several else {}):
         if os.environ.get("FORCE_TORCHRUN", "").lower() not in ("1", "true", "y"):
             return Start(program="llamafactory.launcher", is_module=True, arguments=line.arguments, variables={})
         command, environment = _handed_to_torchrun(["llamafactory-cli", line.program, *line.arguments])
