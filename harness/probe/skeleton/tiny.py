@@ -78,13 +78,19 @@ def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int]
     new id of special tokens."""
     before = _sizes(config)
     text_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    outward = [
+        (part, name)
+        for part in _parts(config)
+        if part is not _text_part(config)
+        for name in (*_OUTWARD_NAMES, *(("hidden_size",) if _has(part, "embed_dim") else ()))
+        if _has(part, name) and getattr(part, name) == text_hidden
+    ]
     for part in reversed(list(_parts(config))):  # the whole may answer with what its part has, and is small by then
         _shrink_part(part)
     new_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    for part, name in outward if new_hidden else ():
+        _put(part, name, new_hidden)
     for part in _parts(config):
-        if part is not _text_part(config) and text_hidden and new_hidden:
-            outward = (*_OUTWARD_NAMES, "hidden_size") if _has(part, "embed_dim") else _OUTWARD_NAMES
-            _set_all(part, outward, lambda old: new_hidden if old == text_hidden else old)
         if vocabulary is not None:
             _set_all(part, ("vocab_size",), lambda old: min(old, vocabulary))
         if ids:
@@ -94,7 +100,8 @@ def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int]
 
 def _shrink_part(config: Any) -> None:
     _shrink_layers(config)
-    heads, hidden = _first(config, _HEAD_NAMES), _first(config, _HIDDEN_NAMES)
+    # a tower's hidden_size may be the width of what it hands over, but never its embed_dim
+    heads, hidden = _first(config, _HEAD_NAMES), _first(config, ("embed_dim", *_HIDDEN_NAMES))
     if heads and hidden:
         _shrink_width(config, heads, hidden)
     _set_all(config, _EXPERT_NAMES, lambda old: min(old, EXPERTS))
