@@ -38,6 +38,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     stacks: dict[str, Stack]
     installed: dict[str, dict[str, str]]  #: stack -> what its first result had installed
+    demands: dict[str, list[str]]  #: a distribution with its version -> what it requires of stacks' packages
     superseded: int
     groups: list[Group]
     episodes: list[Episode]  #: without those of step time, which is judged later
@@ -111,6 +112,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         },
         stacks=index.stacks,
         installed=index.installed,
+        demands=index.demands,
         superseded=index.superseded,
         groups=groups.together(findings),
         episodes=_episodes(index, pairs, findings, increases, comparable, thresholds),

@@ -61,6 +61,9 @@ class ResultIndex:
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
+        self.demands: dict[
+            str, list[str]
+        ] = {}  #: a distribution with its version -> what it requires of stacks' packages
         self.newest: dict[str, dict[str, ResultSummary]] = {}  #: workload -> stack -> its newest result
         self._baseline_runs: dict[str, list[ResultSummary]] = defaultdict(list)
         for result in map(as_compared, results):
@@ -68,6 +71,7 @@ class ResultIndex:
             self.stacks.setdefault(stack, result.cell.stack)
             if result.installed:
                 self.installed.setdefault(stack, result.installed)
+            self.demands |= {f"{name} {result.installed[name]}": lines for name, lines in result.demands.items()}
             summary = summarize(result)
             by_stack = self.newest.setdefault(workload, {})
             known = by_stack.get(stack)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from harness.compare import configuration, episodes, exact, notes, timing
+from harness.compare import configuration, demands, episodes, exact, notes, timing
 from harness.compare.comparison import Cells, Comparison, DetailOf, Group, ReadCells
 from harness.compare.groups import severity
 from harness.compare.judged import MOST_SMALL, Judged, judge_workloads
@@ -44,9 +44,11 @@ def combine(
     comparable = _comparable(parts)
     known: dict[str, Stack] = {}
     installed: dict[str, dict[str, str]] = {}
+    demanded: dict[str, list[str]] = {}
     for part in reversed(parts):  # the first one that knows a stack has its say
         known.update(part.stacks)
         installed.update(part.installed)
+        demanded.update(part.demands)
     control = [time for part in parts for time in part.control]
     raw = [time for part in parts for time in part.step_times]
     timed, step_times, unknown = timing.judge_step_times(raw, control, thresholds)
@@ -87,7 +89,11 @@ def combine(
         step_times=tuple(step_times),
         control=tuple(control),
         problems=tuple(problems(all_episodes, found, settings, [stack.id for stack in stacks], measured)),
-        notes=(*notes.notes(remarks, baseline, known, names, installed, superseded), *lost),
+        notes=(
+            *notes.notes(remarks, baseline, known, names, installed, superseded),
+            *demands.notes(demanded, stacks, groups),
+            *lost,
+        ),
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},
         longest_s={workload: seconds for part in parts for workload, seconds in part.longest_s.items()},

@@ -54,6 +54,7 @@ class _Description(msgspec.Struct, frozen=True):
     python: tuple[int, int]
     prefix: str
     installed: dict[str, str]
+    demands: dict[str, list[str]]
     wheels: str
     code: str
 
@@ -101,6 +102,7 @@ def read(
         lock_sha256=found.wheels,
         python=program,
         installed={**(inside.installed(Path(beside)) if beside else {}), **found.installed},
+        demands=found.demands,
         code_sha256=found.code,
         beside=beside,
     )

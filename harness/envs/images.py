@@ -256,6 +256,7 @@ class ImageBuilder:
             python="python",
             image=image.id,
             installed=answer["installed"],
+            demands=answer["demands"],
             code_sha256=answer["code_sha256"],
         )
 

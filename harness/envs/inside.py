@@ -48,6 +48,26 @@ def installed(packages: Path) -> dict[str, str]:
     return dict(sorted(pair for dist in found if (pair := _name_and_version(dist)) is not None))
 
 
+def demands(distributions: Iterable[importlib.metadata.Distribution], names: Iterable[str]) -> dict[str, list[str]]:
+    """Distribution -> what it requires of the packages ``names``, where it restricts their releases.
+
+    Without what its extras require, and without markers: ``{"openrlhf": ["deepspeed==0.16.3"]}``.
+    """
+    wanted = {normal(name) for name in names}
+    found: dict[str, list[str]] = {}
+    for dist in distributions:
+        if (pair := _name_and_version(dist)) is None:
+            continue
+        for line in dist.requires or ():
+            requirement, _, marker = line.partition(";")
+            parts = re.match(r"([\w.-]+)\s*(?:\[[^]]*\])?\s*\(?([^)]*)\)?", requirement)
+            if parts is None or "extra" in marker or not parts[2].strip():
+                continue
+            if normal(parts[1]) in wanted and normal(parts[1]) != pair[0]:
+                found.setdefault(pair[0], []).append(f"{normal(parts[1])}{parts[2].replace(' ', '')}")
+    return found
+
+
 def _name_and_version(distribution: importlib.metadata.Distribution) -> tuple[str, str] | None:
     """None where its files do not say: what runs in an environment can write to them."""
     folder = getattr(distribution, "_path", None)
@@ -244,4 +264,5 @@ if __name__ == "__main__":
     here = Path(sysconfig.get_paths()["purelib"])
     code = code_sha256(here, sys.argv[1], sys.argv[2:])
     answer = {"machine": machine(), "installed": installed(here), "code_sha256": code}
+    answer["demands"] = demands(importlib.metadata.distributions(path=[str(here)]), sys.argv[1:])
     sys.stdout.write(json.dumps(answer))

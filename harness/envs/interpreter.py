@@ -24,9 +24,9 @@ _EDITABLE = "__editable__"
 
 
 def description(inside: ModuleType, measured: list[str]) -> dict[str, Any]:
-    """Version of Python, distribution -> version, and hashes: ``wheels`` of what all wheels have installed, by their own
-    records, and ``code`` of the Python files as they are now of the ``measured`` packages and of all that is installed
-    from a source folder (``pip install -e``).
+    """Version of Python, distribution -> version, what they require of the ``measured`` packages, and hashes: ``wheels`` of
+    what all wheels have installed, by their own records, and ``code`` of the Python files as they are now of the
+    ``measured`` packages and of all that is installed from a source folder (``pip install -e``).
 
     Both are the same wherever the same wheels are installed. Of a distribution without a record (Debian's) the version
     counts.
@@ -51,6 +51,7 @@ def description(inside: ModuleType, measured: list[str]) -> dict[str, Any]:
         "python": list(sys.version_info[:2]),
         "prefix": sys.prefix,
         "installed": {name: dist.version for name, dist in sorted(found.items())},
+        "demands": inside.demands(found.values(), measured),
         "wheels": wheels.hexdigest(),
         "code": code.hexdigest(),
     }

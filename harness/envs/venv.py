@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import importlib.metadata
 import shutil
 import tempfile
 import time
@@ -304,6 +305,7 @@ def _describe(
         lock_sha256=locked.sha256,
         python=str(interpreter(place)),
         installed=inside.installed(packages),
+        demands=inside.demands(importlib.metadata.distributions(path=[str(packages)]), locked.stack.versions),
         code_sha256=inside.code_sha256(packages, framework, peers(locked.stack), edited),
         notes=(*marker.yanked, *notes, *reports),
     )

@@ -136,6 +136,7 @@ class _Measurement:
             code_sha256=environment.code_sha256,
             probe_sha256=self._executor.probe_sha256(),
             installed=environment.installed,
+            demands=environment.demands,
             hardware=ended.hardware or self._hardware,
             session=session,
             started_at=self._dated(cell, ended.started_at or clock.stamp()),

@@ -26,6 +26,7 @@ def index(tmp_path: Path) -> Path:
     for name, version, requires in (
         ("mine", "1.0", ()),
         ("trl", "0.24.0", ()),
+        ("demanding", "1.0", ("mine==0.9", "trl", 'mine<0.5; extra == "old"')),
         ("shared", "1.0", ()),
         ("shared", "2.0", ()),
         ("checker", "1.0", ()),
@@ -68,6 +69,11 @@ def test_its_stack_has_its_versions_and_no_path(index: Path, tmp_path: Path) -> 
     assert str(tmp_path) not in found.stack.id
     assert read(python, tmp_path, named={"mine", "trl"}).stack.versions == {"mine": "1.0", "trl": "0.24.0"}
     assert read(python.parent.parent, tmp_path).stack == found.stack  # the folder will do
+
+
+def test_it_says_which_releases_its_packages_demand(index: Path, tmp_path: Path) -> None:
+    python = interpreters.make(tmp_path / "envs" / "rlhf", *wheels(index, "mine-1.0", "demanding-1.0"))
+    assert read(python, tmp_path).demands == {"demanding": ["mine==0.9"]}
 
 
 def test_equal_environments_are_one_stack_wherever_they_lie(index: Path, tmp_path: Path) -> None:
