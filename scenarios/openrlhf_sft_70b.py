@@ -16,11 +16,11 @@ SCENARIO = program(
     folder=str(Path(__file__).parent / "programs" / "openrlhf"),
     line="deepspeed --module openrlhf.cli.train_sft --max_len {length} --dataset Open-Orca/OpenOrca --input_key question"
     " --output_key response --train_batch_size {train} --micro_train_batch_size {micro} --max_samples 2000"
-    " --pretrain {model} --save_path ./checkpoint --save_steps -1 --logging_steps 1"
+    " --pretrain {pretrain} --save_path ./checkpoint --save_steps -1 --logging_steps 1"
     " --eval_steps -1 --zero_stage {stage} --max_epochs 1 --bf16 {adam} {packed} --learning_rate 5e-6 {checkpointing}",
     ranks=32,
     values={
-        "model": "meta-llama/Meta-Llama-3-70B", "length": 2048, "train": 64, "micro": 2, "stage": 3,
+        "pretrain": "meta-llama/Meta-Llama-3-70B", "length": 2048, "train": 64, "micro": 2, "stage": 3,
         "adam": "--adam_offload", "packed": "--flash_attn --packing_samples", "checkpointing": "--gradient_checkpointing",
     },
     gpu="A800-80G",

@@ -1,9 +1,9 @@
 """The actor of OpenRLHF's PPO, alone on its cards, without Ray and vLLM.
 
-OpenRLHF's own (0.5 and 0.6): the model, the DeepSpeed configuration, the optimizer, the engine, the replay buffer and the
-whole of ``PPOTrainer.ppo_train``, which its Ray actor runs as well. This script's: the answers, their rewards and the reference's
-log-probabilities, which ``train_ppo_ray`` gets from vLLM, a reward server and other cards, are random here. The options are
-those of ``train_ppo_ray``.
+OpenRLHF's own (0.3.6 to 0.6, packed samples from 0.5 on): the model, the DeepSpeed configuration, the optimizer, the engine,
+the replay buffer and the whole of ``PPOTrainer.ppo_train``, which its Ray actor runs as well. Random here: the answers, their
+rewards and advantages, which ``train_ppo_ray`` gets from vLLM, a reward server and other cards. The options are those of
+``train_ppo_ray``.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import math
 
 import torch
 from openrlhf.models import Actor
-from openrlhf.models.utils import unpacking_samples
 from openrlhf.trainer import PPOTrainer
 from openrlhf.trainer.ppo_utils import Experience
 from openrlhf.utils import get_strategy, get_tokenizer
@@ -67,6 +66,8 @@ def experience(args, actor, vocabulary):
     actions = [args.generate_max_len] * count
     actor.eval()
     if args.packing_samples:
+        from openrlhf.models.utils import unpacking_samples
+
         log_probs = actor(tokens, actions, owners, packed_seq_lens=lengths)
         sequences, log_probs, seen, taken = (
             unpacking_samples(tokens, lengths),
