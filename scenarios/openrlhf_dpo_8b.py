@@ -16,11 +16,11 @@ SCENARIO = program(
     " --eval_steps -1 --train_batch_size {train} --micro_train_batch_size 1 --pretrain OpenRLHF/Llama-3-8b-sft-mixture"
     " --bf16 --max_epochs 1 --max_len {length} --zero_stage {stage} --learning_rate 5e-7 --beta 0.1"
     " --dataset OpenRLHF/preference_dataset_mixture2_and_safe_pku --apply_chat_template --chosen_key chosen"
-    " --rejected_key rejected {packed} {reference} --max_samples 500 {checkpointing}",
+    " --rejected_key rejected {packed} {reference} --max_samples 500 {checkpointing} {reentrant}",
     ranks=8,
     values={
         "length": 8192, "train": 16, "stage": 3, "packed": "--flash_attn --packing_samples", "reference": "",
-        "checkpointing": "--gradient_checkpointing",
+        "checkpointing": "--gradient_checkpointing", "reentrant": "",
     },
     gpu="A100-80G",
     synthetic_data=True,
@@ -31,6 +31,6 @@ SCENARIO = program(
     variants=({}, {"packed": "--flash_attn"}),
     remedies={
         "the reference on the host": {"reference": "--ref_offload"},
-        "reentrant checkpointing": {"checkpointing": "--gradient_checkpointing --gradient_checkpointing_use_reentrant"},
+        "reentrant checkpointing": {"reentrant": "--gradient_checkpointing_use_reentrant"},
     },
 )  # fmt: skip

@@ -16,12 +16,12 @@ SCENARIO = program(
     summary="OpenRLHF's PPO actor: Llama-3-70B on 32 ranks, ZeRO-3, optimizer on the host, packed samples of 2048 tokens",
     folder=str(Path(__file__).parent / "programs" / "openrlhf"),
     line="torchrun ppo_actor.py --pretrain meta-llama/Meta-Llama-3-70B --zero_stage {stage} --zpg {zpg} {bf16} {adam}"
-    " {packed} {checkpointing} {more} --micro_train_batch_size {micro} --train_batch_size {train}"
+    " {packed} {checkpointing} {reentrant} {more} --micro_train_batch_size {micro} --train_batch_size {train}"
     " --rollout_batch_size {rollout} --prompt_max_len {prompt} --generate_max_len {answer}",
     ranks=32,
     values={
         "stage": 3, "zpg": 1, "bf16": "--bf16", "adam": "--adam_offload", "packed": "--flash_attn --packing_samples",
-        "checkpointing": "--gradient_checkpointing", "more": "", "micro": 1, "train": 128, "rollout": 32,
+        "checkpointing": "--gradient_checkpointing", "reentrant": "", "more": "", "micro": 1, "train": 128, "rollout": 32,
         "prompt": 1024, "answer": 1024,
     },
     gpu="A800-80G",
@@ -36,7 +36,8 @@ SCENARIO = program(
         {},
         *one_by_one(
             train=(64,),
-            checkpointing=("--gradient_checkpointing --gradient_checkpointing_use_reentrant", ""),
+            reentrant=("--gradient_checkpointing_use_reentrant",),
+            checkpointing=("",),
             adam=("",),
             bf16=("",),
             more=("--overlap_comm",),
@@ -45,7 +46,7 @@ SCENARIO = program(
         ),
     ),
     remedies={
-        "reentrant checkpointing": {"checkpointing": "--gradient_checkpointing --gradient_checkpointing_use_reentrant"},
+        "reentrant checkpointing": {"reentrant": "--gradient_checkpointing_use_reentrant"},
         "twice the nodes": {"world_size": 64},
         "four times the nodes": {"world_size": 128, "rollout": 64},
         "a shorter answer (512)": {"answer": 512},

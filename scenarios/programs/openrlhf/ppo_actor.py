@@ -1,7 +1,7 @@
 """The actor of OpenRLHF's PPO, alone on its cards, without Ray and vLLM.
 
 OpenRLHF's own (0.3.6 to 0.6, packed samples from 0.5 on): the model, the DeepSpeed configuration, the optimizer, the engine,
-the replay buffer and the whole of ``PPOTrainer.ppo_train``, which its Ray actor runs as well. Random here: the answers, their
+the replay buffer and all of ``PPOTrainer.ppo_train``, which its Ray actor runs as well. Random here: the answers, their
 rewards and advantages, which ``train_ppo_ray`` gets from vLLM, a reward server and other cards. The options are those of
 ``train_ppo_ray``.
 """
@@ -15,6 +15,13 @@ from openrlhf.trainer import PPOTrainer
 from openrlhf.trainer.ppo_utils import Experience
 from openrlhf.utils import get_strategy, get_tokenizer
 from transformers.trainer import get_scheduler
+
+
+class ActorTrainer(PPOTrainer):
+    """As the trainer of its Ray actor, whose module imports vLLM: the critic trains elsewhere."""
+
+    def training_step(self, experience, global_steps):
+        return self.training_step_actor(experience)
 
 
 def parsed():
@@ -88,7 +95,8 @@ def experience(args, actor, vocabulary):
     ones = torch.ones(count, device=device)
     info = {"kl": 0 * ones, "reward": rewards, "return": rewards, "response_length": ones * args.generate_max_len,
             "total_length": ones * lengths[0]}  # fmt: skip
-    return Experience(sequences, log_probs, None, advantages, advantages, seen, taken, info)
+    values = None if args.packing_samples else torch.zeros_like(log_probs)  # buffers of 2024 do not take None
+    return Experience(sequences, log_probs, values, advantages, advantages, seen, taken, info)
 
 
 def main():
@@ -117,7 +125,7 @@ def main():
         kind = {"use_reentrant": args.gradient_checkpointing_use_reentrant}
         actor.gradient_checkpointing_enable(gradient_checkpointing_kwargs=kind)
     actor, optimizer, scheduler = strategy.prepare((actor, optimizer, scheduler), is_rlhf=True)
-    trainer = PPOTrainer(
+    trainer = ActorTrainer(
         strategy, actor, None, None, None, None, None, None, scheduler, None,
         micro_train_batch_size=args.micro_train_batch_size, micro_rollout_batch_size=args.micro_rollout_batch_size,
         init_kl_coef=args.init_kl_coef, tokenizer=tokenizer, prompt_max_len=args.prompt_max_len,
