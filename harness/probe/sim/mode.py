@@ -177,7 +177,7 @@ class SimulationMode(TorchMeter):
         return func(*args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator that makes a new tensor from no other."""
+        """An operator that makes a new tensor from no other, or from the shape of one."""
         device = kwargs.get("device")
         what = operators.traits(func)
         if device is not None and device.type == "meta":
@@ -225,6 +225,9 @@ class SimulationMode(TorchMeter):
 
     def compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `_compute`, for an operator whose result may be cached by its arguments' geometry."""
+        device = kwargs.get("device")
+        if device is not None and device.type != "meta" and isinstance(args[0], torch.Tensor) and args[0].is_meta:
+            return self._make(func, args, kwargs)  # in host memory, with the shape of a tensor on the device
         key = geometry.key(func, args, kwargs)
         if key is None:
             return self._compute(func, args, kwargs)

@@ -33,6 +33,16 @@ def test_a_pinned_copy_that_a_framework_makes_outside_of_an_operator_costs_nothi
         assert resident_bytes() - before < GIB // 4
 
 
+def test_a_tensor_like_one_on_the_device_is_where_it_is_asked_for() -> None:
+    """As DeepSpeed's ``offload_states`` makes the buffers that states go to."""
+    with Simulation() as simulation:
+        ledger, state = simulation.mode.ledger, torch.zeros(GIB, device=Simulation.device)
+        on_the_host = torch.empty_like(state, device="cpu"), torch.zeros_like(state, device="cpu")
+        assert (ledger.live[HOST], ledger.live[DEVICE]) == (8 * GIB, 4 * GIB)
+        assert {tensor.device.type for tensor in on_the_host} == {"cpu"}
+        assert state.new_ones(2, device="cpu").tolist() == [1.0, 1.0]
+
+
 def test_a_small_pinned_copy_keeps_its_contents() -> None:
     with Simulation() as simulation:
         assert simulation._pin(torch.tensor([3, 1, 4])).tolist() == [3, 1, 4]
