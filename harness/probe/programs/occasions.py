@@ -18,6 +18,7 @@ from typing import Any
 from harness.probe.replacing import Patches
 
 _ENGINE = ("deepspeed.runtime.engine", "DeepSpeedEngine")
+_ZERO_3 = ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3")
 _TRAINER = ("transformers.trainer", "Trainer")
 _STATE_DICT = "torch.distributed.checkpoint.state_dict"
 
@@ -37,8 +38,8 @@ CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
         (*_TRAINER, ("evaluate", "predict")),
         ("deepspeed.runtime.pipe.engine", "PipelineEngine", ("eval_batch",)),
     ),
-    "offload_states": ((*_ENGINE, ("offload_states",)),),
-    "reload_states": ((*_ENGINE, ("reload_states",)),),
+    "offload_states": ((*_ENGINE, ("offload_states",)), (*_ZERO_3, ("offload_states",))),
+    "reload_states": ((*_ENGINE, ("reload_states",)), (*_ZERO_3, ("reload_states",))),
     "save": (
         (*_TRAINER, ("save_model", "_save_checkpoint")),
         (*_ENGINE, ("save_checkpoint", "save_16bit_model", "_zero3_consolidated_16bit_state_dict")),
