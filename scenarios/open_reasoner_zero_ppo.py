@@ -6,8 +6,8 @@ which it is awake. Not known in public, and chosen: samples of 1024 + 1024 token
 
 Open-Reasoner-Zero is in no package index, and pip installs none of its subpackages from git: clone it into
 ``programs/open_reasoner_zero`` (seen with 3fdd9a0). It imports names that newer releases of its requirements lack:
-``_shutdown_backend`` of torch 2.13, ``PlacementGroupSchedulingStrategy`` of Ray 2.60. So say ``--with torch=2.5.1``, which is
-the advised one, and ``--with transformers=4.48.1``, its container's.
+``_shutdown_backend`` of torch 2.13, ``PlacementGroupSchedulingStrategy`` of Ray 2.60. So say ``--with torch=2.5.1``,
+which is the advised one, and ``--with transformers=4.48.1``, its container's.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from harness.probe.scenario import one_by_one
 
 SCENARIO = program(
     version=1,
-    summary="Open-Reasoner-Zero's PPO: Qwen2.5-1.5B, policy and critic in turns on the same 4 GPUs, ZeRO-3, states offloaded",
+    summary="Open-Reasoner-Zero's PPO: Qwen2.5-1.5B, policy and critic in turns on the same 4 GPUs, ZeRO-3",
     folder=str(Path(__file__).parent / "programs" / "open_reasoner_zero"),
     line="torchrun role.py --orz {checkout} --role {part} --prompt {prompt} --answer {answer}"
     " adam_offload={offload_optimizer} disable_trace_cache={no_lookahead}"

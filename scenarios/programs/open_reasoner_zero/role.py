@@ -4,11 +4,12 @@
     torchrun --nproc_per_node 4 role.py --role policy adam_offload=true
 
 Its trainer has a process for each role on every GPU, and they take turns. This runs a role's own class, of
-``orz.ppo.actors``, without Ray's decorator around it, and calls it in the order in which `orz.ppo.trainer.RayPPOTrainer` does.
-After each turn it prints what the process has on its GPU. Data are random, also those that other processes would hand over;
-what is handed to vLLM is dropped.
+``orz.ppo.actors``, without Ray's decorator around it, and calls it in the order of `orz.ppo.trainer.RayPPOTrainer`.
+After each turn it prints what the process has on its GPU. Data are random, also those that other processes would
+hand over; what is handed to vLLM is dropped.
 
-Settings are those of ``playground/orz_1p5b_ppo.py``, with what Open-Reasoner-Zero#24 changed. ``NAME=VALUE`` sets another one.
+Settings are those of ``playground/orz_1p5b_ppo.py``, with what Open-Reasoner-Zero#24 changed. ``NAME=VALUE`` sets
+another one.
 """
 
 import argparse
@@ -124,10 +125,10 @@ class Role:
 
     def run(self) -> None:
         self.load()
-        for self.iteration in range(self.args.iterations):
-            self.iterate()
+        for iteration in range(self.args.iterations):
+            self.iterate(iteration)
 
-    def iterate(self) -> None:
+    def iterate(self, iteration: int) -> None:
         raise NotImplementedError
 
     def load(self) -> None:
@@ -150,8 +151,8 @@ class Role:
         see_memory_usage("scored", force=True)
         return scores
 
-    def save(self) -> None:
-        self.actor.save_model(AutoTokenizer.from_pretrained(self.args.model), self.iteration)
+    def save(self, iteration: int) -> None:
+        self.actor.save_model(AutoTokenizer.from_pretrained(self.args.model), iteration)
         see_memory_usage("saved", force=True)
 
     def samples(self) -> list[dict]:
@@ -207,19 +208,19 @@ class Policy(Role):
         self.sync()
         self.offload("sync")
 
-    def iterate(self) -> None:
+    def iterate(self, iteration: int) -> None:
         self.others_turn("generate and score")
         self.reload("score")
         scores = self.score()
         self.offload("scoring")
         self.others_turn("train the critic")
         self.reload("train")
-        self.actor.ppo_train(self.iteration, self.experience(scores))
+        self.actor.ppo_train(iteration, self.experience(scores))
         self.actor.empty_cache()
         see_memory_usage("trained", force=True)
         self.sync()
         self.offload("sync")
-        self.save()
+        self.save(iteration)
 
     def sync(self) -> None:
         """Hands one whole parameter after another to the engine on the same GPU, by the address of its memory."""
@@ -240,24 +241,24 @@ class Critic(Role):
         super().load()
         self.offload("loading")
 
-    def iterate(self) -> None:
+    def iterate(self, iteration: int) -> None:
         self.others_turn("generate")
         self.reload("score")
         scores = self.score()
         self.offload("scoring")
         self.others_turn("score")
         self.reload("train")
-        self.actor.ppo_train(self.iteration, self.experience(scores))
+        self.actor.ppo_train(iteration, self.experience(scores))
         see_memory_usage("trained", force=True)
         self.offload("training")
         self.others_turn("train the policy and synchronize it")
-        self.save()
+        self.save(iteration)
 
 
 class Reference(Role):
     actor_class = "RefRayActorBase"
 
-    def iterate(self) -> None:
+    def iterate(self, iteration: int) -> None:
         self.others_turn("generate")
         self.score()
         self.actor.empty_cache()
