@@ -88,8 +88,9 @@ def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int]
     for part in reversed(list(_parts(config))):  # the whole may answer with what its part has, and is small by then
         _shrink_part(part)
     new_hidden = _first(_text_part(config), _HIDDEN_NAMES)
-    for part, name in outward if new_hidden else ():
-        _put(part, name, new_hidden)
+    if new_hidden is not None:
+        for part, name in outward:
+            _put(part, name, new_hidden)
     for part in _parts(config):
         if vocabulary is not None:
             _set_all(part, ("vocab_size",), lambda old: min(old, vocabulary))
