@@ -14,6 +14,7 @@ SCENARIO = Scenario(
     parameters={
         "model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 1, "dtype": "fp32",
         "objective": "next_token", "model_outputs": "loss", "frozen": "", "lora_rank": 0, "lora_modules_to_save": "",
+        "lora_autocast": False, "empty_groups": False,
         "integration": "none", "zero_stage": 0, "zero_init": False, "offload_optimizer": False, "offload_param": False,
         "gradient_checkpointing": "none", "gradient_clipping": 0.0, "decay_groups": False, "learning_rate_decay": 1.0,
         "gradient_accumulation_steps": 1, "identical_micro_batches": False, "gradient_accumulation_dtype": None,
@@ -24,4 +25,12 @@ SCENARIO = Scenario(
         "varying_length": False,
     },
     devices={"cpu": {}},
+    variants=(
+        {},
+        # What other scenarios leave out so that the rest of a job can be measured, as users have it: an empty parameter
+        # group with a schedule of torch's, and adapters in peft's default dtype beside weights in half precision.
+        {"lora_rank": 8, "zero_stage": 2, "decay_groups": True, "empty_groups": True, "learning_rate_decay": 0.5},
+        {"lora_rank": 8, "zero_stage": 3, "dtype": "bf16", "lora_autocast": True},
+        {"lora_rank": 8, "zero_stage": 3, "dtype": "bf16", "lora_autocast": True, "zero_init": True},
+    ),
 )  # fmt: skip

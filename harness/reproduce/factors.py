@@ -154,7 +154,19 @@ FACTORS = (
         further=("lm_head",),
         words={"": "adapters alone"},
     ),
+    Factor(
+        name="lora_autocast",
+        title="adapters in fp32",
+        values=(False,),
+        words={True: "adapters in fp32", False: "adapters in the model's dtype"},
+    ),
     _switch("decay_groups", "two parameter groups", off="one parameter group", configured=False),
+    Factor(
+        name="empty_groups",
+        title="a group without parameters",
+        values=(False,),
+        words={True: "a group without parameters", False: "no group without parameters"},
+    ),
     Factor(
         name="learning_rate_decay",
         title="a learning rate that decays by",

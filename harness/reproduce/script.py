@@ -93,14 +93,16 @@ _SAID = {
     *("zero_stage", "zero_init", "offload_optimizer", "offload_param", "world_size", "dtype", "model_outputs"),
     *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
     *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
-    *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate"),
+    *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate", "empty_groups"),
     *_CALLS,
 }
 
-#: What a script does not have: sizes of its own are small already, and nothing completes its configuration.
+#: What a script does not have: sizes of its own are small already, nothing completes its configuration, and adapters are of
+#: peft's default dtype.
 _WITHOUT = {
     *("model", "shape", "layers", "sequence_length", "micro_batch_size"),
     *("gpu", "expandable_segments", "gather_16bit_weights", "load_on_device", "weight_decay", "learning_rate"),
+    "lora_autocast",
 }
 
 _OBJECTIVES = ("next_token", "fine_tuning", "two_runs", "two_backwards", "several_outputs", "no_head")
@@ -171,6 +173,7 @@ def compose(subject: Subject) -> Script:
         frozen=_frozen(p, subject.model),
         zero_init=p["zero_stage"] == 3 and p["zero_init"],
         decay_groups=p["decay_groups"],
+        empty_groups=p.get("empty_groups", False),
         some_frozen=bool(p["frozen"] or lora),
         decay=p["learning_rate_decay"],
         optimizer="SGD" if has_truth else "AdamW",

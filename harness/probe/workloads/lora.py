@@ -9,10 +9,17 @@ import torch
 
 
 def with_adapters(
-    model: torch.nn.Module, *, rank: int, alpha: int, dropout: float, targets: list[str], modules_to_save: list[str]
+    model: torch.nn.Module,
+    *,
+    rank: int,
+    alpha: int,
+    dropout: float,
+    targets: list[str],
+    modules_to_save: list[str],
+    autocast: bool,
 ) -> torch.nn.Module:
-    """The model wrapped by peft, in training mode. The names are those of peft's ``LoraConfig``. Where checkpointing
-    needs inputs that require gradients, peft sees to it."""
+    """The model wrapped by peft, in training mode. The names are those of peft's ``LoraConfig``, and ``autocast`` is its
+    ``autocast_adapter_dtype``. Where checkpointing needs inputs that require gradients, peft sees to it."""
     import peft
 
     settings = peft.LoraConfig(
@@ -23,7 +30,7 @@ def with_adapters(
         modules_to_save=modules_to_save or None,
         task_type="CAUSAL_LM",
     )
-    # Adapters stay in the model's own dtype: DeepSpeed refuses a model of two dtypes where zero.Init made part of it.
-    wrapped: torch.nn.Module = peft.get_peft_model(model, settings, autocast_adapter_dtype=False)
+    # In fp32, peft's default, DeepSpeed refuses the model where zero.Init made part of it.
+    wrapped: torch.nn.Module = peft.get_peft_model(model, settings, autocast_adapter_dtype=autocast)
     wrapped.train()
     return wrapped

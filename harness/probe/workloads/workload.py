@@ -40,6 +40,7 @@ class Workload:
     weight_decay: float = 0.1
     learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
     decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
+    empty_groups: bool = False  #: a group without parameters is passed on, as transformers' Trainer does
     #: tokens at the start of each sequence that no loss is about (`harness.probe.workloads.alignment`)
     prompt_length: int = 0
     samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
@@ -54,6 +55,7 @@ class Workload:
     lora_dropout: float = 0.0
     lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
     lora_modules_to_save: str = ""  #: trained whole beside the adapters
+    lora_autocast: bool = False  #: peft's default: adapters of a model in half precision are made in fp32
     infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
     checkpoint: bool = False  #: saved after the first step, changed by another step, and loaded: nothing may differ
     evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
@@ -95,6 +97,7 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
             dropout=work.lora_dropout,
             targets=work.lora_targets.split(),
             modules_to_save=work.lora_modules_to_save.split(),
+            autocast=work.lora_autocast,
         )
     if work.frozen:
         for name, parameter in model.named_parameters():
@@ -131,7 +134,8 @@ def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
-    """Optimizer groups; empty ones are left out, which torch >= 2.10 does not survive."""
+    """Optimizer groups. Without ``empty_groups`` those that have no parameters are left out: with a schedule torch from 2.10
+    on ends at one, as DeepSpeed drops it (transformers#43692), and nothing else of such a job could be measured."""
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not work.decay_groups:
         return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
@@ -142,7 +146,7 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
         {"params": [p for _, p in named if id(p) not in ids], "weight_decay": work.weight_decay},
         {"params": plain, "weight_decay": 0.0},
     ]
-    return [group for group in groups if group["params"]]
+    return [group for group in groups if group["params"] or work.empty_groups]
 
 
 def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
