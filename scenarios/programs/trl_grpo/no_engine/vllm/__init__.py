@@ -1,0 +1,55 @@
+"""In the place of vLLM, which needs a GPU: an engine that answers at once and holds nothing.
+
+What TRL's trainer does on its own side is the real code: it gathers the weights, merges the adapters, sends a request
+per parameter, and waits for completions. Here end the requests of `trl.extras.vllm_client` (``server``), and the calls of
+``LLM`` (``colocate``). The answer is as long as was allowed, the longest that a step can meet: ``max_tokens`` tokens for
+each completion. An engine's share of a card is what the scenario's ``gpu_memory_utilization`` takes off it.
+"""
+
+from vllm import server
+from vllm.completions import completion, prompt_ids
+from vllm.sampling_params import SamplingParams
+
+__version__ = "0.10.2"
+__all__ = ["LLM", "SamplingParams"]
+
+server.answer()
+
+
+class _Fields:
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
+class _Weights:
+    def load_weights(self, weights):
+        for _ in weights:
+            pass
+
+
+class LLM:
+    def __init__(self, model, **settings):
+        runner = _Fields(model_runner=_Fields(model=_Weights()))
+        self.llm_engine = _Fields(model_executor=_Fields(driver_worker=runner))
+
+    def generate(self, prompts, sampling_params, use_tqdm=True):
+        return [
+            _Fields(
+                prompt_token_ids=prompt_ids(prompt),
+                outputs=[self._output(sampling_params.max_tokens) for _ in range(sampling_params.n)],
+            )
+            for prompt in prompts
+        ]
+
+    def _output(self, tokens):
+        ids = completion(tokens)
+        return _Fields(token_ids=ids, logprobs=[{token: _Fields(logprob=-1.0)} for token in ids])
+
+    def reset_prefix_cache(self):
+        pass
+
+    def sleep(self, level=1):
+        pass
+
+    def wake_up(self, tags=None):
+        pass

@@ -1,0 +1,7 @@
+class StatelessProcessGroup:
+    @classmethod
+    def create(cls, host, port, rank, world_size, **settings):
+        return cls()
+
+    def barrier(self):
+        pass

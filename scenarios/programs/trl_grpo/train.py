@@ -1,0 +1,69 @@
+"""GRPO of a language model with a LoRA adapter, by TRL's trainer.
+
+accelerate launch --config_file zero3.yaml --num_processes 4 train.py --output_dir out --bf16
+
+All of ``GRPOConfig`` are options. ``--loading cuda`` loads the whole model onto the GPU of every rank before there is a
+configuration, ``--loading name`` leaves loading to the trainer, under DeepSpeed's zero.Init.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, HfArgumentParser
+from trl import GRPOConfig, GRPOTrainer
+
+
+@dataclass
+class Arguments:
+    base_model: str = "Qwen/Qwen2.5-7B"
+    loading: str = field(default="cuda", metadata={"help": "cuda, or name"})
+    attention: str = "flash_attention_2"
+    prompts: str = "prompts.jsonl"
+    checkpointing: str = field(default="none", metadata={"help": "none, reentrant or non_reentrant"})
+    engine: str = field(default="server", metadata={"help": "none generates in the trainer; server or colocate: vLLM"})
+    gpu_memory_utilization: float = field(default=0.3, metadata={"help": "of an engine on the trainer's own GPUs"})
+
+
+def variety(completions, **_):
+    """More different characters are better."""
+    return [float(len(set(text))) for text in completions]
+
+
+def main() -> None:
+    own, rest = HfArgumentParser(Arguments).parse_args_into_dataclasses(return_remaining_strings=True)
+    how = {"torch_dtype": torch.bfloat16, "attn_implementation": own.attention}
+    model = own.base_model
+    if own.loading == "cuda":
+        model = AutoModelForCausalLM.from_pretrained(own.base_model, **how).to("cuda")
+    (training,) = HfArgumentParser(GRPOConfig).parse_args_into_dataclasses(args=rest)
+    if own.loading == "name":
+        training.model_init_kwargs = {**how, "torch_dtype": "bfloat16"}
+    training.use_vllm = own.engine != "none"
+    if own.engine == "colocate":
+        training.vllm_mode = own.engine
+        training.vllm_gpu_memory_utilization = own.gpu_memory_utilization
+    training.gradient_checkpointing = own.checkpointing != "none"
+    training.gradient_checkpointing_kwargs = {"use_reentrant": own.checkpointing == "reentrant"}
+    tokenizer = AutoTokenizer.from_pretrained(own.base_model, padding_side="left")
+    adapter = LoraConfig(
+        r=16,
+        lora_alpha=32,
+        lora_dropout=0.05,
+        target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+        task_type="CAUSAL_LM",
+    )
+    trainer = GRPOTrainer(
+        model=model,
+        args=training,
+        reward_funcs=variety,
+        train_dataset=load_dataset("json", data_files=own.prompts, split="train"),
+        processing_class=tokenizer,
+        peft_config=adapter,
+    )
+    trainer.train()
+
+
+if __name__ == "__main__":
+    main()
