@@ -1,8 +1,8 @@
 """OpenRLHF#858: OpenRLHF's `train_ppo` without Ray, all four 8B models in one process, on 4 cards of 48 GB.
 
-Its command as it is, with the options of the report, but for 16 generated tokens in place of 1024: transformers generates them
-one by one. The report's message: A40 with 44.34 GiB, 10.19 MiB free, 43.69 GiB allocated by PyTorch, 20 MiB asked for. The
-card here is an L40S, which has as much.
+Its command as it is, with the options of the report, but for 16 generated tokens in place of 1024, as transformers generates
+them one by one. The report's message: A40 with 44.34 GiB, 10.19 MiB free, 43.69 GiB allocated by PyTorch, 20 MiB asked for.
+The card here is an L40S, which has as much.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from harness.probe.program import program
 
 SCENARIO = program(
     version=1,
-    summary="OpenRLHF's train_ppo: Llama-3-8B four models on each of 4 ranks, ZeRO-2, optimizers on the host",
+    summary="OpenRLHF's train_ppo: four 8B models on each of 4 ranks, ZeRO-2, optimizers on the host",
     folder=str(Path(__file__).parent / "programs" / "openrlhf"),
     line="deepspeed --module openrlhf.cli.train_ppo --pretrain OpenRLHF/Llama-3-8b-sft-mixture"
     " --reward_pretrain OpenRLHF/Llama-3-8b-rm-mixture --save_path ./checkpoint --save_steps -1 --logging_steps 1"
