@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterator
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -51,6 +52,8 @@ def command(pattern: str, results: str | None) -> None:
         shown.print(Text(f"  {plain(measured)}"), soft_wrap=True)
         if result.record is not None and result.record.ranks:
             shown.print(_table(result))
+            for line in _loss_scales(result):
+                shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
             if line := _least_step(result):
                 shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
 
@@ -79,6 +82,18 @@ def _table(result: Result) -> Table:
             f"{max(sum(count for count, _ in reading.collectives.values()) for reading in readings):,}",
         )
     return table
+
+
+def _loss_scales(result: Result) -> Iterator[str]:
+    """How training in fp16 went, of each model."""
+    first = result.record.ranks[0] if result.record is not None else None
+    if first is None:
+        return
+    for name, numerics in {"": first.numerics, **first.models}.items():
+        if numerics is not None and numerics.loss_scales:
+            steps, scales = len(numerics.loss_scales), [f"{scale:g}" for scale in numerics.loss_scales[-3:]]
+            of = f" of {name}" if name else ""
+            yield f"fp16: {numerics.skipped_steps} of {steps} steps{of} skipped; loss scale at the end: {', '.join(scales)}"
 
 
 def _least_step(result: Result) -> str:

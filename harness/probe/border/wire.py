@@ -133,6 +133,8 @@ class Numerics:
     loss_error: float | None = None
     gradient_norm_error: float | None = None
     parameter_error: float | None = None
+    loss_scales: list[float] = dataclasses.field(default_factory=list)  #: after each step, of an engine that scales
+    skipped_steps: int = 0  #: whose gradients were too large for fp16, so that nothing was trained
     note: str = ""  #: why there is no truth, or which parameter is furthest from it
 
 

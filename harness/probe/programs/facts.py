@@ -47,6 +47,12 @@ def gradient_norm(stepper: Any) -> float | None:
     return None if norm is None else float(norm)
 
 
+def loss_scale(stepper: Any) -> float | None:
+    """What an engine in fp16 multiplies its losses by; None where there is no such thing."""
+    scale = getattr(stepper.optimizer, "cur_scale", None) if is_engine(stepper) and stepper.fp16_enabled() else None
+    return None if scale is None else float(scale)
+
+
 def compare(stepper: Any, numerics: Numerics, truth: Truth | None) -> None:
     """Fills in what other releases' results are compared with, and how far it is from the truth. A collective operation of
     the engine's ranks."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -111,6 +112,8 @@ class OccasionWatch:
 
         @functools.wraps(original)
         def called(*args: Any, **kwargs: Any) -> Any:
+            if any(isinstance(value, io.BytesIO) for value in (*args, *kwargs.values())):
+                return original(*args, **kwargs)  # how torch pickles a tensor that is sent to another rank
             with self._occasion(phase):
                 return original(*args, **kwargs)
 

@@ -111,6 +111,9 @@ class TrainedModels:
         if recorded and stepper is model.stepper:
             model.numerics.losses.append(facts.mean(losses))
             model.numerics.gradient_norms.append(facts.gradient_norm(stepper))
+            if (scale := facts.loss_scale(stepper)) is not None:
+                model.numerics.loss_scales.append(scale)
+                model.numerics.skipped_steps = stepper.skipped_steps
         return model
 
     def new_round(self) -> None:

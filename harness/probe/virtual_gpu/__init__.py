@@ -63,6 +63,7 @@ def attached(
         stack.enter_context(cuda_api.answered(card, books, ordinals))
         if target == "cpu":  # a simulation follows them itself
             stack.enter_context(streams.followed(meter.ledger))
+            stack.enter_context(deepspeed_release.on_cpu())
         stack.enter_context(nvml.answered(card, books, ordinals))
         stack.enter_context(compilers.eager(books.note))
         stack.enter_context(process_groups.joined(target, rank, world_size))

@@ -1,4 +1,5 @@
-"""DeepSpeed on the virtual card: the release's own CUDA accelerator, on the façade of ``torch.cuda``."""
+"""DeepSpeed on the virtual card: the release's own CUDA accelerator, on the façade of ``torch.cuda``; in cpu mode its CPU
+accelerator, with CUDA's answers where that one's are none."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from harness.probe.replacing import attribute
+from harness.probe.replacing import Patches, attribute
 from harness.probe.virtual_gpu.books import Books
 
 
@@ -31,4 +32,21 @@ def on_cuda(books: Books) -> Iterator[None]:
 
     with attribute(real_accelerator, "ds_accelerator", None):
         real_accelerator.set_accelerator(VirtualAccelerator())
+        yield
+
+
+@contextlib.contextmanager
+def on_cpu() -> Iterator[None]:
+    """In cpu mode. DeepSpeed's CPU accelerator has no streams, which its activation checkpointing makes; it says its current
+    device as text, which tensor parallelism gives to torch; and by the processor it refuses fp16, where torch computes."""
+    if "deepspeed" not in sys.modules:
+        yield
+        return
+    import torch
+    from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
+
+    with Patches() as patches:
+        patches.replace(CPU_Accelerator, "Stream", property(lambda _: lambda *args, **kwargs: torch.cuda.Stream()))
+        patches.replace(CPU_Accelerator, "current_device", lambda _: torch.cuda.current_device())
+        patches.replace(CPU_Accelerator, "is_fp16_supported", lambda _: True)
         yield

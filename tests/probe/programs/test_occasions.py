@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import types
 from pathlib import Path
@@ -96,6 +97,7 @@ def test_the_outermost_call_counts_also_of_what_is_imported_later(
     with StepWatch(seen) as watch:
         monkeypatch.setitem(sys.modules, "transformers.trainer", types.SimpleNamespace(Trainer=Trainer))
         torch.save({}, tmp_path / "alone")
+        torch.save({}, io.BytesIO())  # as pickling a tensor does
         watch.look()
         Trainer().save_model(False)
         with pytest.raises(OSError, match="full"):

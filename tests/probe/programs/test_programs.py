@@ -439,3 +439,28 @@ while True:
 def test_a_model_that_a_wrapper_puts_on_a_card_trains(folder: Path, device: str) -> None:
     (folder / "train.py").write_text(WRAPPED)
     passed(ran(folder, device, 2, "torchrun train.py"))
+
+
+FP16 = """
+import argparse, torch, deepspeed
+argparse.ArgumentParser().parse_known_args()
+deepspeed.init_distributed()
+model = torch.nn.Linear(64, 64)
+config = {"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": True, "hysteresis": 1, "initial_scale_power": 14}}
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+while True:
+    loss = 1000 * engine(torch.ones(1, 64, dtype=torch.float16, device=engine.device)).float().pow(2).sum()
+    engine.backward(loss)
+    engine.step()
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_program_in_fp16_says_its_loss_scales_and_skipped_steps(folder: Path) -> None:
+    pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(FP16)
+    numerics = passed(ran(folder, "cpu", 1, "deepspeed --num_gpus 1 train.py")).ranks[0].numerics
+    assert numerics is not None
+    assert numerics.loss_scales[0] > numerics.loss_scales[1]
+    assert numerics.skipped_steps >= 2
