@@ -1,4 +1,4 @@
-"""All of a 7B model by transformers' Trainer under ZeRO-3: what loading, evaluating and saving it cost on the card and the host.
+"""All of a 7B model by transformers' Trainer under ZeRO-3: what loading, evaluating and saving cost on card and host.
 
 The base case loads the model before it reads its arguments, as a script does that makes its model first: transformers then
 does not know that ZeRO-3 is to shard it, and each rank holds the whole model, on the host and for a moment on its card. It
