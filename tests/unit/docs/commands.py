@@ -1,9 +1,13 @@
-"""Commands and sessions as the documentation writes them, judged by click's own parser: nothing is run."""
+"""Commands and sessions as the documentation writes them: judged by click's own parser, and what they print."""
 
 from __future__ import annotations
 
 import ast
+import os
 import shlex
+import subprocess
+import sys
+from functools import cache
 
 import click
 
@@ -30,3 +34,19 @@ def check(arguments: list[str]) -> None:
             command.make_parser(click.Context(command, info_name=name)).parse_args(rest)
         except click.UsageError as error:
             raise AssertionError(f"{name} {shlex.join(rest)}: {error.format_message()}") from None
+
+
+@cache
+def printed(command: str, columns: int) -> str:
+    """What a command of the harness writes to stdout in a terminal of this width."""
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *shlex.split(command)],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout

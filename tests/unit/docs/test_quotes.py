@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +11,7 @@ import pytest
 from tests.golden_files import Golden
 from tests.paths import ROOT
 from tests.unit.docs import markdown
+from tests.unit.docs.commands import printed
 from tests.unit.docs.markdown import PAGES
 
 #: A command that only reads published results; its whole output is the next block of the page.
@@ -29,22 +25,6 @@ def answers(page: Path) -> list[tuple[str, str]]:
 
 
 QUOTED = [(page, command, quoted) for page in PAGES for command, quoted in answers(page)]
-
-
-@cache
-def printed(command: str, columns: int) -> str:
-    """What a command of the harness writes to stdout in a terminal of this width."""
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *shlex.split(command)],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": str(columns)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize(("page", "command", "quoted"), QUOTED, ids=[markdown.name(page) for page, _, _ in QUOTED])

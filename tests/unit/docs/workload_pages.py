@@ -21,6 +21,7 @@ from harness.store import Store, explained_in, newest
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, short_quantity
 from tests.paths import ROOT
+from tests.unit.docs.commands import printed
 
 FOLDER = ROOT / "docs" / "workloads"
 SUFFIX = ".jinja"
@@ -162,7 +163,10 @@ def written(template: Path) -> str:
         autoescape=False,  # Markdown
     )
     environment.filters |= {"size": size, "quantity": quantity}
-    environment.globals |= {"results": functools.cache(PublishedCells)}
+    environment.globals |= {
+        "results": functools.cache(PublishedCells),
+        "printed": lambda command: printed(command, 300),
+    }
     note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
     text: Any = environment.get_template(template.name).render()
     return note + str(text)
