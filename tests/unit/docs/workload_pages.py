@@ -15,7 +15,7 @@ import jinja2
 
 from harness.advice import gpus
 from harness.advice.capacity import FitVerdict, needed_bytes, verdict
-from harness.model import Result
+from harness.model import Passed, Result, split_workload
 from harness.probe.border.wire import Explanation, PhaseReading, Refusal
 from harness.store import Store, explained_in, newest
 from harness.wording.names import outcome_text
@@ -47,6 +47,10 @@ class PublishedCell:
     @property
     def outcome(self) -> str:
         return outcome_text(self.result.outcome)
+
+    @property
+    def passed(self) -> bool:
+        return isinstance(self.result.outcome, Passed)
 
     @property
     def needed(self) -> dict[str, int]:
@@ -135,8 +139,14 @@ class PublishedCells:
         return [
             PublishedCell(result, self._explanation(result))
             for result in self._results
-            if result.cell.workload == workload and has(result)
+            if _parts(result.cell.workload) == _parts(workload) and has(result)
         ]
+
+
+def _parts(workload: str) -> tuple[str, str, frozenset[str]]:
+    """What it is, in whatever order its variant is spelled."""
+    scenario, variant, device = split_workload(workload)
+    return scenario, device, frozenset(variant.split(","))
 
 
 def size(nbytes: float) -> str:
