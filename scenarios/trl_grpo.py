@@ -41,7 +41,7 @@ SCENARIO = program(
     "--checkpointing {checkpointing} --engine {engine} --gpu_memory_utilization {gpu_memory_utilization} "
     "--per_device_train_batch_size {samples} --num_generations {generations} --max_prompt_length {prompt_tokens} "
     "--max_completion_length {completion_tokens} --beta {kl_coefficient} --bf16 true --output_dir out --logging_steps 1 "
-    "--max_steps 100",
+    "--warmup_steps 2 --max_steps 100",
     gpu="H100-80G",
     values={
         "settings": "zero3.yaml",
