@@ -11,7 +11,7 @@ from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE
 from harness.probe.sim import answers, geometry, host
 from harness.probe.sim.errors import SimulationError, caller, location
-from harness.probe.sim.known import UNKNOWN
+from harness.probe.sim.known import EXPANDED_LIMIT_BYTES, UNKNOWN
 
 #: Operators that choose among several -> the position of their dimension; None where it is the last.
 _CHOICES: dict[str, int | None] = {"argmax": 1, "argmin": 1, "max": 1, "min": 1, "topk": 2, "multinomial": None}
@@ -106,7 +106,7 @@ class ByValue:
             if index is None or index.dtype not in (torch.bool, torch.uint8):
                 indices.append(index)
                 continue
-            mask = self._known.contents(index)
+            mask = self._known.contents(index, EXPANDED_LIMIT_BYTES)
             if mask is None:
                 raise SimulationError(
                     f"a boolean index of unknown values ({answers.describe(index)}): run the cell on cpu or cuda. At "

@@ -27,6 +27,9 @@ aten = torch.ops.aten
 #: more than dispatching does.
 LIMIT_BYTES = 1 << 20
 
+#: Of a mask that is expanded from what is known, as Qwen2-VL's from a flag per token to all of its features.
+EXPANDED_LIMIT_BYTES = 1 << 28
+
 _CPU = torch.device("cpu")
 
 
@@ -54,7 +57,7 @@ class KnownValues:
         """False where a tensor on the device is unknown: the question that every operator asks, so a cheap one."""
         return tensor.untyped_storage()._cdata in self._table or not tensor.numel()
 
-    def contents(self, tensor: torch.Tensor) -> torch.Tensor | None:
+    def contents(self, tensor: torch.Tensor, limit: int = LIMIT_BYTES) -> torch.Tensor | None:
         """A CPU tensor of the same geometry that shares the contents (writes to it are writes to them); None where they
         are unknown."""
         if not tensor.is_meta:
@@ -66,7 +69,7 @@ class KnownValues:
         if is_weight(tensor) or known.data.nbytes() != storage.nbytes():
             del self._table[storage._cdata]
             return None
-        if tensor.numel() * tensor.element_size() > LIMIT_BYTES:
+        if tensor.numel() * tensor.element_size() > limit:
             return None  # one number, expanded to millions
         return _over(known.data, tensor)
 
