@@ -49,4 +49,5 @@ def on_cpu() -> Iterator[None]:
         patches.replace(CPU_Accelerator, "Stream", property(lambda _: lambda *args, **kwargs: torch.cuda.Stream()))
         patches.replace(CPU_Accelerator, "current_device", lambda _: torch.cuda.current_device())
         patches.replace(CPU_Accelerator, "is_fp16_supported", lambda _: True)
+        patches.replace(CPU_Accelerator, "supported_dtypes", lambda _: [torch.float, torch.half, torch.bfloat16])
         yield
