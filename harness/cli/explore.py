@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 import msgspec
 from packaging.version import Version
@@ -20,28 +18,12 @@ from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
-    """``90s``, ``30m``, ``2h``: seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
-        if found is None or not float(found[1]):
-            self.fail(f"{value!r} is no duration: write e.g. 90s, 30m or 2h", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
-
 
 @click.command("explore")
 @options.release_options
 @click.option(
     "--budget",
-    type=_Duration(),
+    type=options.Duration(),
     default="30m",
     show_default=True,
     metavar="DURATION",

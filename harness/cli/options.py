@@ -432,10 +432,28 @@ def executor_options(command: _Command) -> _Command:
     )(command)
 
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
+    """``90s``, ``30m``, ``2h``: seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is no duration: write e.g. 90s, 30m or 2h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
 def load_settings(
     *,
     results: str | None = None,
     rounds: int | None = None,
+    budget_s: float | None = None,
     timeout_s: float | None = None,
     fail_on: tuple[str, ...] | None = None,
     executor: str | None = None,
@@ -443,9 +461,20 @@ def load_settings(
     image_base: str | None = None,
 ) -> Settings:
     """The settings with flags applied; None means that a flag was not given. Raises UsageError."""
+    if rounds is not None and budget_s is not None:
+        raise UsageError("--budget with --rounds", where="command line", hint="a fixed number of rounds has no budget")
     settings = load(
-        {"results": results, "rounds": rounds, "timeout_s": timeout_s, "fail_on": fail_on, "executor": executor}
+        {
+            "results": results,
+            "rounds": rounds,
+            "budget_s": budget_s,
+            "timeout_s": timeout_s,
+            "fail_on": fail_on,
+            "executor": executor,
+        }
     )
+    if budget_s is not None:
+        settings = msgspec.structs.replace(settings, rounds=None)  # of the configuration
     if ray_address is not None:
         settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=ray_address))
     if image_base is not None:

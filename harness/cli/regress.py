@@ -25,7 +25,17 @@ from harness.store import Store
 @click.option("--select", "named", metavar="NAME", help="A named selection of the configuration: reported.")
 @options.program_options
 @click.option(
-    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds of each cell; 0 for no timing."
+    "--budget",
+    "budget_s",
+    type=options.Duration(),
+    metavar="DURATION",
+    help="For timed rounds, which go on until each step time is known to be slower, faster or the same. Default: 3m.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(0, MOST_ROUNDS),
+    metavar="N",
+    help="Timed rounds of each cell, a fixed number instead; 0 for no timing.",
 )
 @click.option(
     "--timeout", "timeout_s", type=float, metavar="SECONDS", help="End a cell that shows no sign of life for this long."
@@ -48,6 +58,7 @@ def command(
     selection: Selection,
     named: str | None,
     program: Program | None,
+    budget_s: float | None,
     rounds: int | None,
     timeout_s: float | None,
     fresh: bool,
@@ -85,6 +96,7 @@ def command(
     """
     settings = options.load_settings(
         rounds=rounds,
+        budget_s=budget_s,
         timeout_s=timeout_s,
         results=results,
         executor=executor,

@@ -16,6 +16,7 @@ from harness.cli.output import note_problems
 from harness.config.settings import Settings
 from harness.errors import UsageError
 from harness.model import ADDED, Cell, Stack
+from harness.run.pace import least_rounds
 from harness.run.published import Published
 from harness.store import Store
 from harness.wording import commands
@@ -43,7 +44,7 @@ def published_results(
     measuring = measuring_settings(settings, store)
     if fresh:
         return None, measuring
-    published = Published(store, scenario, settings.rounds)
+    published = Published(store, scenario, least_rounds(settings))
     note_problems(published.problems)
     return published, measuring
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,10 +23,12 @@ CONTROL_PAIRS = 3
 
 Rounds = tuple[float, ...]  #: seconds of the candidate's rounds, then of as many of the baseline's
 
+_Timed = tuple[str, str, Rounds]  #: with the stack and the workload
+
 
 def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
     """Of pairs that passed: every step time before it is judged, the controls, and what could not be timed."""
-    timed: list[tuple[Pair, Rounds]] = []
+    timed: list[_Timed] = []
     baselines: list[Pair] = []
     untimed: list[NotCompared] = []
     for pair in pairs:
@@ -36,7 +39,7 @@ def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTi
         if reason:
             untimed.append(NotCompared(pair.stack, pair.workload, STEP_TIME.name, reason))
         elif usable:
-            timed.append((pair, usable))
+            timed.append((pair.stack, pair.workload, usable))
     return _estimate(timed), _controls(baselines), untimed
 
 
@@ -48,34 +51,55 @@ def judge_step_times(
     ``times`` and ``controls`` are those of all workloads, as `estimate` gives them.
     """
     own = {control.workload: control for control in controls}
-    ratio, low, high, p_values = (
-        np.array([getattr(time, name) for time in times]) for name in ("ratio", "low", "high", "p_value")
-    )
-    corrected = statistics.holm(p_values)
-    noise = {control.workload: abs(math.log(control.ratio)) for control in controls}
-    beyond_noise = np.abs(np.log(ratio)) > np.array([noise.get(time.workload, 0.0) for time in times])
-    significant = (corrected < thresholds.time_false_alarm) & ((low > 1) | (high < 1)) & beyond_noise
-    limit = 1 + thresholds.time_share
-    same = (low > 1 / limit) & (high < limit)
+    corrected = statistics.holm(np.array([time.p_value for time in times]))
     judged: list[StepTime] = []
     findings: list[Finding] = []
     unknown: list[NotCompared] = []
-    rows = zip(times, corrected.tolist(), significant.tolist(), same.tolist(), strict=True)
-    for time, p_value, is_significant, is_same in rows:
-        verdict = "same" if is_same else "unknown"
-        is_relevant = is_significant and STEP_TIME.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
-        if is_relevant:
-            verdict = "slower" if time.ratio > 1 else "faster"
-        judged.append(msgspec.structs.replace(time, p_value=p_value, verdict=verdict))
-        if is_significant:
-            findings.append(_finding(judged[-1], own.get(time.workload), relevant=is_relevant))
-        if verdict == "unknown":
-            reason = (
-                "not enough data to say whether its step takes longer "
-                f"({time.pairs} rounds; ask for more with --rounds)"
+    for time, p_value in zip(times, corrected.tolist(), strict=True):
+        control = own.get(time.workload)
+        known = _judge(msgspec.structs.replace(time, p_value=p_value), control, thresholds)
+        judged.append(known.time)
+        if known.is_significant:
+            findings.append(_finding(known.time, control, relevant=known.is_relevant))
+        if known.time.verdict == "unknown":
+            differs = f"takes {'longer' if time.ratio > 1 else 'less time'}"
+            question = (
+                f"its step {differs}, not enough data to say whether by {thresholds.time_share:.0%} or more"
+                if known.is_significant
+                else "not enough data to say whether its step takes longer"
             )
+            reason = f"{question} ({time.pairs} rounds; --budget gives it more time)"
             unknown.append(NotCompared(time.stack, time.workload, STEP_TIME.name, reason))
     return findings, judged, unknown
+
+
+def is_decided(own: Sequence[float], baseline: Sequence[float], comparisons: int, thresholds: Thresholds) -> bool:
+    """Whether these rounds, in seconds, give the pair a verdict in a report of so many comparisons."""
+    rounds = _finite(own, baseline)
+    if len(rounds) // 2 < thresholds.rounds:
+        return False
+    (time,) = _estimate([("", "", rounds)])
+    control = next(iter(_estimate(_halves("", "", baseline))), None)
+    time = msgspec.structs.replace(time, p_value=min(1.0, time.p_value * comparisons))
+    return _judge(time, control, thresholds).time.verdict != "unknown"
+
+
+class _Verdict(NamedTuple):
+    time: StepTime
+    is_significant: bool
+    is_relevant: bool
+
+
+def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> _Verdict:
+    """The verdict on a step time whose p-value is corrected."""
+    noise = abs(math.log(control.ratio)) if control is not None else 0.0
+    is_significant = time.p_value < thresholds.time_false_alarm and abs(math.log(time.ratio)) > noise
+    is_relevant = is_significant and STEP_TIME.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
+    limit = 1 + thresholds.time_share
+    verdict = "same" if 1 / limit < time.low and time.high < limit else "unknown"
+    if is_relevant:
+        verdict = "slower" if time.ratio > 1 else "faster"
+    return _Verdict(msgspec.structs.replace(time, verdict=verdict), is_significant, is_relevant)
 
 
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
@@ -100,31 +124,38 @@ def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
 def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
     """The baseline against itself: a second run where there is one, else its odd rounds against its even
     ones, neighbours in pairs."""
-    timed = []
+    timed: list[_Timed] = []
     for pair in baselines:
         own = pair.own.round_s
-        again = pair.base_again.round_s if pair.base_again else ()
-        usable = _finite(again, own) if again else _finite(own[1::2], own[0::2])
-        if len(usable) // 2 >= CONTROL_PAIRS:
-            timed.append((pair, usable))
+        if pair.base_again:
+            rounds = _finite(pair.base_again.round_s, own)
+            timed += [(pair.stack, pair.workload, rounds)] if len(rounds) // 2 >= CONTROL_PAIRS else []
+        else:
+            timed += _halves(pair.stack, pair.workload, own)
     return _estimate(timed, "control")
 
 
-def _estimate(timed: Sequence[tuple[Pair, Rounds]], verdict: str = "") -> list[StepTime]:
+def _halves(stack: str, workload: str, own: Sequence[float]) -> list[_Timed]:
+    """Odd rounds against even ones; none where there are too few."""
+    rounds = _finite(own[1::2], own[0::2])
+    return [(stack, workload, rounds)] if len(rounds) // 2 >= CONTROL_PAIRS else []
+
+
+def _estimate(timed: Sequence[_Timed], verdict: str = "") -> list[StepTime]:
     """All ratios in the order given. Those of as many rounds are computed together."""
     by_count: dict[int, list[int]] = defaultdict(list)
-    for at, (_, rounds) in enumerate(timed):
+    for at, (_, _, rounds) in enumerate(timed):
         by_count[len(rounds) // 2].append(at)
     numbers = np.empty((len(timed), 6))
     for count, which in by_count.items():
-        seconds = np.array([timed[at][1] for at in which]).reshape(len(which), 2, count)
+        seconds = np.array([timed[at][2] for at in which]).reshape(len(which), 2, count)
         logs = statistics.log_ratios(seconds[:, 0], seconds[:, 1])
-        estimates = statistics.median_ratio(logs), *statistics.interval(logs), statistics.p_values(logs)
+        estimates = statistics.mean_ratio(logs), *statistics.interval(logs), statistics.p_values(logs)
         numbers[which] = np.column_stack((*estimates, *np.median(seconds, axis=2).T))
     return [
         StepTime(
-            stack=pair.stack,
-            workload=pair.workload,
+            stack=stack,
+            workload=workload,
             ratio=ratio,
             low=low,
             high=high,
@@ -134,7 +165,7 @@ def _estimate(timed: Sequence[tuple[Pair, Rounds]], verdict: str = "") -> list[S
             p_value=p_value,
             verdict=verdict,
         )
-        for (pair, rounds), (ratio, low, high, p_value, value_s, baseline_s) in zip(
+        for (stack, workload, rounds), (ratio, low, high, p_value, value_s, baseline_s) in zip(
             timed, numbers.tolist(), strict=True
         )
     ]

@@ -53,7 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     environments: str = ".dsregress"  #: environments, resolved locks and scratch files
     select: tuple[str, ...] = ("*_zero3_backward/gradient_checkpointing=non_reentrant/cpu",)
     selections: dict[str, tuple[str, ...]] = {}  #: name -> what ``--select NAME`` runs in the place of ``select``
-    rounds: int = 9
+    rounds: int | None = None  #: None: until it is known, within `budget_s`
+    budget_s: float = 180.0  #: for the timed rounds of a run
     warmup_rounds: int = 2
     timeout_s: float = 180.0
     fail_on: tuple[FailOn, ...] = ("memory", "time", "numerics", "crash")
@@ -157,9 +158,9 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
     try:
         if isinstance(value, dict) and key in ("stack", "stacks"):  # by item, so that the message names the item
             return _convert_table(where, key, value)
-        return msgspec.convert(value, types[key])
+        return msgspec.convert(value, int if key == "rounds" else types[key])  # None cannot be written
     except msgspec.ValidationError as error:
-        example = msgspec.to_builtins(getattr(defaults, key))
+        example = 9 if key == "rounds" else msgspec.to_builtins(getattr(defaults, key))
         raise UsageError(_plain(error), where=where, hint=f"write it like {example!r}") from None
 
 
@@ -194,7 +195,16 @@ def _check(settings: Settings, file: str, given: Collection[str]) -> None:
 #: Name -> whether a value is in range (no comparison holds for a NaN), the range in words, and what to give. The upper ends
 #: are far beyond use: a number that is larger was meant otherwise, and would end in an overflow somewhere behind.
 _RANGES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
-    "rounds": (lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 9"),
+    "budget_s": (
+        lambda value: 0 < value <= MOST_TIMEOUT_S,
+        f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
+        "give seconds, e.g. 180",
+    ),
+    "rounds": (
+        lambda value: value is None or 0 <= value <= MOST_ROUNDS,
+        f"from 0 to {MOST_ROUNDS:,}",
+        "give rounds, e.g. 9",
+    ),
     "warmup_rounds": (lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 2"),
     "timeout_s": (
         lambda value: 0 < value <= MOST_TIMEOUT_S,

@@ -24,13 +24,15 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How to run one cell."""
 
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
-    rounds: int  #: timed rounds that count; 0 where nothing is timed
+    rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
     explain: bool = False  #: only find out who holds the memory: an untimed run that gives no result
     room_bytes: int = 0  #: of an explanation: what the card of the cell has for tensors; 0 where no card is known
 
 
 class Waiting(msgspec.Struct, frozen=True):
     """Everything untimed is measured; the cell waits for its next timed round."""
+
+    round_s: float | None = None  #: seconds that its last round took; None before the first
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,7 @@ class Worker(Protocol):
         ...
 
     def stop(self) -> Ended:
-        """End the waiting cell now."""
+        """End the waiting cell, which keeps the rounds that it has run."""
         ...
 
     def close(self) -> None:

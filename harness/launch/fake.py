@@ -118,7 +118,7 @@ class FakeWorker:
     def __init__(self, executor: FakeExecutor, name: str) -> None:
         self._executor = executor
         self._name = name
-        self._rounds_left = 0
+        self._rounds_left = self._rounds = 0
         self._cell: Cell | None = None
 
     def open(self) -> None:
@@ -129,12 +129,13 @@ class FakeWorker:
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
         self._log(f"start {cell.scenario}/{cell.variant}")
-        self._cell, self._rounds_left = cell, plan.warmup_rounds + plan.rounds
+        self._cell, self._rounds_left, self._rounds = cell, plan.warmup_rounds + plan.rounds, 0
         return self._advance()
 
     def round(self) -> Waiting | Ended:
         self._log("round")
         self._rounds_left -= 1
+        self._rounds += 1
         return self._advance()
 
     def stop(self) -> Ended:
@@ -150,7 +151,10 @@ class FakeWorker:
     def _advance(self) -> Waiting | Ended:
         assert self._cell is not None
         ended = self._executor.behaviour(self._cell)
-        return Waiting() if self._rounds_left and isinstance(ended.outcome, Passed) else ended
+        if not self._rounds_left or not isinstance(ended.outcome, Passed):
+            return ended
+        seconds = ended.record.round_s if ended.record is not None else ()
+        return Waiting(seconds[(self._rounds - 1) % len(seconds)] if seconds and self._rounds else None)
 
     def _log(self, what: str) -> None:
         self._executor.log.append(f"{what} {self._name}")

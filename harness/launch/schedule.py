@@ -7,11 +7,12 @@ Workers are opened a few ahead, because importing a framework takes seconds and 
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -72,24 +73,76 @@ def open_all(workers: Sequence[Worker], at_once: int) -> None:
         worker.wait_until_open()
 
 
-def interleave(members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int = 1) -> Generator[Event, None, None]:
-    """All cells do their untimed part, ``at_once`` of them at a time, then take turns: A B C, B C A, C A B.
+class Turns(Protocol):
+    """Decides in which rounds the cells of a session take part."""
+
+    def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
+        """The cells (by id) that need no more rounds. Asked after each round, of those that are left; ``rounds`` are their
+        seconds, without warm-up."""
+        ...
+
+    def end(self) -> None:
+        """The session's rounds are over."""
+
+
+class Pace(Protocol):
+    """Decides how many rounds sessions run, which may be in different threads."""
+
+    def session(self) -> Turns:
+        """For a session whose timed rounds begin."""
+        ...
+
+
+class AllRounds:
+    """All rounds of the plan: a `Pace`, and the `Turns` of its sessions."""
+
+    def session(self) -> Turns:
+        return self
+
+    def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
+        return ()
+
+    def end(self) -> None: ...
+
+
+ALL_ROUNDS = AllRounds()
+
+
+def interleave(
+    members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int = 1, pace: Pace = ALL_ROUNDS
+) -> Generator[Event, None, None]:
+    """All cells do their untimed part, ``at_once`` of them at a time, then take turns: A B C, B C A, C A B. The first is the
+    baseline. ``pace`` may end a cell before it has run all rounds of the plan.
 
     What is exact does not depend on what else runs. In the timed part one cell runs at a time: whatever slows the machine
     down for a while slows all of them, and no cell always runs after the same other one.
     """
     waiting = yield from _untimed(members, plan, at_once)
+    if not waiting:
+        return
+    turns = pace.session()
+    seconds: dict[str, list[float]] = {cell.id: [] for cell, _ in waiting}
     number = 0
-    while waiting:
-        first = number % len(waiting)
-        number += 1
-        for member in [*waiting[first:], *waiting[:first]]:
-            cell, worker = member
-            yield RoundStarted(cell, number)
-            state = worker.round()
-            if isinstance(state, Ended):
+    try:
+        while waiting:
+            first = number % len(waiting)
+            number += 1
+            for member in [*waiting[first:], *waiting[:first]]:
+                cell, worker = member
+                yield RoundStarted(cell, number)
+                state = worker.round()
+                if isinstance(state, Ended):
+                    waiting.remove(member)
+                    yield Finished(cell, state)
+                elif number > plan.warmup_rounds:
+                    seconds[cell.id].append(state.round_s or math.nan)
+            left = {cell.id: seconds[cell.id] for cell, _ in waiting}
+            enough = turns.enough(members[0][0].id, left) if left and number > plan.warmup_rounds else ()
+            for member in [member for member in waiting if member[0].id in enough]:
                 waiting.remove(member)
-                yield Finished(cell, state)
+                yield Finished(member[0], member[1].stop())
+    finally:
+        turns.end()
 
 
 def _untimed(

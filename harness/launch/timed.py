@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from harness.launch import schedule
 from harness.launch.contract import Cluster, Lost, Machine, RunPlan
-from harness.launch.schedule import MOST_LANES, TRIES, Event, Finished, Rerun, given_up
+from harness.launch.schedule import ALL_ROUNDS, MOST_LANES, TRIES, Event, Finished, Pace, Rerun, given_up
 from harness.launch.workers import OPEN_CELL_BYTES, cores
 from harness.model import Cell, Environment, Hardware, Passed
 
@@ -20,7 +20,11 @@ EnvironmentOf = Callable[[Cell], Environment]
 
 
 def timed_sessions(
-    cluster: Cluster, workloads: Sequence[Sequence[Cell]], plan: RunPlan, environment_of: EnvironmentOf
+    cluster: Cluster,
+    workloads: Sequence[Sequence[Cell]],
+    plan: RunPlan,
+    environment_of: EnvironmentOf,
+    pace: Pace = ALL_ROUNDS,
 ) -> Iterator[tuple[Event, int]]:
     """Events of all workloads, each with the number of its session in its workload, from 1. The first cell of a workload
     is its baseline. Raises EnvironmentUnavailable where the cluster has no machine for a workload.
@@ -38,7 +42,7 @@ def timed_sessions(
                 members = left.popleft()
             except IndexError:  # another lane was faster
                 break
-            yield from _sessions(members, held, plan, environment_of)
+            yield from _sessions(members, held, plan, environment_of, pace)
         held.release()  # on an error the cluster is closed, which ends its workers at once
 
     lanes = [lane() for _ in range(min(max(1, at_once), len(workloads), MOST_LANES))]
@@ -69,12 +73,12 @@ class _HeldMachine:
 
 
 def _sessions(
-    members: Sequence[Cell], held: _HeldMachine, plan: RunPlan, environment_of: EnvironmentOf
+    members: Sequence[Cell], held: _HeldMachine, plan: RunPlan, environment_of: EnvironmentOf, pace: Pace
 ) -> Iterator[tuple[Event, int]]:
     """The sessions of a workload: one, unless its cells are more than the machine's memory holds open."""
     numbers = itertools.count(1)
     for group in _groups(members, _open_at_most(held.machine_for(members[0]).hardware)):
-        yield from _until_reported(group, held, plan, environment_of, numbers)
+        yield from _until_reported(group, held, plan, environment_of, pace, numbers)
 
 
 def _until_reported(
@@ -82,6 +86,7 @@ def _until_reported(
     held: _HeldMachine,
     plan: RunPlan,
     environment_of: EnvironmentOf,
+    pace: Pace,
     numbers: Iterator[int],
 ) -> Iterator[tuple[Event, int]]:
     """One session; if its machine is lost, another one with the cells that have not ended."""
@@ -93,7 +98,7 @@ def _until_reported(
             machine = held.machine_for(left[0])
             for members in _groups(left, _open_at_most(machine.hardware)):  # another machine may hold fewer
                 number = next(numbers)
-                for event in _session(members, machine, plan, environment_of):
+                for event in _session(members, machine, plan, environment_of, pace):
                     if isinstance(event, Finished) and isinstance(event.ended.outcome, Passed):
                         passed.append((event, number))
                         continue
@@ -112,13 +117,13 @@ def _until_reported(
 
 
 def _session(
-    members: Sequence[Cell], machine: Machine, plan: RunPlan, environment_of: EnvironmentOf
+    members: Sequence[Cell], machine: Machine, plan: RunPlan, environment_of: EnvironmentOf, pace: Pace
 ) -> Iterator[Event]:
     """Cells that take turns. Their untimed parts run in parallel as far as each rank has a core."""
     workers = [machine.worker(environment_of(cell), cell) for cell in members]
     schedule.open_all(workers, max(1, machine.hardware.cores))
     at_once = max(1, machine.hardware.cores // max(map(cores, members)))
-    return schedule.interleave(list(zip(members, workers, strict=True)), plan, at_once)
+    return schedule.interleave(list(zip(members, workers, strict=True)), plan, at_once, pace)
 
 
 def _open_at_most(hardware: Hardware) -> int:

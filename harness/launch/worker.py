@@ -8,6 +8,7 @@ death is noticed: that is a `Server`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -199,7 +200,7 @@ class ServerWorker:
                     run.stage = text(message.get("stage", run.stage), STAGE_LENGTH)
                 elif message.get("event") == "waiting":
                     run.active_s += time.monotonic() - begun
-                    return Waiting()
+                    return Waiting(_seconds(message.get("round_s")))
                 elif message.get("event") == "ended":
                     run.active_s += time.monotonic() - begun
                     run.left = _counts(message.get("left"))
@@ -257,6 +258,11 @@ class _CellRun:
         self.active_s = 0.0
         self.stage = "init"
         self.left: dict[str, int] = {}
+
+
+def _seconds(value: object) -> float | None:
+    """What the server says that a round took, as far as it makes sense."""
+    return value if isinstance(value, float) and 0 < value < math.inf else None
 
 
 def _counts(value: object) -> dict[str, int]:

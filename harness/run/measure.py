@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.config.settings import Settings
 from harness.launch import schedule
-from harness.launch.contract import Cluster, Ended, Executor, RunPlan
+from harness.launch.contract import Cluster, Ended, Executor
 from harness.launch.timed import timed_sessions
 from harness.launch.untimed import run_parallel
 from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.run.decide import decide, is_timed
 from harness.run.eta import expected_s
 from harness.run.matrix import CellMatrix
+from harness.run.pace import Budget, least_rounds, run_plan
 from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
 from harness.system import clock
@@ -49,9 +50,10 @@ def measure(
         store,
         watch,
         cluster or executor.cluster(hardware),
+        comparisons=sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0])),
     )
     keys = {cell.id: running.key(cell) for cell in cells.cells}
-    todo = decide(cells, keys, baseline, settings.rounds, store, watch, fresh=fresh)
+    todo = decide(cells, keys, baseline, least_rounds(settings), store, watch, fresh=fresh)
     wanted = [cell for members in todo.run.values() for cell in members]
     watch.measuring(wanted, len(newest(todo.reused)), expected_s(wanted, store))
     results = list(todo.reused)
@@ -79,12 +81,15 @@ class _Measurement:
         store: Store,
         watch: Watch,
         cluster: Cluster,
+        *,
+        comparisons: int,
     ) -> None:
         self._environments = environments
         self._hardware = hardware
         self._settings = settings
         self._executor = executor
         self._cluster = cluster
+        self._comparisons = max(1, comparisons)
         self._store = store
         self._watch = watch
         self._run = clock.name_of_session()
@@ -106,14 +111,21 @@ class _Measurement:
                     self._watch.event(schedule.Started(cell))
                     ended = Ended(outcome=failure, started_at=clock.stamp())
                     yield self._keep(schedule.Finished(cell, ended), self._run)
-        timed = {name: members for name, members in runnable.items() if self._settings.rounds and is_timed(members[0])}
+        plan = run_plan(self._settings)
+        timed = {name: members for name, members in runnable.items() if plan.rounds and is_timed(members[0])}
         untimed = [cell for name, members in runnable.items() if name not in timed for cell in members]
-        plan = RunPlan(warmup_rounds=self._settings.warmup_rounds, rounds=self._settings.rounds)
-        for event, number in timed_sessions(self._cluster, list(timed.values()), plan, self._environment):
+        pace = self._pace(list(timed.values()))
+        for event, number in timed_sessions(self._cluster, list(timed.values()), plan, self._environment, pace):
             yield from self._take(event, self._run if number == 1 else f"{self._run}.{number}")
         self._cluster.keep_workers_for(untimed)
         for event in run_parallel(self._cluster, untimed, self._environment):
             yield from self._take(event, self._run)
+
+    def _pace(self, sessions: Sequence[Sequence[Cell]]) -> schedule.Pace:
+        settings = self._settings
+        if settings.rounds is not None:
+            return schedule.ALL_ROUNDS
+        return Budget(settings.budget_s, len(sessions), self._comparisons, settings.thresholds)
 
     def close(self) -> None:
         self._cluster.close()

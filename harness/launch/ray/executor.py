@@ -380,8 +380,9 @@ class RayWorker:
         except _ClusterOutOfMemory as starved:
             self.close()
             return self._located(Ended(outcome=OutOfMemory(phase="", detail=str(starved))))
-        if all(isinstance(state, Waiting) for state in states):
-            return Waiting()
+        waiting = [state for state in states if isinstance(state, Waiting)]
+        if len(waiting) == len(states):
+            return Waiting(max((state.round_s for state in waiting if state.round_s is not None), default=None))
         ended = [
             state if isinstance(state, Ended) else _value(actor.stop.remote())
             for actor, state in zip(self._actors, states, strict=True)

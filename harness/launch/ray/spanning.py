@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from harness.launch.contract import Ended
 from harness.model import Failed, MachineFault, OutOfMemory, Passed, TimedOut
 from harness.probe.border.faults import blames_another_rank
 from harness.probe.border.merging import merge_explanations
-from harness.probe.border.wire import RankRecord, RunRecord
+from harness.probe.border.wire import RankRecord, RoundCost, RunRecord
 
 
 def merge_parts(parts: Sequence[Ended]) -> Ended:
@@ -50,6 +51,7 @@ def _records(records: Sequence[RunRecord], cause: RunRecord | None) -> RunRecord
     blamed = cause or records[0]
     rounds = [record.round_s for record in records]
     clocks = [record.clocks for record in records if record.clocks]
+    costs = [record.costs for record in records]
     ranks: list[RankRecord] = sorted((rank for record in records for rank in record.ranks), key=lambda rank: rank.rank)
     return RunRecord(
         outcome=blamed.outcome,
@@ -61,6 +63,10 @@ def _records(records: Sequence[RunRecord], cause: RunRecord | None) -> RunRecord
         world_size=records[0].world_size,
         ranks=ranks,
         round_s=[max(times) for times in zip(*rounds, strict=False)],
+        costs=[
+            RoundCost(*(sum(figures) for figures in zip(*map(astuple, row), strict=True)))
+            for row in zip(*costs, strict=False)
+        ],
         clocks=[min(row, key=lambda clock: (not clock.throttled, clock.sm_mhz)) for row in zip(*clocks, strict=False)],
         discarded_rounds=max(record.discarded_rounds for record in records),
     )

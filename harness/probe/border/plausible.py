@@ -29,6 +29,9 @@ def why_implausible(record: RunRecord) -> str:
     """Which figure cannot be true, in a few words; empty where all can."""
     if not _all_possible((record.import_s, record.world_size, record.discarded_rounds, *record.round_s)):
         return "a time or a count of the run is negative or too large"
+    for cost in record.costs:
+        if not _all_possible((cost.processor_s, cost.page_faults, cost.waits, cost.preemptions)):
+            return "a cost of a round is negative or too large"
     for clocks in record.clocks:
         if not _all_possible((clocks.sm_mhz, clocks.memory_mhz)):
             return "a clock is negative or too large"

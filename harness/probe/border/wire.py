@@ -40,7 +40,7 @@ class CellRequest:
     parameters: dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied
     framework: str  #: dotted name of the adapter module
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
-    rounds: int  #: timed rounds that count; 0 where nothing is timed
+    rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
     timeout_s: float  #: longest time between two signs of life of the ranks
     #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
     explain: bool = False
@@ -232,6 +232,16 @@ class Clocks:
 
 
 @dataclasses.dataclass(slots=True)
+class RoundCost:
+    """What one timed round cost the host, all ranks and their threads together, and what disturbed it."""
+
+    processor_s: float  #: user and system; what waits or sleeps costs none
+    page_faults: int  #: pages that had to be mapped or read
+    waits: int  #: context switches of a thread that waited for something
+    preemptions: int  #: context switches because something else was to run: the machine was busy
+
+
+@dataclasses.dataclass(slots=True)
 class RunRecord:
     """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
 
@@ -244,6 +254,7 @@ class RunRecord:
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
     ranks: list[RankRecord] = dataclasses.field(default_factory=list)
     round_s: list[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
+    costs: list[RoundCost] = dataclasses.field(default_factory=list)  #: of these rounds
     #: of these rounds, those of the rank that was clocked lowest; empty where no GPU reports them
     clocks: list[Clocks] = dataclasses.field(default_factory=list)
     discarded_rounds: int = 0  #: throttled ones that were thrown away and run again

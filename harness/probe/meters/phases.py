@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from harness.probe.border.wire import Clocks, PhaseReading
+from harness.probe.border.wire import Clocks, PhaseReading, RoundCost
 from harness.probe.framework import Meter, Training
 from harness.probe.meters.host_work import HostWork
 
@@ -107,10 +108,11 @@ class HostStopwatch:
 
 
 class TimedPhases:
-    """Seconds by phase, of one round."""
+    """Seconds by phase, of one round, and what the round cost this process."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
+        self._before = self.cost = RoundCost(0.0, 0, 0, 0)
         self._marks: list[tuple[str, Any, Any]] = []
 
     @contextmanager
@@ -127,15 +129,29 @@ class TimedPhases:
 
     def begin(self) -> None:
         """A round begins."""
+        self._before = _cost_so_far()
         self._stopwatch.start()
 
     def end(self) -> dict[str, float]:
         """The round is over: its seconds by phase."""
         self._stopwatch.stop()
+        now, before = _cost_so_far(), self._before
+        self.cost = RoundCost(
+            now.processor_s - before.processor_s,
+            now.page_faults - before.page_faults,
+            now.waits - before.waits,
+            now.preemptions - before.preemptions,
+        )
         seconds: dict[str, float] = {}
         for name, begin, end in self._marks:
             seconds[name] = seconds.get(name, 0.0) + self._stopwatch.seconds(begin, end)
         return seconds
+
+
+def _cost_so_far() -> RoundCost:
+    """Of this process and all its threads."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return RoundCost(time.process_time(), used.ru_minflt + used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw)
 
 
 def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:

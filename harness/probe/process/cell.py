@@ -6,6 +6,7 @@ collects for a user: there it covers every scenario and variant that runs on CPU
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import os
@@ -30,7 +31,7 @@ from harness.probe.framework import Framework
 from harness.probe.process import meeting
 from harness.probe.process.rank import run
 from harness.probe.process.rank_file import Unreadable, rank_file, read_record
-from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
+from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
 
 #: Rounds of a cell under plain pytest.
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
@@ -39,8 +40,8 @@ _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
 class Gate:
     """What a timed round waits for. This one never waits; the server's waits for the host."""
 
-    def pass_through(self) -> None:
-        """Returns when the next timed round may run."""
+    def pass_through(self, last_s: float | None) -> None:
+        """Returns when the next timed round may run; ``last_s`` are the seconds of the last one. Raises EnoughRounds."""
 
     def beat(self, stage: str) -> None:
         """Reports a sign of life: the stage that runs."""
@@ -74,12 +75,14 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         ) as ranks:
             gate.imported(ranks.measured())
             if request.rounds:
-                benchmark.pedantic(
-                    lambda: rounds.append(ranks.round()),
-                    setup=gate.pass_through,
-                    rounds=request.rounds,
-                    warmup_rounds=request.warmup_rounds,
-                )
+                with contextlib.suppress(EnoughRounds):
+                    benchmark.pedantic(
+                        lambda: rounds.append(ranks.round()),
+                        setup=lambda: gate.pass_through(_seconds(rounds[-1]) if rounds else None),
+                        rounds=request.rounds,
+                        warmup_rounds=request.warmup_rounds,
+                    )
+                benchmark.has_error = len(rounds) <= request.warmup_rounds  # and not where enough were run
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage
         record.signature, record.log_tail, record.machine_fault = ended.signature, ended.detail, ended.machine_fault
@@ -98,7 +101,8 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         record.signature = (
             f"rank {missing[0]} passed, and its measurements are gone: something removed or changed its file"
         )
-    record.round_s = [sum(timed.seconds.values()) for timed in counted]
+    record.round_s = [_seconds(timed) for timed in counted]
+    record.costs = [timed.cost for timed in counted]
     record.clocks = [timed.clocks for timed in counted if timed.clocks is not None]
     record.discarded_rounds = sum(timed.discarded for timed in counted)
     for rank in record.ranks:
@@ -109,6 +113,10 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         benchmark.extra_info.update(extra_info(record))
     write_whole(folder / "record.json", encode(asdict(record)))
     return record
+
+
+def _seconds(timed: TimedRound) -> float:
+    return sum(timed.seconds.values())
 
 
 def _shape(request: CellRequest) -> Mapping[str, Any]:

@@ -197,9 +197,10 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
         command = channel.receive()
         if command is None or command["do"] != "round":
             return
-        seconds = TimedPhases(stopwatch).round(training)
-        clocks = stopwatch.clocks()
-        channel.send({"at": "round", "seconds": seconds, "clocks": asdict(clocks) if clocks else None})
+        phases = TimedPhases(stopwatch)
+        seconds = phases.round(training)
+        clocks = asdict(clocks) if (clocks := stopwatch.clocks()) else None
+        channel.send({"at": "round", "seconds": seconds, "cost": asdict(phases.cost), "clocks": clocks})
 
 
 def _explain(

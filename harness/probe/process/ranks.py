@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.probe.border import faults, logs, machine, processes
-from harness.probe.border.wire import Clocks
+from harness.probe.border.wire import Clocks, RoundCost
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 #: What a rank runs, given its number and its end of the channel.
@@ -33,8 +33,13 @@ class TimedRound:
     """One timed round."""
 
     seconds: dict[str, float]  #: by phase, of the slowest rank
+    cost: RoundCost  #: of all ranks
     clocks: Clocks | None  #: of a throttled rank, else of the rank clocked lowest; None where no GPU reports them
     discarded: int  #: throttled rounds before it
+
+
+class EnoughRounds(Exception):
+    """No further timed round is wanted, or a program that ends by itself has none left."""
 
 
 class CellEnded(Exception):
@@ -94,7 +99,7 @@ class Ranks:
     def round(self) -> TimedRound:
         """One timed round on all ranks. A round with a throttled GPU is discarded and run again, up to ``_TRIES`` times in
         all; the last one is kept, with its clocks. Ranks that span machines keep every round, because one machine cannot
-        repeat a round alone. Raises CellEnded."""
+        repeat a round alone. Raises CellEnded, EnoughRounds."""
         for discarded in range(self._tries):  # noqa: B007 (how many were discarded before the one that is kept)
             self._send({"do": "round"})
             replies = self._gather("round")
@@ -103,7 +108,9 @@ class Ranks:
             clocks = min(all_clocks, key=lambda clocks: (not clocks.throttled, clocks.sm_mhz), default=None)
             if clocks is None or not clocks.throttled:
                 break
-        return TimedRound(seconds=slowest["seconds"], clocks=clocks, discarded=discarded)
+        costs = [reply["cost"] for reply in replies]
+        cost = RoundCost(**{name: sum(one[name] for one in costs) for name in costs[0]})
+        return TimedRound(seconds=slowest["seconds"], cost=cost, clocks=clocks, discarded=discarded)
 
     def kill(self) -> None:
         """Kills all ranks. What they measured is on disk, so they have nothing to finish."""
@@ -183,6 +190,8 @@ class Ranks:
             rank.stage = message["stage"]
             if rank is self._ranks[0]:
                 self._beat(rank.stage)
+        elif message["at"] == "over":
+            raise EnoughRounds
         elif message["at"] == "failed":
             raise self._first_fault(rank, message)
         return message

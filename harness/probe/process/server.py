@@ -141,7 +141,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
         finally:
             os._exit(code)
     theirs.close()
-    stage, alive, stopped, imported = "init", True, False, []
+    stage, alive, imported = "init", True, []
     while True:
         if _cell_has_message(host, ours, folder):
             try:
@@ -156,12 +156,12 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
                 host.send(message)
         else:
             command = host.command()
-            if command is None or command["do"] == "stop":
-                alive, stopped = command is not None, True
+            if command is None:
+                alive = False
                 processes.kill_group(pid)
                 break
             ours.send(command)
-    left, status = _end_cell(pid, before, stopped=stopped)
+    left, status = _end_cell(pid, before, stopped=not alive)
     ours.close()
     _complete(folder, import_s, stage, status)
     host.send({"event": "ended", "left": left})
@@ -278,9 +278,13 @@ class _CellPlugin:
         with contextlib.suppress(OSError):
             os.unlink(self.folder / "benchmark.json")
 
-    def pass_through(self) -> None:
-        self._server.send({"event": "waiting"})
+    def pass_through(self, last_s: float | None) -> None:
+        self._server.send({"event": "waiting", "round_s": last_s})
         command = self._server.receive()
+        if command is not None and command["do"] == "stop":
+            from harness.probe.process.ranks import EnoughRounds
+
+            raise EnoughRounds
         if command is None or command["do"] != "round":
             raise RuntimeError(f"expected a round, got {command}")
 

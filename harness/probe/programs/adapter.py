@@ -206,6 +206,7 @@ def run(
             truth=truth,
         )
         running.run(request.parameters, _folder(request), measuring)
+        channel.send({"at": "over"})
 
 
 def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:

@@ -23,6 +23,7 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import Any
 
 from harness.probe.border.encoding import free_value
@@ -104,6 +105,11 @@ class Measuring:
     def wanted_steps(self) -> int:
         """How many are needed until all but rounds is measured."""
         return self._warmup_steps + (1 if self._ends_metered else 2)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether only timed rounds are left, of which a program runs no more than it has steps."""
+        return self._timed is not None
 
     @property
     def is_simulated(self) -> bool:
@@ -216,7 +222,7 @@ class Measuring:
             self._finish()
         else:
             seconds = self._timed.end()
-            self._channel.send({"at": "round", "seconds": seconds, "clocks": None})
+            self._channel.send({"at": "round", "seconds": seconds, "cost": asdict(self._timed.cost), "clocks": None})
             self._await_round()
 
     def _observed(self, phase: str) -> AbstractContextManager[None]:

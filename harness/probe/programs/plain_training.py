@@ -70,7 +70,7 @@ def begin(parameters: Mapping[str, Any], source: str, rank: int) -> None:
 class _Repeated:
     """A `steps.Listener` that measures nothing."""
 
-    is_simulated = False
+    is_simulated = is_complete = False
 
     def __init__(self, rank: int, wanted_steps: int, engines: tuple[type, ...] | None) -> None:
         self._rank, self.wanted_steps, self.steps = rank, wanted_steps, 0

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from harness.probe.border.machine import DISK_FULL, KILLED
+from harness.probe.border.wire import RoundCost
 from harness.probe.process.channel import Channel
-from harness.probe.process.ranks import CellEnded, Ranks, TimedRound
+from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
 
 Body = Callable[[int, Channel], None]
+
+#: Of a round of one rank.
+COST = {"processor_s": 0.5, "page_faults": 10, "waits": 2, "preemptions": 1}
 
 
 def start(body: Body, folder: Path, world_size: int = 2, timeout_s: float = 20.0) -> Ranks:
@@ -26,7 +30,7 @@ def dutiful(rank: int, channel: Channel) -> None:
     channel.send({"at": "measured", "imported": []})
     while True:
         channel.receive()
-        channel.send({"at": "round", "seconds": {"forward": 0.5 + rank}})
+        channel.send({"at": "round", "seconds": {"forward": 0.5 + rank}, "cost": COST})
 
 
 def ended(body: Body, folder: Path, timeout_s: float = 20.0) -> CellEnded:
@@ -38,7 +42,20 @@ def ended(body: Body, folder: Path, timeout_s: float = 20.0) -> CellEnded:
 def test_a_round_is_as_slow_as_its_slowest_rank(tmp_path: Path) -> None:
     with start(dutiful, tmp_path, world_size=3) as ranks:
         ranks.measured()
-        assert ranks.round() == TimedRound(seconds={"forward": 2.5}, clocks=None, discarded=0)
+        together = RoundCost(processor_s=1.5, page_faults=30, waits=6, preemptions=3)
+        assert ranks.round() == TimedRound(seconds={"forward": 2.5}, cost=together, clocks=None, discarded=0)
+
+
+def test_a_program_that_has_run_its_last_step_has_no_round_left(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "measured", "imported": []})
+        channel.receive()
+        channel.send({"at": "over"})
+
+    with start(body, tmp_path) as ranks:
+        ranks.measured()
+        with pytest.raises(EnoughRounds):
+            ranks.round()
 
 
 def on_a_card(*throttled: bool) -> Body:
@@ -55,7 +72,7 @@ def on_a_card(*throttled: bool) -> Body:
                 "reasons": ["hardware_thermal"] * hot,
                 "throttled": hot,
             }
-            channel.send({"at": "round", "seconds": {"forward": float(number)}, "clocks": clocks})
+            channel.send({"at": "round", "seconds": {"forward": float(number)}, "cost": COST, "clocks": clocks})
         channel.receive()
 
     return body

@@ -1,0 +1,82 @@
+"""How many timed rounds cells run: a fixed number, or until it is known whether they are slower, within a budget of time.
+
+The time of the budget is shared by the sessions that are still to come; what one leaves over goes to the others. Each
+has the rounds of the first look, whatever that takes. Stopping early changes no verdict: `harness.compare.statistics`
+allows for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from harness.compare.statistics import LOOKS
+from harness.compare.timing import is_decided
+from harness.config.settings import Settings
+from harness.config.thresholds import Thresholds
+from harness.launch.contract import RunPlan
+
+
+def least_rounds(settings: Settings) -> int:
+    """How many rounds a timed cell has at least; 0 where nothing is timed."""
+    return LOOKS[0] if settings.rounds is None else settings.rounds
+
+
+def run_plan(settings: Settings) -> RunPlan:
+    """Of a timed cell."""
+    rounds = LOOKS[-1] if settings.rounds is None else settings.rounds
+    return RunPlan(warmup_rounds=settings.warmup_rounds, rounds=rounds)
+
+
+class Budget:
+    """See `harness.launch.schedule.Pace`. For sessions of many threads."""
+
+    def __init__(self, budget_s: float, sessions: int, comparisons: int, thresholds: Thresholds) -> None:
+        """``comparisons``: of step times in the whole report."""
+        self._left_s, self._sessions = budget_s, sessions
+        self._comparisons = comparisons
+        self._thresholds = thresholds
+        self._lock = threading.Lock()
+
+    def session(self) -> Turns:
+        """For a session whose timed rounds begin."""
+        with self._lock:
+            share_s = self._left_s / max(1, self._sessions)
+            self._left_s -= share_s
+            self._sessions -= 1
+        return Turns(self, share_s)
+
+    def give_back(self, seconds: float) -> None:
+        """What a session has left; less than 0 where it took longer."""
+        with self._lock:
+            self._left_s = max(0.0, self._left_s + seconds)
+
+    def is_decided(self, own: Sequence[float], baseline: Sequence[float]) -> bool:
+        return is_decided(own, baseline, self._comparisons, self._thresholds)
+
+
+class Turns:
+    """Of one session: see `harness.launch.schedule.Turns`."""
+
+    def __init__(self, budget: Budget, share_s: float) -> None:
+        self._budget = budget
+        self._share_s = share_s
+        self._began = time.monotonic()
+
+    def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
+        count = max(map(len, rounds.values()))
+        if count < LOOKS[0]:
+            return ()
+        if time.monotonic() - self._began >= self._share_s:
+            return tuple(rounds)
+        if count not in LOOKS:
+            return ()
+        others = [cell for cell in rounds if cell != baseline]
+        decided = [
+            cell for cell in others if baseline not in rounds or self._budget.is_decided(rounds[cell], rounds[baseline])
+        ]
+        return tuple(rounds) if len(decided) == len(others) else decided
+
+    def end(self) -> None:
+        self._budget.give_back(self._share_s - (time.monotonic() - self._began))
