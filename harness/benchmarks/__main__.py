@@ -9,19 +9,21 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from harness.benchmarks import environments, overhead, simulation, stored, sweep
+from harness.benchmarks import environments, overhead, power, simulation, stored, sweep
 from harness.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
 from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings, load
-from harness.config.variables import installer_environment
+from harness.config.variables import child_environment, installer_environment
 from harness.envs import hardware
 from harness.errors import HarnessError
+from harness.launch.local import LocalExecutor
+from harness.launch.staging import probe_files
 from harness.model import LockedStack, Stack
 from harness.run import pipeline, workloads
 from harness.run.session import session
 from harness.versions import locking
 
-SECTIONS = ("results", "sim", "overhead", "environments", "sweep")
+SECTIONS = ("results", "sim", "overhead", "environments", "sweep", "power")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,13 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     machine = _machine()
     figures: list[BenchmarkFigure] = []
-    benchmark_run = _BenchmarkRun(load(), options.stacks, options.repeats)
+    benchmark_run = _BenchmarkRun(load(), options.stacks, options.repeats, options.budget)
     sections: dict[str, Callable[[], Iterator[BenchmarkFigure]]] = {
         "results": benchmark_run.results,
         "sim": benchmark_run.sim,
         "overhead": benchmark_run.overhead,
         "environments": benchmark_run.environments,
         "sweep": sweep.run,
+        "power": benchmark_run.power,
     }
     try:
         for name in dict.fromkeys(options.sections or SECTIONS):
@@ -55,6 +58,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--stacks", type=int, default=2, metavar="N", help="stacks to build and run (default: 2)")
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of what is cheap to repeat (default: 3)")
+    parser.add_argument(
+        "--budget", type=float, default=1200.0, metavar="SECONDS", help="of the section power (default: 1200)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     options = parser.parse_args(arguments)
     for name in options.sections:
@@ -66,10 +72,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 class _BenchmarkRun:
     """The sections, on the first stacks of the project's own configuration."""
 
-    def __init__(self, settings: Settings, stacks: int, repeats: int) -> None:
+    def __init__(self, settings: Settings, stacks: int, repeats: int, budget_s: float) -> None:
         self._settings = settings
         self._wanted = stacks
         self._repeats = repeats
+        self._budget_s = budget_s
         self._installer = pipeline.new_installer(settings)
         self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
 
@@ -96,6 +103,30 @@ class _BenchmarkRun:
         locks = locking.lock_all(self._stacks(self._wanted), cache=cache, compile=self._installer.compile)
         locked = [lock for lock in locks if isinstance(lock, LockedStack)]
         return environments.run(locked, installer_environment())
+
+    def power(self) -> Iterator[BenchmarkFigure]:
+        scenario = workloads.load_scenarios(self._settings)[power.SCENARIO]
+        stacks = self._stacks(1)
+        with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
+            (environment,) = opened.build(stacks)
+            executor = LocalExecutor(
+                folder=self._settings.environments,
+                files=probe_files(Path(self._settings.scenarios)) | power.adapters(),
+                variables=child_environment(),
+                timeout_s=self._settings.timeout_s,
+            )
+            try:
+                yield from power.run(
+                    environment, scenario, executor, hardware.detect(), self._settings, self._budget_s, self._share_s
+                )
+            finally:
+                executor.close()
+
+    @property
+    def _share_s(self) -> float:
+        """Seconds of timed rounds that a workload has in a plain `regress`."""
+        timed = [cells for cells in self._settings.select if not cells.endswith("/sim")]
+        return self._settings.budget_s / max(1, len(timed))
 
     def _stacks(self, count: int) -> tuple[Stack, ...]:
         return pipeline.plan_stacks(self._settings, pipeline.Choice(), self._installer).stacks[:count]

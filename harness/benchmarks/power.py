@@ -1,0 +1,264 @@
+"""What is found of a step that takes longer, and how often a release is called slower than itself.
+
+Sessions as `regress` has them: real ranks that train, a column for each release, rounds until it is known. The releases
+are made up: the baseline's environment, with an adapter that after each step sleeps, or computes, for a share of the
+time that the step took.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from harness.benchmarks.figures import BenchmarkFigure, measured
+from harness.compare import compare
+from harness.compare.metrics import STEP_TIME
+from harness.config.settings import Settings
+from harness.launch import schedule
+from harness.launch.contract import Executor
+from harness.launch.schedule import Finished
+from harness.model import Cell, Environment, Hardware, Passed, Result
+from harness.probe.scenario import BASE_VARIANT, Scenario
+from harness.run.pace import Budget, run_plan
+from harness.store import SCHEMA
+
+SCENARIO = "llama_zero3_backward"
+
+#: Processes that compute beside the ranks.
+LOADS = (0, 1, 4)
+
+SHARES = (0.03, 0.05, 0.10, 0.20)
+
+#: The releases of a session, by what they do more. Every other session has ten that do nothing more.
+_SLOWER = ("", "", *(f"{kind} {share}" for kind in ("sleeps", "computes") for share in SHARES))
+_SAME = ("",) * len(_SLOWER)
+
+_FOLDER, _ADAPTER = "scenarios", "made_up"
+
+_SOURCE = """
+import time
+
+from harness.probe.frameworks import deepspeed
+from harness.probe.frameworks.deepspeed import *
+
+KIND, SHARE = {kind!r}, {share!r}
+
+
+def start(*arguments):
+    training = deepspeed.start(*arguments)
+    next_batch, step = training.next_batch, training.step
+    began = 0.0
+
+    def begin():
+        nonlocal began
+        next_batch()
+        began = time.perf_counter()
+
+    def step_longer(micro_batch):
+        nonlocal began
+        step(micro_batch)
+        more = SHARE * (time.perf_counter() - began)
+        if KIND == "sleeps":
+            time.sleep(more)
+        until = time.thread_time() + more
+        while KIND == "computes" and time.thread_time() < until:
+            pass
+        began = time.perf_counter()
+
+    training.next_batch, training.step = begin, step_longer
+    return training
+"""
+
+
+def adapters() -> dict[str, bytes]:
+    """The made-up releases' adapters, by their path in the folder that measured processes import from."""
+    sources = {}
+    for number, more in enumerate(_SLOWER):
+        kind, _, share = more.partition(" ")
+        source = _SOURCE.format(kind=kind, share=float(share or 0))
+        sources[f"{_FOLDER}/{_ADAPTER}_{number}.py"] = source.encode()
+    return sources
+
+
+def run(
+    environment: Environment,
+    scenario: Scenario,
+    executor: Executor,
+    hardware: Hardware,
+    settings: Settings,
+    budget_s: float,
+    session_s: float,
+) -> Iterator[BenchmarkFigure]:
+    """Sessions for ``budget_s`` in all, two at least with each load, of ``session_s`` of timed rounds each. ``executor``
+    must have the `adapters`."""
+    for load in LOADS:
+        until = time.monotonic() + budget_s / len(LOADS)
+        seen = _Seen()
+        with _load(load):
+            while seen.sessions < 2 or time.monotonic() < until:
+                releases = (_SLOWER, _SAME)[seen.sessions % 2]
+                pace = Budget(session_s, 1, len(releases), settings.thresholds)
+                results, seconds = _session(environment, scenario, executor, hardware, settings, releases, pace)
+                seen.take(results, releases, seconds, settings)
+        yield from seen.figures(f"step time beside {load} busy processes, {session_s:g} s for {len(_SLOWER)} pairs")
+
+
+@contextlib.contextmanager
+def _load(processes: int) -> Iterator[None]:
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: sum(range(100_000))"], stdin=subprocess.DEVNULL)
+        for _ in range(processes)
+    ]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def _session(
+    environment: Environment,
+    scenario: Scenario,
+    executor: Executor,
+    hardware: Hardware,
+    settings: Settings,
+    releases: Sequence[str],
+    pace: Budget,
+) -> tuple[list[Result], float]:
+    """The baseline's result, then one of each release, and the seconds that timed rounds took."""
+    cells, workers = [], []
+    for number, more in enumerate(("", *releases)):
+        stack = msgspec.structs.replace(
+            environment.stack, versions={**environment.stack.versions, "made-up": str(number)}
+        )
+        cell = Cell(
+            stack=stack,
+            scenario=SCENARIO,
+            scenario_version=scenario.version,
+            variant=BASE_VARIANT,
+            device="cpu",
+            framework=scenario.framework,
+            parameters=scenario.resolve(BASE_VARIANT, "cpu"),
+        )
+        cells.append(cell)
+        workers.append(executor.worker(environment, "cpu", f"{_FOLDER}.{_ADAPTER}_{_SLOWER.index(more)}"))
+    ended: dict[str, Result] = {}
+    began = 0.0
+    try:
+        schedule.open_all(workers, hardware.cores)
+        members = list(zip(cells, workers, strict=True))
+        for event in schedule.interleave(members, run_plan(settings), pace=pace):
+            if isinstance(event, schedule.RoundStarted) and not began:
+                began = time.monotonic()
+            if isinstance(event, Finished):
+                assert isinstance(event.ended.outcome, Passed), f"{event.cell.id}: {event.ended}"
+                ended[event.cell.id] = _result(event, hardware)
+        seconds = time.monotonic() - began
+    finally:
+        for worker in workers:
+            worker.close()
+    return [ended[cell.id] for cell in cells], seconds
+
+
+def _result(event: Finished, hardware: Hardware) -> Result:
+    return Result(
+        schema=SCHEMA,
+        cell=event.cell,
+        lock_sha256="",
+        code_sha256="",
+        probe_sha256="",
+        installed={},
+        hardware=hardware,
+        session="made-up",
+        started_at=event.ended.started_at,
+        duration_s=event.ended.duration_s,
+        outcome=event.ended.outcome,
+        record=event.ended.record,
+    )
+
+
+class _Seen:
+    """What the sessions with one load said."""
+
+    def __init__(self) -> None:
+        self.sessions = 0
+        self._found: dict[str, list[float]] = defaultdict(list)  #: release -> 100 where it was called slower, else 0
+        self._found_by_processor: dict[str, list[float]] = defaultdict(list)
+        self._has_verdict: list[float] = []
+        self._alarms: list[float] = []
+        self._rounds: list[float] = []
+        self._seconds: list[float] = []
+        self._scatter: list[float] = []
+        self._scatter_of_processor: list[float] = []
+
+    def take(self, results: Sequence[Result], releases: Sequence[str], seconds: float, settings: Settings) -> None:
+        self.sessions += 1
+        self._seconds.append(seconds)
+        by_wall = _called(results, settings)
+        by_processor = _called(list(map(_by_processor, results)), settings)
+        base, *others = results
+        for result, more in zip(others, releases, strict=True):
+            stack = result.cell.stack.id
+            direction, verdict, rounds = by_wall[stack]
+            self._rounds.append(rounds)
+            self._has_verdict.append(100.0 * (verdict != "unknown"))
+            if more:
+                self._found[more].append(100.0 * (direction == "regression"))
+                self._found_by_processor[more].append(100.0 * (by_processor[stack][0] == "regression"))
+            else:
+                self._alarms.append(100.0 * bool(direction))
+                self._scatter.append(_scatter(result, base))
+                self._scatter_of_processor.append(_scatter(_by_processor(result), _by_processor(base)))
+
+    def figures(self, section: str) -> Iterator[BenchmarkFigure]:
+        for more in _SLOWER:
+            if more:
+                kind, _, share = more.partition(" ")
+                what = f"a release that {kind} {float(share):.0%} more: called slower"
+                yield _share(section, what, self._found[more], "90" if float(share) == 0.1 else "")
+                yield _share(section, f"{what} by processor time", self._found_by_processor[more])
+        yield _share(section, "the same release: called slower or faster", self._alarms, "1 or less")
+        yield _share(section, "pairs with a verdict: slower, faster or the same", self._has_verdict, "90")
+        yield measured(section, "rounds of a pair", self._rounds, "rounds")
+        yield measured(section, "timed rounds of a session", self._seconds, "s")
+        yield measured(section, "the same release: scatter of a round's ratio", self._scatter, "%")
+        yield measured(section, "the same by processor time", self._scatter_of_processor, "%")
+
+
+def _share(section: str, what: str, values: Sequence[float], goal: str = "") -> BenchmarkFigure:
+    unit = f"% of {len(values)}"
+    return BenchmarkFigure(section=section, what=what, value=float(np.mean(values)), unit=unit, goal=goal)
+
+
+def _called(results: Sequence[Result], settings: Settings) -> Mapping[str, tuple[str, str, int]]:
+    """Stack -> what a report says of its step time: regression or improvement, relevant or not (else empty); the verdict;
+    the number of rounds."""
+    comparison = compare(results, results[0].cell.stack.id, settings.thresholds, lambda result: None)
+    directions = {found.stack: found.kind for found in comparison.findings if found.metric == STEP_TIME.name}
+    return {time.stack: (directions.get(time.stack, ""), time.verdict, time.pairs) for time in comparison.step_times}
+
+
+def _by_processor(result: Result) -> Result:
+    """With processor time in place of the wall's."""
+    assert result.record is not None
+    record = msgspec.convert(msgspec.to_builtins(result.record), type(result.record))
+    record.round_s = [cost.processor_s for cost in record.costs]
+    return msgspec.structs.replace(result, record=record)
+
+
+def _scatter(result: Result, base: Result) -> float:
+    """Half the width of the middle two thirds of the paired ratios, in per cent: their standard deviation, were they
+    normal."""
+    assert result.record is not None
+    assert base.record is not None
+    logs = [np.log(own / other) for own, other in zip(result.record.round_s, base.record.round_s, strict=False)]
+    low, high = np.quantile(logs, (0.16, 0.84))
+    return float(50 * (high - low))
