@@ -12,14 +12,14 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from harness.benchmarks.figures import BenchmarkFigure, measured
 from harness.compare import compare
-from harness.compare.metrics import STEP_TIME
+from harness.compare.metrics import BY_NAME, STEP_TIME
 from harness.config.settings import Settings
 from harness.launch import schedule
 from harness.launch.contract import Executor
@@ -191,7 +191,7 @@ class _Seen:
     def __init__(self) -> None:
         self.sessions = 0
         self._found: dict[str, list[float]] = defaultdict(list)  #: release -> 100 where it was called slower, else 0
-        self._found_by_processor: dict[str, list[float]] = defaultdict(list)
+        self._found_by_wall: dict[str, list[float]] = defaultdict(list)
         self._has_verdict: list[float] = []
         self._alarms: list[float] = []
         self._rounds: list[float] = []
@@ -202,21 +202,22 @@ class _Seen:
     def take(self, results: Sequence[Result], releases: Sequence[str], seconds: float, settings: Settings) -> None:
         self.sessions += 1
         self._seconds.append(seconds)
-        by_wall = _called(results, settings)
-        by_processor = _called(list(map(_by_processor, results)), settings)
+        comparison = compare(results, results[0].cell.stack.id, settings.thresholds, lambda result: None)
+        found = {one.stack: one for one in comparison.findings if BY_NAME[one.metric].family == STEP_TIME.family}
+        times = {time.stack: time for time in comparison.step_times}
         base, *others = results
         for result, more in zip(others, releases, strict=True):
             stack = result.cell.stack.id
-            direction, verdict, rounds = by_wall[stack]
-            self._rounds.append(rounds)
-            self._has_verdict.append(100.0 * (verdict != "unknown"))
+            self._rounds.append(times[stack].pairs)
+            self._has_verdict.append(100.0 * (times[stack].verdict != "unknown"))
             if more:
-                self._found[more].append(100.0 * (direction == "regression"))
-                self._found_by_processor[more].append(100.0 * (by_processor[stack][0] == "regression"))
+                is_slower = stack in found and found[stack].kind == "regression"
+                self._found[more].append(100.0 * is_slower)
+                self._found_by_wall[more].append(100.0 * (is_slower and found[stack].metric == STEP_TIME.name))
             else:
-                self._alarms.append(100.0 * bool(direction))
-                self._scatter.append(_scatter(result, base))
-                self._scatter_of_processor.append(_scatter(_by_processor(result), _by_processor(base)))
+                self._alarms.append(100.0 * (stack in found))
+                self._scatter.append(_scatter(_wall_s(result), _wall_s(base)))
+                self._scatter_of_processor.append(_scatter(_processor_s(result), _processor_s(base)))
 
     def figures(self, section: str) -> Iterator[BenchmarkFigure]:
         for more in _SLOWER:
@@ -224,7 +225,7 @@ class _Seen:
                 kind, _, share = more.partition(" ")
                 what = f"a release that {kind} {float(share):.0%} more: called slower"
                 yield _share(section, what, self._found[more], "90" if float(share) == 0.1 else "")
-                yield _share(section, f"{what} by processor time", self._found_by_processor[more])
+                yield _share(section, f"{what} by the wall's clock", self._found_by_wall[more])
         yield _share(section, "the same release: called slower or faster", self._alarms, "1 or less")
         yield _share(section, "pairs with a verdict: slower, faster or the same", self._has_verdict, "90")
         yield measured(section, "rounds of a pair", self._rounds, "rounds")
@@ -238,27 +239,16 @@ def _share(section: str, what: str, values: Sequence[float], goal: str = "") -> 
     return BenchmarkFigure(section=section, what=what, value=float(np.mean(values)), unit=unit, goal=goal)
 
 
-def _called(results: Sequence[Result], settings: Settings) -> Mapping[str, tuple[str, str, int]]:
-    """Stack -> what a report says of its step time: regression or improvement, relevant or not (else empty); the verdict;
-    the number of rounds."""
-    comparison = compare(results, results[0].cell.stack.id, settings.thresholds, lambda result: None)
-    directions = {found.stack: found.kind for found in comparison.findings if found.metric == STEP_TIME.name}
-    return {time.stack: (directions.get(time.stack, ""), time.verdict, time.pairs) for time in comparison.step_times}
+def _wall_s(result: Result) -> Sequence[float]:
+    return result.record.round_s if result.record is not None else ()
 
 
-def _by_processor(result: Result) -> Result:
-    """With processor time in place of the wall's."""
-    assert result.record is not None
-    record = msgspec.convert(msgspec.to_builtins(result.record), type(result.record))
-    record.round_s = [cost.processor_s for cost in record.costs]
-    return msgspec.structs.replace(result, record=record)
+def _processor_s(result: Result) -> Sequence[float]:
+    return [cost.processor_s for cost in result.record.costs] if result.record is not None else ()
 
 
-def _scatter(result: Result, base: Result) -> float:
+def _scatter(own: Sequence[float], base: Sequence[float]) -> float:
     """Half the width of the middle two thirds of the paired ratios, in per cent: their standard deviation, were they
     normal."""
-    assert result.record is not None
-    assert base.record is not None
-    logs = [np.log(own / other) for own, other in zip(result.record.round_s, base.record.round_s, strict=False)]
-    low, high = np.quantile(logs, (0.16, 0.84))
+    low, high = np.quantile([np.log(a / b) for a, b in zip(own, base, strict=False)], (0.16, 0.84))
     return float(50 * (high - low))

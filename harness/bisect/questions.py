@@ -16,7 +16,17 @@ from collections.abc import Callable
 import msgspec
 
 from harness.compare.comparison import Comparison
-from harness.compare.metrics import BY_NAME, CONFIGURATION, METRICS, OUTCOME, STEP_TIME, WARNINGS, Direction, Metric
+from harness.compare.metrics import (
+    BY_NAME,
+    CONFIGURATION,
+    METRICS,
+    OUTCOME,
+    PROCESSOR_TIME,
+    STEP_TIME,
+    WARNINGS,
+    Direction,
+    Metric,
+)
 from harness.compare.outcomes import signature, stage
 from harness.compare.pairs import as_compared
 from harness.compare.summary import summarize
@@ -83,6 +93,8 @@ def parse(text: str) -> Question:
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(known)}"
         raise UsageError(f"no such metric: {text}", where=_WHERE, hint=hint)
     metric = BY_NAME[name]
+    if metric is PROCESSOR_TIME:
+        raise UsageError(f"{name} alone is not searched by", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
     if metric.direction is Direction.NEUTRAL and metric.unit:
         raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
     if metric.example_key and not key:
@@ -101,7 +113,7 @@ def parse(text: str) -> Question:
 
 
 def _examples() -> list[str]:
-    judged = [metric for metric in METRICS if metric.direction is not Direction.NEUTRAL]
+    judged = [m for m in METRICS if m.direction is not Direction.NEUTRAL and m is not PROCESSOR_TIME]
     return [
         metric.flat_name(phase) for metric in judged for phase in (REGULAR_PHASES[1:] if metric.per_phase else ("",))
     ]
@@ -113,7 +125,8 @@ def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | Non
     for group in comparison.groups:
         found = group.headline
         if found.stack == stack and found.relevant and found.kind != "changed":
-            return Question(found.metric, found.phase if BY_NAME[found.metric].per_phase else ""), found
+            metric = STEP_TIME if found.metric == PROCESSOR_TIME.name else BY_NAME[found.metric]
+            return Question(metric.name, found.phase if metric.per_phase else ""), found
     return None
 
 

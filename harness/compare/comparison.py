@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from harness.compare.metrics import STEP_TIME
 from harness.compare.summary import ResultSummary
 from harness.errors import ResultsError
 from harness.model import Finding, Outcome, Result, Stack
@@ -64,6 +65,7 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     value_s: float
     baseline_s: float
     p_value: float  #: once judged, corrected for the number of comparisons in the report
+    metric: str = STEP_TIME.name  #: the clock: that of the wall, or `PROCESSOR_TIME`
     verdict: str = ""  #: slower, faster, same, unknown; control; empty before it is judged
 
 

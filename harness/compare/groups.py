@@ -31,7 +31,7 @@ def kind_of(found: Finding) -> ProblemKind:
         return ProblemKind.UNTESTABLE if found.phase in ("install", "import") else ProblemKind.CRASH
     if metric.fails == "numerics":
         return ProblemKind.WRONG if found.kind == "wrong" else ProblemKind.DIFFERENT
-    if metric is STEP_TIME:
+    if metric.family == STEP_TIME.family:
         return ProblemKind.SLOWER
     return ProblemKind.MORE if _HELD.isdisjoint({metric.name, metric.explained_by}) else ProblemKind.LEAK
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, IMPORT_TIME, INIT_TIME, STEP_TIME
+from harness.compare.metrics import (
+    DEVICE_EXCESS,
+    DEVICE_RETAINED,
+    ERRORS,
+    IMPORT_TIME,
+    INIT_TIME,
+    PROCESSOR_TIME,
+    STEP_TIME,
+)
 from harness.compare.readings import Exact, Excess, exact_values, excesses, worst_values
 from harness.model import Result
 from harness.probe.border.wire import NO_NUMBER, Numerics, RunRecord
@@ -22,6 +30,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     recorded: bool = False
     world_size: int = 0
     round_s: tuple[float, ...] = ()
+    processor_s: tuple[float, ...] = ()  #: of these rounds, all ranks together; empty where that is not known
     init_s: float | None = None
     import_s: float = 0.0
     digest: str = ""  #: of the trained parameters
@@ -46,6 +55,8 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
         if not self.recorded:
             return {}
         values = {STEP_TIME.name: statistics.median(self.round_s)} if self.round_s else {}
+        if self.processor_s:
+            values[PROCESSOR_TIME.name] = statistics.median(self.processor_s)
         if self.init_s is not None:
             values[INIT_TIME.name] = self.init_s
         values |= {DEVICE_EXCESS.flat_name(found.phase): found.size for found in self.excesses}
@@ -77,6 +88,7 @@ def summarize(result: Result) -> ResultSummary:
         recorded=True,
         world_size=record.world_size,
         round_s=tuple(record.round_s),
+        processor_s=tuple(cost.processor_s for cost in record.costs),
         init_s=max((rank.init_s for rank in record.ranks), default=None),
         import_s=record.import_s,
         digest=" ".join(filter(None, digests.values())),

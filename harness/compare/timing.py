@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.compare import statistics
 from harness.compare.comparison import NotCompared, StepTime
-from harness.compare.metrics import STEP_TIME
+from harness.compare.metrics import BY_NAME, PROCESSOR_TIME, STEP_TIME, Metric
 from harness.compare.pairs import Pair, finding
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
@@ -27,8 +27,9 @@ _Timed = tuple[str, str, Rounds]  #: with the stack and the workload
 
 
 def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
-    """Of pairs that passed: every step time before it is judged, the controls, and what could not be timed."""
+    """Of pairs that passed: every step time by each clock, not judged yet, the controls, and what could not be timed."""
     timed: list[_Timed] = []
+    by_processor: list[_Timed] = []
     baselines: list[Pair] = []
     untimed: list[NotCompared] = []
     for pair in pairs:
@@ -40,28 +41,47 @@ def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTi
             untimed.append(NotCompared(pair.stack, pair.workload, STEP_TIME.name, reason))
         elif usable:
             timed.append((pair.stack, pair.workload, usable))
-    return _estimate(timed), _controls(baselines), untimed
+            by_processor += _by_processor(pair, len(usable) // 2)
+    return [*_estimate(timed), *_estimate(by_processor, metric=PROCESSOR_TIME)], _controls(baselines), untimed
 
 
 def judge_step_times(
     times: Sequence[StepTime], controls: Sequence[StepTime], thresholds: Thresholds
 ) -> tuple[list[Finding], list[StepTime], list[NotCompared]]:
-    """Findings, every step time with its verdict, and what has no verdict for want of data.
+    """Findings, the step time of each pair with its verdict, and what has no verdict for want of data. Where the wall's
+    clock does not tell a pair apart and processor time does, that is its verdict.
 
     ``times`` and ``controls`` are those of all workloads, as `estimate` gives them.
     """
     own = {control.workload: control for control in controls}
     corrected = statistics.holm(np.array([time.p_value for time in times]))
+    verdicts: dict[tuple[str, str, str], _Verdict] = {}
+    for time, p_value in zip(times, corrected.tolist(), strict=True):
+        control = own.get(time.workload) if time.metric == STEP_TIME.name else None
+        known = _judge(msgspec.structs.replace(time, p_value=p_value), control, thresholds)
+        verdicts[time.stack, time.workload, time.metric] = known
     judged: list[StepTime] = []
     findings: list[Finding] = []
     unknown: list[NotCompared] = []
-    for time, p_value in zip(times, corrected.tolist(), strict=True):
-        control = own.get(time.workload)
-        known = _judge(msgspec.structs.replace(time, p_value=p_value), control, thresholds)
-        judged.append(known.time)
+    for (stack, workload, metric), known in verdicts.items():
+        if metric != STEP_TIME.name:
+            continue
+        by_processor = verdicts.get((stack, workload, PROCESSOR_TIME.name))
+        control = own.get(workload)
+        beside = f"the baseline against itself: {ratio_text(control)}" if control is not None else ""
+        if (
+            by_processor is not None
+            and by_processor.is_relevant
+            and known.time.verdict == "unknown"
+            and not known.is_significant
+        ):
+            beside = f"the wall's clock does not tell them apart: {ratio_text(known.time)}"
+            known = by_processor
+        time = known.time
+        judged.append(time)
         if known.is_significant:
-            findings.append(_finding(known.time, control, relevant=known.is_relevant))
-        if known.time.verdict == "unknown":
+            findings.append(_finding(time, beside, relevant=known.is_relevant))
+        if time.verdict == "unknown":
             differs = f"takes {'longer' if time.ratio > 1 else 'less time'}"
             question = (
                 f"its step {differs}, not enough data to say whether by {thresholds.time_share:.0%} or more"
@@ -74,7 +94,7 @@ def judge_step_times(
 
 
 def is_decided(own: Sequence[float], baseline: Sequence[float], comparisons: int, thresholds: Thresholds) -> bool:
-    """Whether these rounds, in seconds, give the pair a verdict in a report of so many comparisons."""
+    """Whether these rounds, in seconds on the wall's clock, give the pair a verdict in a report of so many comparisons."""
     rounds = _finite(own, baseline)
     if len(rounds) // 2 < thresholds.rounds:
         return False
@@ -121,6 +141,15 @@ def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
     return usable, ""
 
 
+def _by_processor(pair: Pair, rounds: int) -> list[_Timed]:
+    """The processor time of as many rounds; none where it is not the work of a step, as on a GPU, or not known of each."""
+    beside = pair.base_beside
+    if beside is None or pair.result.cell.device != "cpu":
+        return []
+    usable = _finite(pair.own.processor_s, beside.processor_s)
+    return [(pair.stack, pair.workload, usable)] if len(usable) // 2 == rounds else []
+
+
 def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
     """The baseline against itself: a second run where there is one, else its odd rounds against its even
     ones, neighbours in pairs."""
@@ -141,7 +170,7 @@ def _halves(stack: str, workload: str, own: Sequence[float]) -> list[_Timed]:
     return [(stack, workload, rounds)] if len(rounds) // 2 >= CONTROL_PAIRS else []
 
 
-def _estimate(timed: Sequence[_Timed], verdict: str = "") -> list[StepTime]:
+def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_TIME) -> list[StepTime]:
     """All ratios in the order given. Those of as many rounds are computed together."""
     by_count: dict[int, list[int]] = defaultdict(list)
     for at, (_, _, rounds) in enumerate(timed):
@@ -163,6 +192,7 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "") -> list[StepTime]:
             value_s=value_s,
             baseline_s=baseline_s,
             p_value=p_value,
+            metric=metric.name,
             verdict=verdict,
         )
         for (stack, workload, rounds), (ratio, low, high, p_value, value_s, baseline_s) in zip(
@@ -171,33 +201,38 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "") -> list[StepTime]:
     ]
 
 
-def _finding(time: StepTime, control: StepTime | None, *, relevant: bool) -> Finding:
+def _finding(time: StepTime, beside: str, *, relevant: bool) -> Finding:
+    """``beside`` is what a reader has to know besides."""
+    metric = BY_NAME[time.metric]
     slower = time.ratio > 1
-    evidence = [f"{time.pairs} interleaved rounds, p = {time.p_value:.2g} after correction for all comparisons"]
-    if control is not None:
-        evidence.append(f"the baseline against itself: {ratio_text(control)}")
+    evidence = f"{time.pairs} interleaved rounds, p = {time.p_value:.2g} after correction for all comparisons"
     return finding(
         time.stack,
         time.workload,
-        metric=STEP_TIME.name,
+        metric=metric.name,
         phase="",
         kind="regression" if slower else "improvement",
         value=time.value_s,
         baseline_value=time.baseline_s,
         ratio=time.ratio,
-        unit=STEP_TIME.unit,
+        unit=metric.unit,
         significant=True,
         relevant=relevant,
-        message=f"{STEP_TIME.phrase.of_subject('a step', ratio_text(time), more=slower)}: "
+        message=f"{metric.phrase.of_subject('a step', ratio_text(time), more=slower)}: "
         f"{quantity(time.baseline_s, 's')} -> {quantity(time.value_s, 's')}",
         interval=(time.low, time.high),
-        evidence=tuple(evidence),
+        evidence=(evidence, beside) if beside else (evidence,),
     )
 
 
 def ratio_text(time: StepTime) -> str:
     """``1.31 [1.24, 1.40]``."""
     return f"{time.ratio:.2f} [{time.low:.2f}, {time.high:.2f}]"
+
+
+def clocked_ratio_text(time: StepTime) -> str:
+    """The same, with the clock where it is not the wall's."""
+    return ratio_text(time) + (" of processor time" if time.metric == PROCESSOR_TIME.name else "")
 
 
 def _finite(mine: Sequence[float], theirs: Sequence[float]) -> Rounds:

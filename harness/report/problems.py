@@ -11,7 +11,7 @@ from harness.advice.assessment import Assessment
 from harness.advice.card_rooms import CardRoom
 from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.exact import change
-from harness.compare.metrics import BY_NAME, HOST_CALLS, SMALLEST_CARD, STEP_TIME
+from harness.compare.metrics import BY_NAME, HOST_CALLS, PROCESSOR_TIME, SMALLEST_CARD, STEP_TIME
 from harness.compare.releases import ranges
 from harness.model import Finding, split_workload
 from harness.report.plain import plain
@@ -199,7 +199,7 @@ def _condition(comparison: Comparison, affected: Sequence[str], others: Sequence
 def _what(comparison: Comparison, problem: Problem) -> str:
     found = _newest(problem)
     metric = BY_NAME[found.metric]
-    if metric is STEP_TIME:
+    if metric.family == STEP_TIME.family:
         return _slower(problem)
     if metric is SMALLEST_CARD:
         sizes = (quantity(size, metric.unit) for size in (found.value, found.baseline_value))
@@ -230,17 +230,22 @@ def _change_from(comparison: Comparison, found: Finding, before: str) -> str:
 
 def _slower(problem: Problem) -> str:
     newest = [one for one in problem.findings if one.stack == problem.until] or problem.findings
-    ratios = sorted(one.ratio for one in newest if one.ratio is not None)
     worst = max(newest, key=lambda one: one.ratio or 0.0)
+    ratios = sorted(one.ratio for one in newest if one.ratio is not None and one.metric == worst.metric)
     size = f"{ratios[0]:.2f}x to {ratios[-1]:.2f}x" if ratios[0] != ratios[-1] else f"{ratios[0]:.2f}x"
     most = f", most on {worst.scenario}" if len(problem.affected) > 1 else ""
+    size += _CLOCKS[worst.metric]
     return f"a step takes {size}{most}{' (CPU ranks: host overhead)' if worst.device == 'cpu' else ''}"
+
+
+#: What follows a ratio, by the metric.
+_CLOCKS = {STEP_TIME.name: "", PROCESSOR_TIME.name: " the processor time"}
 
 
 def _measured_ratio(comparison: Comparison, found: Finding) -> str:
     """How much longer a step of the same cell was measured to take; empty where it was not timed."""
     times = (t for t in comparison.step_times if (t.stack, t.workload) == (found.stack, found.workload))
-    return next((f"{time.ratio:.2f}x" for time in times), "")
+    return next((f"{time.ratio:.2f}x{_CLOCKS[time.metric]}" for time in times), "")
 
 
 def _scale(comparison: Comparison, stack: str, workload: str) -> str:

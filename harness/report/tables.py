@@ -13,7 +13,7 @@ from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
 from harness.compare.readings import collectives_by_kind, worst_rank
 from harness.compare.summary import ResultSummary
-from harness.compare.timing import ratio_text
+from harness.compare.timing import clocked_ratio_text
 from harness.model import Failed, Passed
 from harness.probe.border.wire import PHASES, PhaseReading
 from harness.report import compatibility
@@ -89,7 +89,7 @@ def _table(comparison: Comparison, workload: str, times: Mapping[tuple[str, str]
         readings = [(worst_rank(exact, metric, phase), metric.unit) for metric, phase, _ in columns]
         values = [short_quantity(reading.value, unit) if reading else "-" for reading, unit in readings]
         time = times.get((stack.id, workload))
-        last = ratio_text(time) if time else "1" if stack.id == comparison.baseline and cell.round_s else "-"
+        last = clocked_ratio_text(time) if time else "1" if stack.id == comparison.baseline and cell.round_s else "-"
         if not isinstance(cell.result.outcome, Passed):
             last = _ended(cell)
         elif card is not None:

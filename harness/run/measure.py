@@ -50,7 +50,7 @@ def measure(
         store,
         watch,
         cluster or executor.cluster(hardware),
-        comparisons=sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0])),
+        comparisons=2 * sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0])),
     )
     keys = {cell.id: running.key(cell) for cell in cells.cells}
     todo = decide(cells, keys, baseline, least_rounds(settings), store, watch, fresh=fresh)

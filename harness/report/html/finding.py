@@ -146,7 +146,7 @@ def _in_order(comparison: Comparison, groups: Sequence[Group]) -> list[Group]:
 def _has_verdict(stack: str, found: Finding, facts: WorkloadFacts, times: Mapping[str, StepTime]) -> bool:
     if facts.outcomes.get(stack) != "passed":
         return False
-    if found.metric != STEP_TIME.name:
+    if BY_NAME[found.metric].family != STEP_TIME.family:
         return True
     return stack not in times or times[stack].verdict != "unknown"
 

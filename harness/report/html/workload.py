@@ -11,7 +11,7 @@ from harness.advice.assessment import soundness
 from harness.advice.card_rooms import CardRooms
 from harness.advice.soundness import Soundness
 from harness.compare import Comparison, StepTime
-from harness.compare.timing import ratio_text
+from harness.compare.timing import clocked_ratio_text
 from harness.report import urls
 from harness.report.html.configuration import configuration
 from harness.report.html.page import FindingLine, Page
@@ -107,7 +107,7 @@ def workload_page(
             at=at,
             cell=cells[stack],
             peaks=tuple(_bytes(values[at]) for _, values in facts.memory),
-            time=ratio_text(times[stack]) if stack in times else "-",
+            time=clocked_ratio_text(times[stack]) if stack in times else "-",
             time_verdict=times[stack].verdict if stack in times else "",
             outcome=facts.outcomes[stack],
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
-from harness.probe.border.wire import Detail, Numerics, RunRecord
+from harness.probe.border.wire import Detail, Numerics, RoundCost, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -433,3 +434,31 @@ def test_workloads_judged_apart_come_to_the_same_comparison() -> None:
     assert list(apart.cells) == list(whole.cells)
     for name in set(whole.__struct_fields__) - {"cells"}:
         assert getattr(apart, name) == getattr(whole, name), name
+
+
+def _costing(wall_s: float, processor_s: float, scatter: float = 1.0) -> RunRecord:
+    """15 rounds; every other one takes ``scatter`` times as long on the wall's clock."""
+    run = synthetic.record(rounds=15, rng=random.Random(round(wall_s * 1000)))
+    run.round_s = [s * wall_s / 0.5 * (scatter if at % 2 else 1 / scatter) for at, s in enumerate(run.round_s)]
+    run.costs = [RoundCost(processor_s * s / wall_s / (scatter if at % 2 else 1 / scatter), 0, 0, 0)
+                 for at, s in enumerate(run.round_s)]  # fmt: skip
+    return run
+
+
+def test_processor_time_decides_where_the_walls_clock_cannot_and_is_named() -> None:
+    comparison = judged(result(run=_costing(0.5, 0.6)), result("0.16.4", run=_costing(0.55, 0.75, scatter=2.0)))
+    (found,) = comparison.findings
+    assert (found.metric, found.kind, found.relevant) == ("step_processor_s", "regression", True)
+    assert "times as much processor time" in found.message
+    assert any("the wall's clock does not tell them apart" in line for line in found.evidence)
+    assert [(time.verdict, time.metric) for time in comparison.step_times] == [("slower", "step_processor_s")]
+
+
+def test_a_step_that_waits_is_slower_by_the_walls_clock_alone() -> None:
+    comparison = judged(result(run=_costing(0.5, 0.6)), result("0.16.4", run=_costing(0.7, 0.6)))
+    assert [found.metric for found in comparison.findings] == ["step_time_s"]
+
+
+def test_as_much_processor_time_does_not_make_a_step_the_same() -> None:
+    comparison = judged(result(run=_costing(0.5, 0.6)), result("0.16.4", run=_costing(0.5, 0.6, scatter=2.0)))
+    assert [time.verdict for time in comparison.step_times] == ["unknown"]
