@@ -74,4 +74,7 @@ def test_a_section_that_does_not_exist_is_one_line(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         main(["speed"])
     assert ended.value.code == 2
-    assert "no such section: speed (there are: results, sim, overhead, environments, sweep, power)" in capsys.readouterr().err
+    assert (
+        "no such section: speed (there are: results, sim, overhead, environments, sweep, power)"
+        in capsys.readouterr().err
+    )
