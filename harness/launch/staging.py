@@ -36,14 +36,19 @@ def probe_files(scenarios: Path) -> dict[str, bytes]:
         sources[f"harness/{file.relative_to(_HARNESS).as_posix()}"] = file
     if not scenarios.is_dir():
         raise UsageError("no such folder", where=str(scenarios), hint="set [tool.dsregress] scenarios")
-    of_programs = [file for file in (scenarios / PROGRAMS).rglob("*") if file.is_file() and file.suffix != ".pyc"]
-    for file in (*scenarios.rglob("*.py"), *of_programs):
+    for file in (*scenarios.glob("*.py"), *_of_programs(scenarios / PROGRAMS)):
         sources[f"scenarios/{file.relative_to(scenarios).as_posix()}"] = file
     try:
         return {name: read_regular(sources[name], MOST_FILE_BYTES, follow_links=True) for name in sorted(sources)}
     except OSError as error:
         hint = f"every *.py there is copied, and all of {PROGRAMS}/"
         raise UsageError(f"cannot be read: {error.strerror}", where=str(error.filename), hint=hint) from None
+
+
+def _of_programs(folder: Path) -> list[Path]:
+    """All files below, but for bytecode and what is hidden, such as the history of a program that was cloned."""
+    inside = (file for file in folder.rglob("*") if not any(part[0] == "." for part in file.relative_to(folder).parts))
+    return [file for file in inside if file.is_file() and file.suffix != ".pyc"]
 
 
 def measuring_sha256(files: Mapping[str, bytes]) -> str:
