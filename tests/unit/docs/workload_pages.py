@@ -16,7 +16,7 @@ import jinja2
 from harness.advice import gpus
 from harness.advice.capacity import FitVerdict, needed_bytes, verdict
 from harness.model import Passed, Result, split_workload
-from harness.probe.border.wire import Explanation, PhaseReading, Refusal
+from harness.probe.border.wire import Explanation, MemoryReading, PhaseReading, Refusal
 from harness.store import Store, explained_in, newest
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, short_quantity
@@ -90,6 +90,13 @@ class PublishedCell:
         """In the collectives of one step."""
         step = [self.phases[phase] for phase in ("forward", "backward", "step")]
         return size(sum(total for reading in step for _, total in reading.collectives.values()))
+
+    def reading(self, at: str) -> MemoryReading:
+        """What the program last read of its card at a point that it names."""
+        assert self.result.record is not None
+        found = [reading for reading in self.result.record.ranks[0].readings if reading.at == at]
+        assert found, f"{self.result.cell.id} reads nothing at {at!r}"
+        return found[-1]
 
     def fit(self, card: str = "") -> FitVerdict:
         """On the workload's card, or another."""
