@@ -50,16 +50,19 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     """
     imported = set(sys.modules)
     framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
+    runs_itself = hasattr(framework, "run")
 
     def announce(stage: str) -> None:
         channel.send({"at": "stage", "stage": stage})
 
     def measured(record: RankRecord, detail: Detail) -> None:
         write_record(folder, record, detail if rank == request.first_rank else None)
-        # Frameworks import lazily; what this rank had to import, the server imports once for all later cells.
-        channel.send({"at": "measured", "imported": _new_modules(imported) if rank == request.first_rank else []})
+        # Frameworks import lazily; what this rank had to import, the server imports once for all later cells. Not what a
+        # program had to: modules look at the path, the environment and the command line, which are the program's own.
+        shared = rank == request.first_rank and not runs_itself
+        channel.send({"at": "measured", "imported": _new_modules(imported) if shared else []})
 
-    if hasattr(framework, "run"):
+    if runs_itself:
         framework.run(request, rank, announce, measured, channel)
         return
     if request.explain:
