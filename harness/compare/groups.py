@@ -22,6 +22,10 @@ def severity(found: Finding) -> tuple[bool, int, float]:
     return (not found.relevant, kind_of(found) if rank is None else rank, -_size(found))
 
 
+#: What is held after it is what backward needs, and no leak.
+FORWARD = "forward"
+
+
 def kind_of(found: Finding) -> ProblemKind:
     """What a finding that is worse does to a job."""
     metric = BY_NAME[found.metric]
@@ -33,7 +37,9 @@ def kind_of(found: Finding) -> ProblemKind:
         return ProblemKind.WRONG if found.kind == "wrong" else ProblemKind.DIFFERENT
     if metric.family == STEP_TIME.family:
         return ProblemKind.SLOWER
-    return ProblemKind.MORE if _HELD.isdisjoint({metric.name, metric.explained_by}) else ProblemKind.LEAK
+    if found.phase == FORWARD or _HELD.isdisjoint({metric.name, metric.explained_by}):
+        return ProblemKind.MORE
+    return ProblemKind.LEAK
 
 
 def _size(found: Finding) -> float:

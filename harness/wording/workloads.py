@@ -31,6 +31,9 @@ _MOST_VALUES = 3
 #: Parameters that are named, where several tell the same workloads apart.
 _MOST_NAMED = 3
 
+#: Parameters that are made of others, or of the files behind a program.
+_UNNAMED = frozenset(("program", "packages", "card", "shape", "sources_sha256"))
+
 #: The end of what `harness.run.workloads` calls such a program.
 _GIVEN = re.compile(r"-[0-9a-f]{6}$")
 
@@ -40,7 +43,7 @@ def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Seq
     accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or it
     takes more than a reader can hold."""
     known: dict[str, set[str]] = {}
-    for name in affected[0]:
+    for name in [name for name in affected[0] if name not in _UNNAMED]:
         values = {_value(one.get(name)) for one in affected}
         if len(values) <= _MOST_VALUES:
             known[name] = values
@@ -110,5 +113,6 @@ def _value(value: Any) -> str:
 
 def _spelled(name: str, value: str) -> str:
     words = _WORDS.get(name, {})
-    text = words.get(value, words.get("{}", f"{name}={value}"))
-    return text.format(value.replace("_", "-"))
+    if value not in words and "{}" not in words:
+        return f"{name}={value}"
+    return words.get(value, words.get("{}", "")).format(value.replace("_", "-"))

@@ -42,7 +42,7 @@ def line_chart(
     if marks:
         places = (area.across(mark / len(labels)) for mark in marks)
         parts.append(svg.path([[(x, area.bottom), (x, area.top)] for x in places], "mark"))
-    for values, style in zip(series, STYLES, strict=False):
+    for values, style in zip(series, itertools.cycle(STYLES), strict=False):
         points = [
             (area.across((at + 0.5) / len(labels)), area.up((value - ticks[0]) / (ticks[-1] - ticks[0])))
             if value is not None and math.isfinite(value)

@@ -11,7 +11,7 @@ from harness.cli import cli
 from harness.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 
-DEFAULT = ROOT / "results" / "2026-11-21.jsonl.gz"
+DEFAULT = ROOT / "results" / "2026-11-22.jsonl.gz"
 
 
 def say(file: str, *arguments: str) -> Result:
@@ -38,7 +38,7 @@ def test_what_no_longer_fits_is_no_and_the_next_release_is_named() -> None:
     assert said.return_value == 1
     lines = said.stdout.splitlines()
     assert lines[:2] == ["deepspeed 0.15.0 -> 0.16.4: no, stay at 0.15.0 or go to 0.16.8", "  OUT OF MEMORY"]
-    assert "does not fit A800-80G: needs 169 GiB, was 47.5 GiB. Use 0.16.8." in lines[2]
+    assert "does not fit A800-80G: needs 168 GiB, was 47.8 GiB. Use 0.16.8." in lines[2]
     assert "since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)" in lines[3]
     assert lines[-3].endswith("not with yours: torch 2.5.1")
 
