@@ -186,6 +186,8 @@ def who(comparison: Comparison, problem: Problem) -> str:
     found = [_condition(comparison, affected, problem.unaffected)]
     if len(scenarios) == 1 and (inside := _condition(comparison, affected, beside)):
         found.append(f"{scenarios.pop()}, {inside}")
+    if len(found) > 1 and "=" in found[0]:
+        del found[0]  # a parameter by its own name says nothing without its scenario
     if any(found):
         return f"{min(filter(None, found), key=len)}{count}"
     return listing([workload.rpartition("/")[0] for workload in affected], _MOST_WORKLOADS)
