@@ -172,7 +172,7 @@ class Project:
 
 def without_times(report: dict[str, Any]) -> Any:
     """The cells of a report without what differs from run to run: times and session."""
-    timed = re.compile(r"(^|\.)(step_time_s|init_s|import_s|seconds)$|_time_")
+    timed = re.compile(r"(^|\.)(step_time_s|step_processor_s|init_s|import_s|seconds)$|_time_")
     return [
         {
             **{name: value for name, value in found.items() if name not in ("session", "rounds_s")},
