@@ -215,7 +215,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         (
             ["--good", GOOD, "--bad", "1.1.0", "--metric", "device_retained_bytes"],
             "--metric: device_retained_bytes is measured by phase; write e.g. backward.device_retained_bytes; "
-            "phases: init, forward, backward, step",
+            "phases: load, init, generate, evaluate, reload_states, forward, backward, step, offload_states, save",
         ),
         (
             ["--good", GOOD, "--bad", "1.1.0", "--variant", "zero_stage=2"],

@@ -49,7 +49,8 @@ def gradient_norm(stepper: Any) -> float | None:
 
 def loss_scale(stepper: Any) -> float | None:
     """What an engine in fp16 multiplies its losses by; None where there is no such thing."""
-    scale = getattr(stepper.optimizer, "cur_scale", None) if is_engine(stepper) and stepper.fp16_enabled() else None
+    in_fp16 = getattr(stepper, "fp16_enabled", None) if is_engine(stepper) else None
+    scale = getattr(stepper.optimizer, "cur_scale", None) if in_fp16 is not None and in_fp16() else None
     return None if scale is None else float(scale)
 
 
