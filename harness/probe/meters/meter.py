@@ -165,7 +165,7 @@ class TorchMeter(TorchDispatchMode):
         if what.point_to_point:
             return func(*args, **kwargs)
         involved = list(operators.tensors_in(args))
-        counts = [_use_count(tensor) for tensor in involved]
+        counts = [_owners(tensor) for tensor in involved]
         return self._finish_collective([func(*args, **kwargs)], involved, counts)
 
     def _finish_collective(self, box: list[Any], involved: list[torch.Tensor], counts: list[int]) -> Any:
@@ -188,7 +188,7 @@ class TorchMeter(TorchDispatchMode):
         del out, outputs
         deadline = time.monotonic() + _RELEASE_LIMIT_S
         for tensor, count in zip(involved, counts):
-            while _use_count(tensor) > count + holds[id(tensor)] and time.monotonic() < deadline:
+            while _exceed(_owners(tensor), count, holds[id(tensor)]) and time.monotonic() < deadline:
                 time.sleep(0)
         return replaced
 
@@ -241,5 +241,12 @@ def _find_work(out: Any) -> tuple[int | None, Any]:
     return None, None
 
 
-def _use_count(tensor: torch.Tensor) -> int:
-    return int(tensor._use_count())  # type: ignore[attr-defined]
+def _owners(tensor: torch.Tensor) -> tuple[int, int]:
+    """How many hold the tensor, and its storage: gloo's all-gather holds views of its output, and lets go of its input first."""
+    storage = tensor.untyped_storage()
+    return tensor._use_count(), torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
+
+
+def _exceed(owners: tuple[int, int], before: tuple[int, int], held: int) -> bool:
+    """Whether a tensor has more owners than before, beside ``held`` that the caller keeps; or its storage has."""
+    return owners[0] > before[0] + held or owners[1] > before[1]
