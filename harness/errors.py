@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 EXIT_OK = 0
 EXIT_REGRESSION = 1
 EXIT_USAGE = 2
@@ -32,6 +35,14 @@ class UsageError(HarnessError):
     """The call or the configuration is wrong: nothing was started."""
 
     exit_code = EXIT_USAGE
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> UsageError:
+    """The error for a name that a configuration does not have; ``known`` are those that it has."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(names) or 'none'}"
+    return UsageError(f"no {what} is named {name!r}", where=where, hint=hint)
 
 
 class Offline(UsageError):

@@ -76,9 +76,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""  #: id of the image that holds it (``sha256:...``); empty where it is a folder
     beside: str = ""  #: folder of what the probe needs and an interpreter of the user's lacks; empty for all others
     installed: dict[str, str] = {}  #: distribution -> version, everything
-    demands: dict[
-        str, list[str]
-    ] = {}  #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``
+    #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``
+    demands: dict[str, list[str]] = {}
     code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
     notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
     failure: NotInstalled | None = None
@@ -232,9 +231,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     code_sha256: str
     probe_sha256: str  #: of the probe's code and the scenario's files
     installed: dict[str, str]
-    demands: dict[
-        str, list[str]
-    ] = {}  #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``
+    #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``
+    demands: dict[str, list[str]] = {}
     hardware: Hardware
     session: str  #: results of one session were measured in interleaved rounds; only their times are comparable
     started_at: str  #: UTC, ISO 8601

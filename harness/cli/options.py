@@ -259,8 +259,8 @@ def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> P
     given = Program(line=line or "", folder=os.getcwd(), ranks=ranks, **options)
     if line is not None:
         return given
-    for name in given.set_options:
-        flag = f"--{name.replace('_', '-')}"
+    if given.set_options:
+        flag = f"--{next(iter(given.set_options)).replace('_', '-')}"
         raise UsageError(f"{flag} without --program", where="command line", hint="it says how a program is run")
     return None
 

@@ -23,7 +23,7 @@ def severity(found: Finding) -> tuple[bool, int, float]:
 
 
 #: What is held after it is what backward needs, and no leak.
-FORWARD = "forward"
+_FORWARD = "forward"
 
 
 def kind_of(found: Finding) -> ProblemKind:
@@ -37,7 +37,7 @@ def kind_of(found: Finding) -> ProblemKind:
         return ProblemKind.WRONG if found.kind == "wrong" else ProblemKind.DIFFERENT
     if metric.family == STEP_TIME.family:
         return ProblemKind.SLOWER
-    if found.phase == FORWARD or _HELD.isdisjoint({metric.name, metric.explained_by}):
+    if found.phase == _FORWARD or _HELD.isdisjoint({metric.name, metric.explained_by}):
         return ProblemKind.MORE
     return ProblemKind.LEAK
 

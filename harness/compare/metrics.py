@@ -17,7 +17,7 @@ from harness.probe.border.wire import OCCASIONS, PHASES, PhaseReading
 from harness.wording.quantities import quantity
 
 #: Memory that stays explains a later peak, and the earliest phase that leaves it behind is the cause.
-_RETAINED_PHASES = ("load", "init", "backward", "forward", "step", *OCCASIONS[1:])
+_RETAINED_PHASES = ("load", "init", "backward", "forward", "step", *(p for p in OCCASIONS if p != "load"))
 #: Activations and gathered parameters peak in backward: a peak elsewhere mostly follows from that.
 _PEAK_PHASES = ("backward", "forward", "step", "init", *OCCASIONS)
 

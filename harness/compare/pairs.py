@@ -61,9 +61,8 @@ class ResultIndex:
         self.stacks: dict[str, Stack] = {}
         self.superseded = 0
         self.installed: dict[str, dict[str, str]] = {}  #: stack -> what its first result had installed
-        self.demands: dict[
-            str, list[str]
-        ] = {}  #: a distribution with its version -> what it requires of stacks' packages
+        #: a distribution with its version -> what it requires of stacks' packages
+        self.demands: dict[str, list[str]] = {}
         self.newest: dict[str, dict[str, ResultSummary]] = {}  #: workload -> stack -> its newest result
         self._baseline_runs: dict[str, list[ResultSummary]] = defaultdict(list)
         for result in map(as_compared, results):

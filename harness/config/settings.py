@@ -21,7 +21,7 @@ import msgspec
 from harness.config.docker import Containers
 from harness.config.ray import Ray
 from harness.config.thresholds import Thresholds
-from harness.errors import UsageError
+from harness.errors import UsageError, unknown_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -110,9 +110,7 @@ def load(
 def selecting(settings: Settings, name: str) -> Settings:
     """The settings with the named selection in the place of what a plain run selects. Raises UsageError."""
     if name not in settings.selections:
-        near = difflib.get_close_matches(name, settings.selections, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(settings.selections) or 'none'}"
-        raise UsageError(f"no selection is named {name!r}", where="[tool.dsregress.selections]", hint=hint)
+        raise unknown_name("selection", name, settings.selections, "[tool.dsregress.selections]")
     return msgspec.structs.replace(settings, select=settings.selections[name])
 
 

@@ -39,13 +39,13 @@ class Budget:
         self._thresholds = thresholds
         self._lock = threading.Lock()
 
-    def session(self) -> Turns:
+    def session(self) -> BudgetedTurns:
         """For a session whose timed rounds begin."""
         with self._lock:
             share_s = self._left_s / max(1, self._sessions)
             self._left_s -= share_s
             self._sessions -= 1
-        return Turns(self, share_s)
+        return BudgetedTurns(self, share_s)
 
     def give_back(self, seconds: float) -> None:
         """What a session has left; less than 0 where it took longer."""
@@ -56,7 +56,7 @@ class Budget:
         return is_decided(own, baseline, self._comparisons, self._thresholds)
 
 
-class Turns:
+class BudgetedTurns:
     """Of one session: see `harness.launch.schedule.Turns`."""
 
     def __init__(self, budget: Budget, share_s: float) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import hashlib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,13 @@ import msgspec
 from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
-from harness.probe.launch_line import LaunchLineError, parse
+from harness.probe.launch_line import LaunchLineError
 from harness.probe.program import ADAPTER, DEFAULTS, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
+from harness.wording.workloads import given_program
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 _FOLDER = "programs"
 
 
@@ -55,12 +53,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """``train-3f9a1c``: the program's own name, and a hash of all that tells two launches apart. Raises UsageError."""
+        apart = msgspec.structs.replace(self, folder=Path(self.folder).name)  # the same on another machine
         try:
-            own = _UNSAFE.sub("-", parse(self.line).name).strip("-")[:40] or "program"
+            return given_program(self.line, msgspec.json.encode(apart))
         except LaunchLineError as error:
             raise _unusable(str(error)) from None
-        apart = msgspec.structs.replace(self, folder=Path(self.folder).name)  # the same on another machine
-        return f"{own}-{hashlib.sha256(msgspec.json.encode(apart)).hexdigest()[:6]}"
 
 
 @functools.cache  # it hashes the program's files

@@ -134,11 +134,13 @@ def resolve(
     failure: NotInstalled | None = None
     for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
         with scratch_folder() as folder:
-            source, output, held = folder / "stack.in", folder / "stack.txt", folder / "overrides.txt"
+            source, output = folder / "stack.in", folder / "stack.txt"
+            held = folder / "overrides.txt" if overrides else None
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
             output.write_text(base, encoding="utf-8")
-            held.write_text("\n".join(overrides) + "\n", encoding="utf-8")
-            failed = compile(source, output, oldest, held if overrides else None)
+            if held is not None:
+                held.write_text("\n".join(overrides) + "\n", encoding="utf-8")
+            failed = compile(source, output, oldest, held)
             if failed is None:
                 return _pins(output.read_text(encoding="utf-8"))
         failure = failure or failed

@@ -19,14 +19,13 @@ baseline is a version of it.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from packaging.utils import InvalidName, canonicalize_name
 
-from harness.errors import HarnessError, Offline, UsageError
+from harness.errors import HarnessError, Offline, UsageError, unknown_name
 from harness.model import AXES, Environment, Stack, stack_label
 from harness.versions import releases
 from harness.versions.specs import UnknownVersion, exact, expand, only_exact
@@ -188,9 +187,7 @@ def _named(name: str | None, named: Mapping[str, Mapping[str, str]]) -> Mapping[
     if name is None:
         return {}
     if name not in named:
-        near = difflib.get_close_matches(name, named, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(named) or 'none'}"
-        raise UsageError(f"no stack is named {name!r}", where="[tool.dsregress.stacks]", hint=hint)
+        raise unknown_name("stack", name, named, "[tool.dsregress.stacks]")
     return named[name]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,8 +35,11 @@ _MOST_NAMED = 3
 #: Parameters that are made of others, or of the files behind a program.
 _UNNAMED = frozenset(("program", "packages", "card", "shape", "sources_sha256"))
 
-#: The end of what `harness.run.workloads` calls such a program.
+#: The end of what `given_program` makes.
 _GIVEN = re.compile(r"-[0-9a-f]{6}$")
+
+#: What the name of a scenario does not have.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
@@ -87,8 +91,15 @@ def label(workloads: Sequence[str], models: Sequence[str]) -> str:
     return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
 
 
+def given_program(line: str, told_apart_by: bytes) -> str:
+    """The name of a program that is given on a command line: its own, and a hash of all that tells two launches apart
+    (``train-3f9a1c``). Raises LaunchLineError."""
+    own = _UNSAFE.sub("-", parse(line).name).strip("-")[:40] or "program"
+    return f"{own}-{hashlib.sha256(told_apart_by).hexdigest()[:6]}"
+
+
 def is_given_program(scenario: str) -> bool:
-    """Whether it is a program that was given on a command line, which is named by its file and a hash."""
+    """Whether `given_program` made the name."""
     return _GIVEN.search(scenario) is not None
 
 

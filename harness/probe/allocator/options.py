@@ -5,18 +5,22 @@ only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from harness.probe.allocator.model import AllocatorSettings
 
 _VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
+#: Between options, and not within the brackets of one: ``roundup_power2_divisions:[256:1,512:2],expandable_segments:True``.
+_SEPARATOR = re.compile(r",(?![^\[]*\])")
+
 
 def read(environment: Mapping[str, str]) -> tuple[AllocatorSettings, list[str]]:
     """The settings in a process's environment, and the options in it that are not modelled, as they are written."""
     text = next((environment[name] for name in _VARIABLES if environment.get(name)), "")
     expandable, max_split_size_bytes, unknown = False, None, []
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in filter(None, (part.strip() for part in _SEPARATOR.split(text))):
         name, _, value = (word.strip() for word in part.partition(":"))
         if name == "expandable_segments":
             expandable = value == "True"

@@ -12,9 +12,6 @@ from typing import Any
 #: That every run has.
 REGULAR_PHASES = ("init", "forward", "backward", "step")
 
-#: That a program may have besides, each for as long as one call lasts (see `harness.probe.programs.occasions`).
-OCCASIONS = ("load", "generate", "evaluate", "reload_states", "offload_states", "save")
-
 #: All of them, in the order in which most programs have them.
 PHASES = (
     "load",
@@ -28,6 +25,9 @@ PHASES = (
     "offload_states",
     "save",
 )
+
+#: That a program may have besides, each for as long as one call lasts (see `harness.probe.programs.occasions`).
+OCCASIONS = tuple(phase for phase in PHASES if phase not in REGULAR_PHASES)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,7 +168,7 @@ class TorchMeter(TorchDispatchMode):
         counts = [_owners(tensor) for tensor in involved]
         return self._finish_collective([func(*args, **kwargs)], involved, counts)
 
-    def _finish_collective(self, box: list[Any], involved: list[torch.Tensor], counts: list[int]) -> Any:
+    def _finish_collective(self, box: list[Any], involved: list[torch.Tensor], counts: list[tuple[int, int]]) -> Any:
         """Waits for a collective and for its thread to release the tensors, and gives the caller a finished handle."""
         out = box.pop()  # passed in a list, so that no caller's frame keeps the handle
         position, work = _find_work(out)
@@ -242,7 +242,7 @@ def _find_work(out: Any) -> tuple[int | None, Any]:
 
 
 def _owners(tensor: torch.Tensor) -> tuple[int, int]:
-    """How many hold the tensor, and its storage: gloo's all-gather holds views of its output, and lets go of its input first."""
+    """How many hold the tensor, and its storage: gloo's all-gather holds views of its output, after its input is free."""
     storage = tensor.untyped_storage()
     return tensor._use_count(), torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
 

@@ -18,7 +18,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +25,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.probe import launch_line
-from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.encoding import encode
 from harness.probe.border.merging import explanation_file
 from harness.probe.border.untrusted import write_whole
@@ -117,7 +114,7 @@ def _surroundings(
         from harness.probe.sim import Simulation
 
         with (
-            Simulation(rank=rank, world_size=ranks, allocator=allocator_settings(parameters)) as simulation,
+            Simulation(rank=rank, world_size=ranks) as simulation,
             virtual_gpu.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
         ):
             simulation.mode.following.messages = messages
@@ -128,21 +125,6 @@ def _surroundings(
         meter = TorchMeter(device=device)
         with virtual_gpu.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books:
             yield meter, books
-
-
-def allocator_settings(parameters: Mapping[str, Any]) -> AllocatorSettings:
-    """What the launch line says of PyTorch's allocator (``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun ...``).
-    What a program sets in its own code is not seen."""
-    from harness.probe.programs.running import spelled_out
-
-    variables = dict(launch_line.parse(spelled_out(parameters)).variables)
-    text = variables.get("PYTORCH_CUDA_ALLOC_CONF") or variables.get("PYTORCH_ALLOC_CONF") or ""
-    options = dict(re.findall(r"(expandable_segments|max_split_size_mb) *: *(\w+)", text))
-    split = options.get("max_split_size_mb")
-    return AllocatorSettings(
-        expandable_segments=options.get("expandable_segments") == "True",
-        max_split_size_bytes=None if split is None else int(split) << 20,
-    )
 
 
 def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:

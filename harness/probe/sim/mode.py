@@ -90,11 +90,9 @@ class SimulationMode(TorchMeter):
 
     def end(self) -> PhaseReading:
         reading = super().end()
-        if (
-            self.program is not None and self.program.allocator != self.reserving.settings
-        ):  # known by its first phase's end
+        if self.program is not None and self.program.allocator != self.reserving.settings:
             assert self.ledger.trace is not None
-            self.reserving = Reserving(self.ledger.trace, self.program.allocator)
+            self.reserving = Reserving(self.ledger.trace, self.program.allocator)  # known by its first phase's end
         self.reserving.follow()
         reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
         reading.late_reserved_peak_bytes = self.reserving.late_reserved_peak_bytes

@@ -20,3 +20,13 @@ def test_both_names_of_the_variable_are_read() -> None:
 def test_an_option_that_is_not_modelled_is_named() -> None:
     settings, unknown = options.read({"PYTORCH_CUDA_ALLOC_CONF": "garbage_collection_threshold:0.8"})
     assert (settings, unknown) == (AllocatorSettings(), ["garbage_collection_threshold:0.8"])
+
+
+def test_commas_within_brackets_separate_no_options() -> None:
+    settings, unknown = options.read(
+        {"PYTORCH_CUDA_ALLOC_CONF": "roundup_power2_divisions:[256:1,512:2],expandable_segments:True"}
+    )
+    assert (settings, unknown) == (
+        AllocatorSettings(expandable_segments=True),
+        ["roundup_power2_divisions:[256:1,512:2]"],
+    )

@@ -9,8 +9,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.allocator.model import AllocatorSettings
-from harness.probe.programs.adapter import allocator_settings
 from harness.probe.virtual_gpu import VirtualCard
 from tests.probe.programs.cells import passed, ran
 
@@ -167,14 +165,6 @@ def test_a_program_that_catches_everything_is_ended_all_the_same(folder: Path) -
     body = "".join(f"    {line}\n" for line in PLAIN.strip().splitlines())
     (folder / "train.py").write_text(f"try:\n{body}except Exception:\n    print('caught')\nprint('never')\n")
     passed(ran(folder, "cpu", 1, "train.py"))
-
-
-def test_the_lines_allocator_options_are_those_of_the_card() -> None:
-    line = "PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:[256:1,512:2],expandable_segments:{segments} torchrun train.py"
-    assert allocator_settings({"program": line, "segments": "True"}) == AllocatorSettings(expandable_segments=True)
-    assert allocator_settings({"program": line, "segments": "False"}) == AllocatorSettings()
-    split = allocator_settings({"program": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64 torchrun train.py"})
-    assert split.max_split_size_bytes == 64 << 20
 
 
 def test_arguments_and_variables_reach_the_program(folder: Path) -> None:

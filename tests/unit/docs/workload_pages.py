@@ -14,7 +14,8 @@ from typing import Any
 import jinja2
 
 from harness.advice import gpus
-from harness.advice.capacity import FitVerdict, needed_bytes, verdict
+from harness.advice.capacity import FitVerdict, compared_verdict, needed_bytes
+from harness.compare.summary import summarize
 from harness.model import Passed, Result, split_workload
 from harness.probe.border.wire import Explanation, MemoryReading, PhaseReading, Refusal
 from harness.store import Store, explained_in, newest
@@ -100,9 +101,7 @@ class PublishedCell:
 
     def fit(self, card: str = "") -> FitVerdict:
         """On the workload's card, or another."""
-        allocated = {name: float(reading.device_peak_bytes) for name, reading in self.phases.items()}
-        needed = {name: float(nbytes) for name, nbytes in self.needed.items()}
-        return verdict(gpus.card(card or str(self.parameters["gpu"])), self.parameters, allocated, needed)
+        return compared_verdict(summarize(self.result), gpus.card(card or str(self.parameters["gpu"])))
 
     def fits(self, card: str = "") -> str:
         """``fits, 6.55 GiB to spare``, or ``out of memory in forward, lacks 2.1 GiB``."""
