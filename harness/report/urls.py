@@ -25,6 +25,11 @@ def matrix_page(number: int) -> str:
     return "index.html" if number == 0 else f"matrix-{number + 1}.html"
 
 
+def findings_page(number: int) -> str:
+    """The pages that list all findings."""
+    return "findings.html" if number == 0 else f"findings-{number + 1}.html"
+
+
 def release_page(stack: str) -> str:
     return f"release/{slug(stack)}.html"
 
@@ -45,6 +50,13 @@ def finding_page(found: Finding) -> str:
     elif found.kind == "changed":
         identity = [found.kind, found.message]
     return f"finding/{slug('-'.join(identity))}.html"
+
+
+#: What the first page answers from.
+UPGRADE_DATA = "data/upgrade.js"
+
+#: What is searched on pages that show a part of it.
+SEARCH_DATA = "data/search.js"
 
 
 def stack_data(stack: str) -> str:

@@ -13,13 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from harness.advice import upgrade
 from harness.compare import Comparison, Thresholds, compare
+from harness.config.settings import load
 from harness.model import Failed
 from harness.report.html.site import build
+from harness.run.pipeline import compare_stored
+from harness.store import Store
 from tests.builders.comparisons import comparison
 from tests.builders.explanations import explained_as_measured
 from tests.builders.synthetic import noisy_record, result
 from tests.offline.waiting import until
+from tests.paths import ROOT
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -148,10 +153,112 @@ def test_a_cell_opens_its_evidence_by_keyboard(browser: selenium.Chrome, site: P
 def test_two_stacks_are_set_beside_each_other_from_a_file(browser: selenium.Chrome, site: Path) -> None:
     resize(browser, *WIDTHS["desktop"])
     browser.get((site / "compare.html").as_uri())
-    until(lambda: browser.find_elements("css selector", "[data-result] tbody tr"), _SCRIPT_S)
+    until(lambda: browser.find_elements("css selector", "[data-result] caption"), _SCRIPT_S)
     browser.execute_script(CHOOSE, '[data-side="b"]', "3")
     until(lambda: "0.16.4 against 0.15.0" in browser.find_element("css selector", "caption").text, _SCRIPT_S)
-    assert "backward: Python and C calls" in browser.find_element("css selector", "[data-result]").text
+    assert "backward: device memory held after it ends" in browser.find_element("css selector", "[data-result]").text
+
+
+def test_a_link_names_the_stacks_that_are_compared(browser: selenium.Chrome, site: Path) -> None:
+    browser.get("about:blank")
+    browser.get((site / "compare.html").as_uri() + "#a=0.16.0&b=0.16.4")
+    until(lambda: browser.find_elements("css selector", "[data-result] caption"), _SCRIPT_S)
+    assert "0.16.4 against 0.16.0" in browser.find_element("css selector", "[data-result] caption").text
+
+
+def test_differences_below_the_thresholds_show_when_all_are_asked_for(browser: selenium.Chrome, site: Path) -> None:
+    browser.get("about:blank")
+    browser.get((site / "compare.html").as_uri() + "#b=0.16.4")
+    until(lambda: browser.find_elements("css selector", "[data-result] caption"), _SCRIPT_S)
+    shown = {}
+    for what in ("", "changed", "all"):
+        browser.execute_script(CHOOSE, '[data-side="what"]', what)
+        shown[what] = int(browser.find_element("css selector", "[data-count]").text.split()[0])
+    assert 0 < shown[""] < shown["changed"] <= shown["all"]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """The default set and the sweep, as they are published."""
+    return Published(tmp_path_factory.mktemp("published"))
+
+
+class Published:
+    """Sites of the published bundles."""
+
+    settings = load()
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def store(self, bundle: str) -> Store:
+        return Store(str(sorted((ROOT / "results").glob(bundle))[-1]))
+
+    def comparison(self, bundle: str, baseline: str = "0.15.0") -> Comparison:
+        store = self.store(bundle)
+        stacks = store.stack_ids()
+        base = next(stack for stack in stacks if stack.endswith(f"deepspeed{baseline}"))
+        return compare_stored([store], base, self.settings, lambda problem: None, stacks)
+
+    def site(self, bundle: str) -> Path:
+        folder = self._folder / bundle.strip("*-?.").replace("?", "")
+        if not folder.exists():
+            build(self.comparison(bundle), folder, self.settings.thresholds, exit_code=1)
+        return folder
+
+
+DEFAULT_SET, SWEEP = "????-??-??.jsonl.gz", "*-sweep.jsonl.gz"
+
+
+def test_the_first_page_says_whether_to_upgrade_as_the_command_does(
+    browser: selenium.Chrome, published: Published
+) -> None:
+    browser.get((published.site(DEFAULT_SET) / "index.html").as_uri())
+    until(lambda: browser.find_element("css selector", "[data-answer]").text, _SCRIPT_S)
+    releases = [stack.versions["deepspeed"] for stack in published.comparison(DEFAULT_SET).stacks]
+    for at, installed in enumerate(releases[:-1]):
+        comparison = published.comparison(DEFAULT_SET, installed)
+        for to, stack in enumerate(comparison.stacks[at + 1 :], at + 1):
+            choice = {"from": at, "to": to, "card": "", "factors": {}}
+            answer = browser.execute_script("return window.dsregressAnswer(arguments[0])", choice)
+            judged = upgrade.judge(comparison, "deepspeed", stack.id)
+            assert answer["verdict"].replace("if", "if set") == judged.verdict.value, (installed, releases[to])
+            assert answer["settings"] == [key.partition(".")[2] for key in judged.judgement.settings]
+
+
+def test_the_answer_is_about_the_readers_training_and_card(browser: selenium.Chrome, published: Published) -> None:
+    browser.get("about:blank")
+    browser.get((published.site(DEFAULT_SET) / "index.html").as_uri() + "#from=0.15.4&to=0.16.4&Model=llama-3-70b")
+    until(lambda: browser.find_element("css selector", "[data-answer]").text, _SCRIPT_S)
+    answer = browser.find_element("css selector", "[data-answer]")
+    assert "No, stay at 0.15.4 or go to 0.16.8." in answer.text
+    assert "1 of 1 workloads compared" in answer.text
+    assert "python -m harness compare 0.15.4 0.16.4" in answer.text
+    browser.execute_script(CHOOSE, '[data-choice="to"]', "5")
+    until(lambda: "Yes." in answer.text, _SCRIPT_S)
+    browser.execute_script(CHOOSE, '[data-choice="card"]', "A100-40G")
+    assert "to=0.16.8" in browser.current_url
+    assert "card=A100-40G" in browser.current_url
+
+
+def test_a_search_finds_what_stands_on_other_pages(browser: selenium.Chrome, published: Published) -> None:
+    browser.get((published.site(SWEEP) / "index.html").as_uri())
+    browser.execute_script(CHOOSE, '[data-filter="text"]', "lora")
+    elsewhere = browser.find_element("css selector", "[data-everywhere]")
+    until(lambda: "On the other pages" in elsewhere.text, _SCRIPT_S)
+    assert "lora_rank" in elsewhere.text
+    browser.get((published.site(SWEEP) / "findings.html").as_uri())
+    browser.execute_script(CHOOSE, '[data-filter="text"]', "collectives")
+    elsewhere = browser.find_element("css selector", "[data-everywhere]")
+    until(lambda: "On the other pages" in elsewhere.text, _SCRIPT_S)
+    elsewhere.find_element("css selector", "a").click()
+    until(lambda: "/finding/" in browser.current_url, _SCRIPT_S)
+
+
+def test_pages_of_a_sweep_are_below_100_kb(published: Published) -> None:
+    pages = list(published.site(SWEEP).rglob("*.html"))
+    assert len(pages) > 100
+    assert [(page.name, page.stat().st_size) for page in pages if page.stat().st_size >= 100_000] == []
 
 
 def test_script_in_a_name_or_a_signature_is_text_on_every_page(browser: selenium.Chrome, tmp_path: Path) -> None:

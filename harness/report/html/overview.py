@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
 
 from harness.compare.metrics import BY_NAME, METRICS
+from harness.config.thresholds import Thresholds
 from harness.report import urls
 from harness.report.html.page import Conclusions, FindingLine, Page, PageFrame
+from harness.report.html.upgrade import UpgradeForm
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary
 from harness.report.plain import plain
 from harness.report.rows import Row
 
-#: Cells on one page of the matrix: about 250 kB.
-_MOST_CELLS = 900
+#: Cells on one page of the matrix, which is below 100 kB then; the first page has much else.
+_MOST_CELLS, _MOST_CELLS_FIRST = 240, 70
 
-#: Findings on the first page of the matrix, and on the page that lists them.
-_MOST_WORST, _MOST_LINES = 8, 400
+#: Findings on the first page of the matrix, and on each page that lists them.
+_MOST_WORST, _MOST_LINES = 8, 150
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Adjacent releases with the same verdict, for the same reason."""
+
+    cell: MatrixCell | None  #: of the newest of them; None where they were not run
+    releases: int
 
 
 class WorkloadRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload over all releases."""
+    """One workload over all releases, the newest first."""
 
     workload: str
     page: str
     device: str
-    cells: tuple[MatrixCell | None, ...]  #: one for each release; None where it was not run
+    spans: tuple[Span, ...]
 
 
 class MatrixPage(Page, frozen=True, kw_only=True):
@@ -40,17 +50,32 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     workloads: int  #: on all pages
     report: Conclusions | None
+    upgrade: UpgradeForm
     worst: tuple[FindingLine, ...]
     evidence: dict[int, str]  #: number of a problem -> the page of its worst finding
 
 
 class FindingsPage(Page, frozen=True, kw_only=True):
-    """The list of all findings."""
+    """One page of the list of all findings."""
 
     template: ClassVar[str] = "findings.html"
+    number: int
+    pages: tuple[str, ...]  #: the addresses of all pages of the list
     report: Conclusions
     lines: tuple[FindingLine, ...]
-    more: int  #: lines beyond the limit
+    kinds_found: tuple[str, ...]  #: on all pages, and so are the devices
+    devices: tuple[str, ...]
+
+
+class ComparedMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric, for the script: a difference matters from ``floor`` and from ``share`` of the first value on."""
+
+    name: str
+    title: str
+    unit: str
+    direction: str
+    floor: float
+    share: float
 
 
 class ComparePage(Page, frozen=True, kw_only=True):
@@ -58,7 +83,7 @@ class ComparePage(Page, frozen=True, kw_only=True):
 
     template: ClassVar[str] = "compare.html"
     files: tuple[tuple[str, str], ...]  #: name of a stack, and the script with its metrics
-    metrics: tuple[tuple[str, str, str, str], ...]  #: name, title, unit, direction
+    metrics: tuple[ComparedMetric, ...]
 
 
 class MetricRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,44 +105,117 @@ class MethodPage(Page, frozen=True, kw_only=True):
 
 
 def matrix_pages(
-    frame: PageFrame, report: Conclusions, summaries: Sequence[WorkloadSummary], rows: Sequence[Row]
+    frame: PageFrame,
+    report: Conclusions,
+    summaries: Sequence[WorkloadSummary],
+    rows: Sequence[Row],
+    upgrade: UpgradeForm,
 ) -> Iterator[tuple[str, MatrixPage]]:
     """``(path, page)``. ``rows`` are all findings, worst first."""
-    height = max(1, _MOST_CELLS // max(1, len(frame.releases)))
-    count = max(1, -(-len(summaries) // height))
-    for number in range(count):
+    paged = matrix_rows(frame, summaries)
+    addresses = tuple(urls.matrix_page(at) for at in range(len(paged)))
+    for number, own in enumerate(paged):
         page = MatrixPage(
             title="Version compatibility",
             number=number,
-            pages=tuple(urls.matrix_page(at) for at in range(count)),
-            rows=tuple(_row(frame, summary) for summary in summaries[number * height : (number + 1) * height]),
+            pages=addresses,
+            rows=own,
             devices=tuple(sorted({_device(summary) for summary in summaries})),
             workloads=len(summaries),
             report=report if number == 0 else None,
+            upgrade=upgrade if number == 0 else UpgradeForm(),
             worst=tuple(FindingLine.of(row) for row in rows[:_MOST_WORST]) if number == 0 else (),
-            evidence=_evidence(report, rows) if number == 0 else {},
+            evidence=evidence_pages(report, rows) if number == 0 else {},
         )
-        yield urls.matrix_page(number), page
+        yield addresses[number], page
 
 
-def _evidence(report: Conclusions, rows: Sequence[Row]) -> dict[int, str]:
+def matrix_rows(frame: PageFrame, summaries: Sequence[WorkloadSummary]) -> list[tuple[WorkloadRow, ...]]:
+    """Those of each page of the matrix; at least one."""
+    pages: list[list[WorkloadRow]] = [[]]
+    left = _MOST_CELLS_FIRST
+    for row in (_row(frame, summary) for summary in summaries):
+        if pages[-1] and len(row.spans) > left:
+            pages.append([])
+            left = _MOST_CELLS
+        pages[-1].append(row)
+        left -= len(row.spans)
+    return [tuple(page) for page in pages]
+
+
+def evidence_pages(report: Conclusions, rows: Sequence[Row]) -> dict[int, str]:
+    """Number of a problem -> the page of its worst finding."""
     pages = {
         found.key: urls.finding_page(row.headline) for row in rows for group in row.groups for found in group.findings
     }
-    lines = [line for section in report.screen.sections for line in section.problems]
-    return {line.number: pages[line.worst.key] for line in lines if line.worst.key in pages}
+    return {line.number: pages[line.worst.key] for line in report.screen.problems if line.worst.key in pages}
 
 
-def findings_page(report: Conclusions, rows: Sequence[Row]) -> FindingsPage:
-    lines = tuple(FindingLine.of(row) for row in rows[:_MOST_LINES])
-    return FindingsPage(title="Findings", report=report, lines=lines, more=len(rows) - len(lines))
+def findings_pages(report: Conclusions, rows: Sequence[Row]) -> Iterator[tuple[str, FindingsPage]]:
+    """``(path, page)``."""
+    lines = [FindingLine.of(row) for row in rows]
+    starts = range(0, max(1, len(lines)), _MOST_LINES)
+    addresses = tuple(urls.findings_page(number) for number in range(len(starts)))
+    for number, start in enumerate(starts):
+        yield (
+            addresses[number],
+            FindingsPage(
+                title="Findings",
+                number=number,
+                pages=addresses,
+                report=report,
+                lines=tuple(lines[start : start + _MOST_LINES]),
+                kinds_found=tuple(dict.fromkeys(line.kind for line in lines)),
+                devices=tuple(sorted({line.device for line in lines})),
+            ),
+        )
 
 
-def compare_page(frame: PageFrame) -> ComparePage:
+def search_data(frame: PageFrame, summaries: Sequence[WorkloadSummary], rows: Sequence[Row]) -> bytes:
+    """A script that hands all workloads and findings to the pages that show a part of them: for each its text, what is shown
+    beside it, its page, its kinds, its device, and the number of the page of the list that has it."""
+    workloads = [
+        (
+            plain(row.workload),
+            "",
+            row.page,
+            sorted({span.cell.kind for span in row.spans if span.cell}),
+            row.device,
+            number,
+        )
+        for number, page in enumerate(matrix_rows(frame, summaries))
+        for row in page
+    ]
+    lines = [FindingLine.of(row) for row in rows]
+    findings = [
+        (
+            plain(line.message),
+            plain(f"{line.stack}, {line.workload}"),
+            line.page,
+            [line.kind],
+            line.device,
+            at // _MOST_LINES,
+        )
+        for at, line in enumerate(lines)
+    ]
+    return b"dsregressSearch(" + msgspec.json.encode({"matrix": workloads, "findings": findings}) + b")\n"
+
+
+def compare_page(frame: PageFrame, thresholds: Thresholds) -> ComparePage:
     return ComparePage(
         title="Compare two stacks",
         files=tuple((release.name, urls.stack_data(release.id)) for release in frame.releases),
-        metrics=tuple((metric.name, metric.title, metric.unit, metric.direction.name) for metric in METRICS),
+        metrics=tuple(
+            ComparedMetric(
+                name=metric.name,
+                title=metric.title,
+                unit=metric.unit,
+                direction=metric.direction.name,
+                floor=metric.floor(thresholds) if metric.floor is not None else 0.0,
+                share=metric.share(thresholds) if metric.share is not None else 0.0,
+            )
+            for metric in METRICS
+        ),
     )
 
 
@@ -147,12 +245,19 @@ def method_page(report: Conclusions) -> MethodPage:
 
 
 def _row(frame: PageFrame, summary: WorkloadSummary) -> WorkloadRow:
+    newest_first = [summary.cells.get(release.id) for release in reversed(frame.releases)]
+    runs = [list(run) for _, run in itertools.groupby(newest_first, key=_verdict)]
     return WorkloadRow(
         workload=summary.workload,
         page=urls.workload_page(summary.workload),
         device=_device(summary),
-        cells=tuple(summary.cells.get(release.id) for release in frame.releases),
+        spans=tuple(Span(run[0], len(run)) for run in runs),
     )
+
+
+def _verdict(cell: MatrixCell | None) -> tuple[str, str, str] | None:
+    """What adjacent cells that are shown as one have in common."""
+    return None if cell is None else (cell.kind, cell.text, cell.page)
 
 
 def _device(summary: WorkloadSummary) -> str:

@@ -16,7 +16,10 @@ from harness.report.html.workload_facts import ChangePoint, MatrixCell, Workload
 from harness.report.rows import Row, is_worse
 
 #: Lines of one list, and of one family of metrics.
-_MOST_LINES, _MOST_OF_A_KIND = 400, 25
+_MOST_LINES, _MOST_OF_A_KIND = 100, 15
+
+#: Lines of the trend over all releases.
+_MOST_CHANGES = 200
 
 #: The families of metrics whose changes a release's page lists, in this order.
 _FAMILIES = ("memory", "step time", "host work", "compute", "communication")
@@ -127,12 +130,12 @@ def release_pages(
 def trends_page(comparison: Comparison, summaries: Sequence[WorkloadSummary]) -> TrendsPage:
     changes = sorted((change for summary in summaries for change in summary.changes), key=lambda change: -change.size)
     order = {stack: at for at, stack in enumerate(comparison.names)}
-    largest = sorted(changes[:_MOST_LINES], key=lambda change: (order[change.stack], -change.size))
+    largest = sorted(changes[:_MOST_CHANGES], key=lambda change: (order[change.stack], -change.size))
     return TrendsPage(
         title="Trend",
         lines=tuple(_line(comparison, change) for change in largest),
-        more=max(0, len(changes) - _MOST_LINES),
-        workloads=tuple((summary.workload, urls.trend_page(summary.workload)) for summary in summaries[:_MOST_LINES]),
+        more=max(0, len(changes) - _MOST_CHANGES),
+        workloads=tuple((summary.workload, urls.trend_page(summary.workload)) for summary in summaries[:_MOST_CHANGES]),
     )
 
 

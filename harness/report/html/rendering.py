@@ -58,6 +58,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_printable,
     )
+    made.filters["as_plain"] = msgspec.to_builtins
     made.globals.update(
         kinds=SIGNS,
         chart=_chart,

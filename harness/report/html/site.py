@@ -17,7 +17,7 @@ from harness.compare.comparison import EVERYTHING
 from harness.errors import ResultsError
 from harness.report import urls
 from harness.report.comparison import json
-from harness.report.html import badges, overview, releases
+from harness.report.html import badges, overview, releases, upgrade
 from harness.report.html.finding import finding_page
 from harness.report.html.holders import ExplanationOf, nothing_explained
 from harness.report.html.page import Conclusions, PageFrame
@@ -87,7 +87,7 @@ class _SiteBuilder:
         self._comparison = comparison
         self._explained = explained
         self._thresholds = thresholds
-        rooms = CardRooms(comparison)
+        self._rooms = rooms = CardRooms(comparison)
         report = view(comparison, rooms)
         self._conclusions = Conclusions.of(report)
         lines = (line for section in report.screen.sections for line in section.problems)
@@ -161,20 +161,27 @@ class _SiteBuilder:
         """``(path, what writes it)``."""
         comparison, frame, conclusions, rows = self._comparison, self._frame, self._conclusions, self._rows
         for path, page in (
-            *overview.matrix_pages(frame, conclusions, summaries, rows),
-            ("findings.html", overview.findings_page(conclusions, rows)),
+            *overview.matrix_pages(frame, conclusions, summaries, rows, upgrade.form(comparison)),
+            *overview.findings_pages(conclusions, rows),
             *releases.release_pages(comparison, frame, rows, summaries),
             ("trend.html", releases.trends_page(comparison, summaries)),
-            ("compare.html", overview.compare_page(frame)),
+            ("compare.html", overview.compare_page(frame, self._thresholds)),
             ("method.html", overview.method_page(conclusions)),
         ):
             yield path, partial(SiteFiles.page, path=path, page=page)
+        yield urls.UPGRADE_DATA, self._write_upgrade
+        yield urls.SEARCH_DATA, partial(_write_search, frame=frame, summaries=summaries, rows=rows)
         for stack in comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
         for standing in badges.standings(comparison, self._sound[WITHOUT_FINDING]):
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
+
+    def _write_upgrade(self, files: SiteFiles) -> None:
+        pages = overview.evidence_pages(self._conclusions, self._rows)
+        lines = self._conclusions.screen.problems
+        files.file(urls.UPGRADE_DATA, upgrade.data(self._comparison, lines, pages, self._rooms))
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
         """By stack."""
@@ -199,6 +206,12 @@ class _SiteBuilder:
 
 def _write_stack(files: SiteFiles, stack: str, summaries: Sequence[WorkloadSummary]) -> None:
     files.file(urls.stack_data(stack), overview.stack_data(stack, summaries))
+
+
+def _write_search(
+    files: SiteFiles, frame: PageFrame, summaries: Sequence[WorkloadSummary], rows: Sequence[Row]
+) -> None:
+    files.file(urls.SEARCH_DATA, overview.search_data(frame, summaries, rows))
 
 
 class _Inherited:

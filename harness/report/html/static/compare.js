@@ -4,7 +4,7 @@
   const form = document.querySelector("[data-compare]");
   const place = document.querySelector("[data-result]");
   const files = JSON.parse(place.dataset.files);
-  const metrics = new Map(JSON.parse(place.dataset.metrics).map(([name, ...rest]) => [name, rest]));
+  const metrics = new Map(JSON.parse(place.dataset.metrics).map((metric) => [metric.name, metric]));
   const loaded = new Map();
   const waiting = new Map();
   const field = (name) => form.querySelector(`[data-side="${name}"]`);
@@ -48,7 +48,14 @@
     return made;
   };
 
-  const lines = (a, b, everything, text) => {
+  // As the report judges: what an oracle says, and a difference of at least a size and a share of the first value.
+  const matters = (x, y, metric) => {
+    if (typeof x !== "number" || typeof y !== "number") return true;
+    if (metric.direction === "AT_MOST_ONE") return (x > 1) !== (y > 1);
+    return Math.abs(y - x) >= Math.max(metric.floor, metric.share * Math.abs(x));
+  };
+
+  const lines = (a, b, what, text) => {
     const found = [];
     for (const workload of Object.keys(b)) {
       if (!(workload in a) || !workload.toLowerCase().includes(text)) continue;
@@ -57,10 +64,11 @@
       const [before, after] = [{ ...old.exact, ...old.noisy }, { ...now.exact, ...now.noisy }];
       for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
         const [phase, metric] = name.includes(".") ? name.split(".") : ["", name];
-        const [title, unit, direction] = metrics.get(metric) || [metric, "", "NEUTRAL"];
+        const known = metrics.get(metric) || { title: metric, unit: "", direction: "NEUTRAL", floor: 0, share: 0 };
+        const { title, unit, direction } = known;
         const [x, y] = [before[name], after[name]];
         const same = x === y;
-        if (same && !everything) continue;
+        if (what !== "all" && (same || (!what && !matters(x, y, known)))) continue;
         const size = typeof x === "number" && typeof y === "number" && x ? Math.abs(y / x - 1) : same ? 0 : 1;
         const ratio = typeof x === "number" && typeof y === "number" && x ? `${(y / x).toPrecision(3)}x` : "-";
         const word = direction === "NEUTRAL" || same || typeof x !== "number" || typeof y !== "number" ? "" : y > x ? "▲ more" : "▼ less";
@@ -75,7 +83,7 @@
     const count = form.querySelector("[data-count]");
     let a, b;
     try { [a, b] = await Promise.all([load(from[1]), load(to[1])]); } catch { count.textContent = "the figures could not be read"; return; }
-    const found = lines(a, b, field("what").value === "all", field("text").value.trim().toLowerCase());
+    const found = lines(a, b, field("what").value, field("text").value.trim().toLowerCase());
     count.textContent = found.length > MOST ? `the largest ${MOST} of ${found.length} lines` : `${found.length} lines`;
     const table = document.createElement("table");
     table.createCaption().textContent = `${to[0]} against ${from[0]}: worst rank, largest difference first. Times are raw, and comparable within one session only.`;
@@ -103,8 +111,20 @@
     place.replaceChildren(region);
   };
 
+  // A link names the stacks: "#a=0.16.8&b=0.19.8".
+  const asked = window.dsregressChoices.read();
+  for (const side of ["a", "b"]) {
+    const option = [...field(side).options].find((one) => one.textContent === asked.get(side));
+    if (option) field(side).value = option.value;
+  }
+  for (const name of ["text", "what"]) if (asked.has(name)) field(name).value = asked.get(name);
+  const remember = () => {
+    const sides = ["a", "b"].map((side) => [side, field(side).selectedOptions[0].textContent]);
+    window.dsregressChoices.write([...sides, ...["text", "what"].map((name) => [name, field(name).value])]);
+  };
+
   form.hidden = false;
-  form.addEventListener("input", show);
+  form.addEventListener("input", () => { show(); remember(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   show();
 })();

@@ -1,0 +1,145 @@
+"""The question on the first page: may I go from one release to another? A script answers it in the reader's browser, from
+this data and by the rule of `harness.advice.upgrade`, for the reader's kind of training and card."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.advice import gpus
+from harness.advice.capacity import OVERHEAD_BYTES
+from harness.advice.card_rooms import CardRooms
+from harness.compare import Comparison
+from harness.compare.comparison import EVERYTHING
+from harness.report import urls
+from harness.report.plain import plain
+from harness.report.problems import TITLES, ProblemLine
+from harness.wording import commands
+from harness.wording.names import stored_name, varied_axes
+
+#: What tells one kind of training from another, and how a workload's parameters say it; None where they do not.
+_FACTORS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
+    "Model": lambda own: _text(own, "model"),
+    "ZeRO stage": lambda own: _text(own, "zero_stage"),
+    "Accumulation": lambda own: _text(own, "gradient_accumulation_steps"),
+    "Offload": lambda own: _offload(own),
+    "LoRA": lambda own: ("yes" if own["lora_rank"] else "no") if "lora_rank" in own else None,
+}
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """A choice of the reader's."""
+
+    title: str
+    values: tuple[str, ...]
+
+
+class UpgradeForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reader can choose besides the two releases. Empty where there is one release alone."""
+
+    data: str = ""  #: the address of the script with the data
+    factors: tuple[Factor, ...] = ()  #: those in which workloads differ
+    cards: tuple[str, ...] = ()
+
+
+def form(comparison: Comparison) -> UpgradeForm:
+    if len(comparison.stacks) < 2:
+        return UpgradeForm()
+    said = [_said(comparison.parameters[workload]) for workload in comparison.cells.workloads]
+    values = {title: sorted({own[title] for own in said if title in own}, key=_in_order) for title in _FACTORS}
+    return UpgradeForm(
+        data=urls.UPGRADE_DATA,
+        factors=tuple(Factor(title, tuple(map(plain, found))) for title, found in values.items() if len(found) > 1),
+        cards=tuple(gpus.catalogue()) if any(w.endswith("/sim") for w in comparison.cells.workloads) else (),
+    )
+
+
+def data(comparison: Comparison, lines: Sequence[ProblemLine], pages: Mapping[int, str], rooms: CardRooms) -> bytes:
+    """The script. ``lines`` are the report's problems, ``pages`` those of their evidence by number, ``rooms`` those of the
+    comparison. Raises ResultsError as they do."""
+    order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
+    place = {workload: at for at, workload in enumerate(comparison.cells.workloads)}
+    unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
+    axes = varied_axes(comparison.stacks)
+    axis = axes[0] if len(axes) == 1 else ""
+    problems = {problem.worst.key: problem for problem in comparison.problems}
+
+    def standing(stack: str, workload: str) -> str:
+        if stack not in comparison.cells.stacks_of(workload):
+            return "-"
+        if stack in comparison.ended.get(workload, {}):
+            return "f"
+        return "u" if (stack, workload) in unjudged else "c"
+
+    def needs(stack: str, workload: str) -> int | None:
+        room = rooms.of(stack, workload)
+        return None if room is None else room.own.peak_bytes
+
+    content = {
+        "releases": [
+            {
+                "name": plain(comparison.names[stack.id]),
+                "page": urls.release_page(stack.id),
+                "argument": shlex.quote(stored_name(stack, axis)) if axis else "",  # of the command
+            }
+            for stack in comparison.stacks
+        ],
+        "workloads": [
+            {
+                "name": plain(workload),
+                "page": urls.workload_page(workload),
+                "said": _said(comparison.parameters[workload]),
+                "card": str(comparison.parameters[workload].get("gpu") or ""),
+                "share": float(comparison.parameters[workload].get("gpu_memory_utilization") or 0.0),
+                "ran": "".join(standing(stack, workload) for stack in order),  # a letter for each release
+                "needs": [needs(stack, workload) for stack in order] if workload.endswith("/sim") else [],
+            }
+            for workload in place
+        ],
+        "problems": [
+            {
+                "kind": problem.kind.name,
+                "is_cost": problem.kind.is_cost,
+                "title": TITLES[problem.kind].capitalize(),
+                "text": line.sentences,
+                "since": line.since,
+                "until": line.until,
+                "setting": line.setting.partition(".")[2] or line.setting,
+                "page": pages.get(line.number, ""),
+                "on": {
+                    str(place[workload]): [order[stack] for stack in having]
+                    for workload, having in problem.affected.items()
+                },
+            }
+            for line in lines
+            if (problem := problems.get(line.worst.key)) is not None
+        ],
+        "cards": {card.name: card.usable_bytes for card in gpus.catalogue().values()},
+        "overhead": OVERHEAD_BYTES,
+        "command": commands.compare("FROM", "TO") if axis else "",
+    }
+    return b"dsregressUpgrade(" + msgspec.json.encode(content) + b")\n"
+
+
+def _said(own: Mapping[str, Any]) -> dict[str, str]:
+    """What a workload's parameters say of each factor."""
+    return {title: plain(value) for title, read in _FACTORS.items() if (value := read(own)) is not None}
+
+
+def _text(own: Mapping[str, Any], name: str) -> str | None:
+    return str(own[name]) if name in own else None
+
+
+def _offload(own: Mapping[str, Any]) -> str | None:
+    places = {"offload_optimizer": "optimizer", "offload_param": "parameters"}
+    if not any(name in own for name in places):
+        return None
+    return " and ".join(word for name, word in places.items() if own.get(name)) or "no"
+
+
+def _in_order(value: str) -> tuple[bool, int, str]:
+    """Numbers by their size, before words."""
+    return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
