@@ -13,15 +13,12 @@ from harness.report.plain import plain
 from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import ReleaseAnswer, Reproduction
 from harness.reproduce.running import ScriptRun
+from harness.wording import upstream
 from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
 #: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``.
 SCHEMA = 2
-
-#: Where a package's releases and files are, for links that a maintainer can follow.
-_PYPI = "https://pypi.org/project"
-_SOURCES = {"deepspeed": "https://github.com/deepspeedai/DeepSpeed"}
 
 
 def as_text(found: Reproduction) -> str:
@@ -191,6 +188,6 @@ def _links(package: str, versions: Sequence[str]) -> list[str]:
     """Each release at the index, and its tag in the repository where that is known."""
     links = []
     for version in dict.fromkeys(versions):
-        tag = f", [source]({_SOURCES[package]}/tree/v{version})" if package in _SOURCES else ""
-        links.append(f"[{package} {version}]({_PYPI}/{package}/{version}/){tag}")
+        tag = f", [source]({upstream.tag_url(package, version)})" if upstream.tag_url(package, version) else ""
+        links.append(f"[{package} {version}]({upstream.release_url(package, version)}){tag}")
     return links

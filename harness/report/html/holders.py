@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from harness.compare.metrics import BY_NAME
 from harness.model import Finding, Result
 from harness.probe.border.wire import Explanation, Stretch
 from harness.wording.quantities import short_quantity
+from harness.wording.upstream import place_url
 
 #: Finds the stored explanation of a result; None where it was not explained.
 ExplanationOf = Callable[[Result], Explanation | None]
@@ -29,6 +30,7 @@ class SiteRow(msgspec.Struct, frozen=True, kw_only=True):
     site: str
     modules: str
     via: tuple[str, ...]
+    url: str  #: of the released file; empty where it is not known
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,7 @@ def _of(comparison: Comparison, stack: str, found: Finding, explained: Explanati
 
 def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
     name, baseline = comparison.names[found.stack], comparison.names[comparison.baseline]
+    versions = next(stack.versions for stack in comparison.stacks if stack.id == found.stack)
     drawn = {baseline: theirs.timeline, name: mine.timeline}
     key = attribution.moment_of(found.metric, found.phase)
     moment, other = mine.moments.get(key), theirs.moments.get(key)
@@ -92,7 +95,7 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
         timeline=drawn if all(map(_is_drawable, drawn.values())) else {},
         when=attribution.when(key) if total else "",
         total=total,
-        places=tuple(map(_site_row, changed[:_MOST_PLACES])),
+        places=tuple(_site_row(site, versions) for site in changed[:_MOST_PLACES]),
         rest=f"{sum(site.more_bytes for site in rest):+,} B at {len(rest)} other places" if rest else "",
         lines=(*lines, *(f"in {name}, {line}" for line in lines)),
     )
@@ -105,7 +108,7 @@ def _is_drawable(stretches: Sequence[Stretch]) -> bool:
     )
 
 
-def _site_row(site: attribution.SiteDifference) -> SiteRow:
+def _site_row(site: attribution.SiteDifference, versions: Mapping[str, str]) -> SiteRow:
     return SiteRow(
         more=f"{site.more_bytes:+,} B",
         size=short_quantity(abs(site.more_bytes), "bytes"),
@@ -113,4 +116,5 @@ def _site_row(site: attribution.SiteDifference) -> SiteRow:
         site=site.site,
         modules=", ".join(attribution.shorter(site.modules)),
         via=site.via,
+        url=place_url(site.site, versions),
     )

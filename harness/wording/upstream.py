@@ -1,0 +1,48 @@
+"""Where packages are public: their releases, and their files as released. No address is asked for anything here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+_PYPI = "https://pypi.org/project"
+
+#: Repository, and the folder in it that holds the package. Each tags its releases ``v1.2.3``.
+_SOURCES = {
+    "accelerate": ("https://github.com/huggingface/accelerate", "src/"),
+    "deepspeed": ("https://github.com/deepspeedai/DeepSpeed", ""),
+    "peft": ("https://github.com/huggingface/peft", "src/"),
+    "torch": ("https://github.com/pytorch/pytorch", ""),
+    "transformers": ("https://github.com/huggingface/transformers", "src/"),
+    "trl": ("https://github.com/huggingface/trl", ""),
+}
+
+#: ``deepspeed/runtime/zero/stage3.py:1234 in step``: a place in the code, as results have it.
+_PLACE = re.compile(r"(?P<file>(?P<package>\w+)/(?:[\w-]+/)*[\w-]+\.py):(?P<line>\d+)\b")
+
+
+def release_url(package: str, version: str) -> str:
+    """Of a release, at the index. A build (``2.13.0+cpu``) is that of its release."""
+    return f"{_PYPI}/{quote(package)}/{quote(_released(version))}/"
+
+
+def tag_url(package: str, version: str) -> str:
+    """Of the sources of a release; empty where its repository is not known."""
+    if package not in _SOURCES:
+        return ""
+    return f"{_SOURCES[package][0]}/tree/v{quote(_released(version))}"
+
+
+def place_url(place: str, versions: Mapping[str, str]) -> str:
+    """Of a line of a package's file, as released; empty where the package, or its version, is not known."""
+    found = _PLACE.match(place)
+    if found is None or found["package"] not in _SOURCES or found["package"] not in versions:
+        return ""
+    repository, folder = _SOURCES[found["package"]]
+    tag = f"v{quote(_released(versions[found['package']]))}"
+    return f"{repository}/blob/{tag}/{folder}{found['file']}#L{found['line']}"
+
+
+def _released(version: str) -> str:
+    return version.partition("+")[0]
