@@ -27,6 +27,7 @@ from harness.run import targets, workloads
 from harness.run.workloads import Program
 from harness.store import Store
 from harness.store.bundle import SUFFIX
+from harness.wording.language import Say
 
 #: What is read of a text: a log of many ranks is long, and what ended it stands at its end.
 _MOST_READ = 4 << 20
@@ -39,6 +40,7 @@ _MOST_READ = 4 << 20
 @options.program_beside_ranks_options
 @options.results_option
 @options.json_option
+@options.language_option
 def command(
     file: str,
     card: Card | None,
@@ -46,6 +48,7 @@ def command(
     program: Program | None,
     results: str | None,
     json_file: str | None,
+    say: Say,
 ) -> int:
     """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
 
@@ -88,7 +91,7 @@ def command(
         scenario=scenario or "",
     )
     write_answer(
-        lambda: diagnose_report.as_text(answer),
+        lambda: say(diagnose_report.as_text(answer)),
         (json_file, lambda: diagnose_report.as_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED

@@ -27,6 +27,7 @@ from harness.run.pipeline import Choice
 from harness.run.targets import EXECUTORS
 from harness.run.workloads import Program
 from harness.versions import stacks as stack_plans
+from harness.wording.language import ENGLISH, LANGUAGES, saying
 
 _GIB = 1 << 30
 
@@ -95,6 +96,7 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     html_folder: str | None = None
     exports: tuple[tuple[str, str], ...] = ()  #: (format of `harness.report.comparison.exports`, file)
     details: bool = False
+    language: str = ENGLISH  #: of the first screen
 
 
 def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
@@ -138,6 +140,7 @@ def _report_files(
     html_folder: str | None,
     exports: tuple[str, ...],
     details: bool,
+    language: str,
 ) -> ReportFiles:
     formats = []
     for text in exports:
@@ -148,7 +151,12 @@ def _report_files(
             )
         formats.append((name, file))
     return ReportFiles(
-        json=json_file, markdown=markdown_file, html_folder=html_folder, exports=tuple(formats), details=details
+        json=json_file,
+        markdown=markdown_file,
+        html_folder=html_folder,
+        exports=tuple(formats),
+        details=details,
+        language=language,
     )
 
 
@@ -332,12 +340,24 @@ searched_options = _group(
     ],
 )
 
-#: ``--details``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
+_LANGUAGE = click.Option(
+    ["--language"],
+    type=click.Choice(LANGUAGES),
+    default=ENGLISH,
+    show_default=True,
+    help="Of the answer on the terminal; zh is Chinese.",
+)
+
+#: ``--language``, of an answer that is one screen; passes ``say: Say``.
+language_option = _group("say", lambda *, language: saying(language), [_LANGUAGE])
+
+#: ``--details``, ``--language``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
 report_options = _group(
     "files",
     _report_files,
     [
         click.Option(["--details"], is_flag=True, help="Print the tables and the evidence too."),
+        _LANGUAGE,
         click.Option(["--json", "json_file"], metavar="FILE", help="Write JSON (- for stdout)."),
         click.Option(["--markdown", "markdown_file"], metavar="FILE", help="Write Markdown (- for stdout)."),
         click.Option(["--html", "html_folder"], metavar="DIR", help="Write a static site, as --html public."),

@@ -60,7 +60,7 @@ def write_reports(
         stored = folders or (settings.results,)
         writing.append(functools.partial(_write_site, comparison, settings, files.html_folder, code, stored))
     if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
-        writing.append(lambda: terminal.show(comparison, console(), details=files.details))
+        writing.append(lambda: terminal.show(comparison, console(), details=files.details, language=files.language))
     if line := not_measured(comparison):  # last, so that it is what a log ends with
         writing.append(functools.partial(note, f"not measured: {line}"))
     _all_of(writing)

@@ -22,6 +22,7 @@ from harness.run import pipeline, targets, workloads
 from harness.run.workloads import Program
 from harness.store import Store
 from harness.wording import commands
+from harness.wording.language import Say
 
 
 @click.command("recommend")
@@ -40,6 +41,7 @@ from harness.wording import commands
 )
 @options.results_option
 @options.json_option
+@options.language_option
 def command(
     scenario: str | None,
     program: Program | None,
@@ -49,6 +51,7 @@ def command(
     fail_on: tuple[str, ...] | None,
     results: str | None,
     json_file: str | None,
+    say: Say,
 ) -> int:
     """Choose the release to pin for SCENARIO: the newest one that nothing speaks against.
 
@@ -106,7 +109,7 @@ def command(
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
     write_answer(
-        lambda: recommend_report.as_text(advice, lines),
+        lambda: say(recommend_report.as_text(advice, lines)),
         (json_file, lambda: recommend_report.as_json(advice, lines)),
     )
     return exit_code(advice)

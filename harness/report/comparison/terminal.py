@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -18,6 +21,7 @@ from harness.report.problems import ProblemLine
 from harness.report.rows import Row
 from harness.report.tables import Table
 from harness.report.view import View, view
+from harness.wording.language import ENGLISH, Say, saying
 from harness.wording.quantities import plural
 
 #: Lines of the first screen: those of the smallest terminal.
@@ -41,29 +45,35 @@ _MOST_BLOCK = 3
 _SEE_MORE = "tables, evidence, commands: --details, or --html DIR"
 
 
-def show(comparison: Comparison, console: Console, *, details: bool = False) -> None:
-    """Prints the answer, and its details."""
+def show(comparison: Comparison, console: Console, *, details: bool = False, language: str = ENGLISH) -> None:
+    """Prints the answer, in a language, and its details."""
     report = view(comparison)
-    for line in first_lines(report.screen, console.width):
+    for line in first_lines(report.screen, console.width, saying(language)):
         console.print(line, no_wrap=True, overflow="crop")
     if details:
         console.print(render(report))
 
 
-def first_lines(screen: FirstScreen, width: int) -> list[Text]:
+def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     """The first screen, of at most `MOST_LINES` lines."""
-    lines = [*_wrapped(screen.headline, width, style="bold"), *_wrapped(screen.basis, width), *_overview(screen, width)]
-    upgrade = _wrapped(f"Your upgrade: {screen.upgrade}", width) if screen.upgrade else []
-    releases = [line.releases for line in screen.problems]
-    column = min(_MOST_RELEASES, max(map(len, releases), default=0))
-    room = MOST_LINES - len(lines) - len(upgrade) - len(_wrapped(_see_more(len(releases)), width)) - 1  # empty above
-    blocks = {line.number: list(_problem(line, column, width)) for line in screen.problems}
+    lines = [
+        *_wrapped(say(screen.headline), width, style="bold"),
+        *_wrapped(say(screen.basis), width),
+        *_overview(screen, width, say),
+    ]
+    upgrade = _wrapped(say(f"Your upgrade: {screen.upgrade}"), width) if screen.upgrade else []
+    releases = [say(line.releases) for line in screen.problems]
+    column = min(_MOST_RELEASES, max(map(cell_len, releases), default=0))
+    room = (
+        MOST_LINES - len(lines) - len(upgrade) - len(_wrapped(say(_see_more(len(releases))), width)) - 1
+    )  # empty above
+    blocks = {line.number: list(_problem(line, column, width, say)) for line in screen.problems}
     shown = _shown(screen, blocks, room)
     lines.append(Text())
     for section in screen.sections:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
-        lines += [Text(section.title, style="bold"), *own] if own else []
-    return [*lines, *upgrade, *_wrapped(_see_more(len(releases) - len(shown)), width)]
+        lines += [Text(say(section.title), style="bold"), *own] if own else []
+    return [*lines, *upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
 
 
 def _see_more(left: int) -> str:
@@ -83,33 +93,38 @@ def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int)
     return shown
 
 
-def _problem(line: ProblemLine, column: int, width: int) -> Iterator[Text]:
+def _problem(line: ProblemLine, column: int, width: int, say: Say) -> Iterator[Text]:
     """``2 0.16.0 to 0.16.7  backward holds ...``."""
     number = f"{line.number:>2} "
-    names = _cut_lines(line.releases, "", column) or [""]
-    words = _cut_lines(line.text, line.consequence, max(20, width - len(number) - column - 2)) or [""]
+    names = _cut_lines(say(line.releases), "", column) or [""]
+    words = _cut_lines(say(line.text), say(line.consequence), max(20, width - len(number) - column - 2)) or [""]
     for at in range(max(len(names), len(words))):
-        left = f"{number if at == 0 else ' ' * len(number)}{names[at] if at < len(names) else '':<{column}}"
+        left = f"{number if at == 0 else ' ' * len(number)}{_padded(names[at] if at < len(names) else '', column)}"
         yield Text(f"{left}  {words[at] if at < len(words) else ''}".rstrip())
 
 
 def _cut_lines(text: str, end: str, width: int) -> list[str]:
     """At most `_MOST_BLOCK` lines: the text, cut where it is too long, and its end."""
-    lines, words = _lines(f"{text} {end}", width), text.split()
+    end = end if text.endswith("。") else f" {end}"
+    lines, words = _lines(f"{text}{end}", width), text.split()
     while len(lines) > _MOST_BLOCK and words:
         words.pop()
         while words and words[-1][-1].isdigit():  # a figure without its unit
             words.pop()
-        lines = _lines(f"{' '.join(words).rstrip('.,:;')}... {end}", width)
+        lines = _lines(f"{' '.join(words).rstrip('.,:;')}...{end}", width)
     return lines[:_MOST_BLOCK]
 
 
-def _overview(screen: FirstScreen, width: int) -> list[Text]:
+def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
     """The rows, with as many of the newest columns as fit; nothing where none fits."""
     overview = screen.overview
-    headings, labels = [plain(heading) for heading in overview.columns], [plain(row.label) for row in overview.rows]
-    widths = [max(len(heading), *(len(row.words[at]) for row in overview.rows)) for at, heading in enumerate(headings)]
-    longest = max(map(len, labels), default=0)
+    headings = [plain(heading) for heading in overview.columns]
+    labels = [plain(say(row.label)) for row in overview.rows]
+    widths = [
+        max(len(heading), *(cell_len(say(row.words[at])) for row in overview.rows))
+        for at, heading in enumerate(headings)
+    ]
+    longest = max(map(cell_len, labels), default=0)
     beside = width - sum(size + 1 for size in widths)  # of all columns
     column = min(longest, beside if beside >= _LEAST_LABEL else _MOST_LABEL)
     fitting = [at for at in range(len(widths)) if column + sum(size + 1 for size in widths[: at + 1]) <= width]
@@ -117,31 +132,51 @@ def _overview(screen: FirstScreen, width: int) -> list[Text]:
         return []
     lines = [Text(), _cells("", column, [(headings[at], widths[at], "") for at in fitting])]
     for label, row in zip(labels, overview.rows, strict=True):
-        words = [(row.words[at], widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
+        words = [(say(row.words[at]), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
         lines.append(_cells(_cut(label, column), column, words))
     older = sum(overview.sizes[len(fitting) :])
     counts = [
         *([plural(overview.more, "more workload")] if overview.more else []),
         *([plural(older, "older release")] if older else []),
     ]
-    return [*lines, *([Text(f"and {', '.join(counts)}")] if counts else [])]
+    return [*lines, *([Text(say(f"and {', '.join(counts)}"))] if counts else [])]
 
 
 def _cells(label: str, column: int, cells: Sequence[tuple[str, int, str]]) -> Text:
     """A row: its label, and words with their widths and styles."""
-    line = Text(f"{label:<{column}}")
+    line = Text(_padded(label, column))
     for text, size, style in cells:
-        line.append(" ").append(text, style).append(" " * (size - len(text)))
+        line.append(" ").append(text, style).append(" " * (size - cell_len(text)))
     line.rstrip()
     return line
 
 
+def _padded(text: str, columns: int) -> str:
+    return text + " " * (columns - cell_len(text))
+
+
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    if cell_len(text) <= most:
+        return text
+    while cell_len(text) > most - 3:
+        text = text[:-1]
+    return f"{text}..."
+
+
+#: Follows each character that fills two columns while lines are wrapped: it makes them as long as they are wide. Text that
+#: is measured has none: `plain` takes it out.
+_FILLER = "\u2060"
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines between words, and after any character that fills two columns."""
+
+    wordsep_simple_re = re.compile(rf"([\t\n ]+|(?<={_FILLER})(?![，。；：、）])(?=\S))")
 
 
 def _lines(text: str, width: int) -> list[str]:
-    return textwrap.wrap(plain(text), width, break_on_hyphens=False)
+    wide = "".join(f"{c}{_FILLER}" if unicodedata.east_asian_width(c) in "WF" else c for c in plain(text))
+    return [line.replace(_FILLER, "") for line in _Wrapper(width, break_on_hyphens=False).wrap(wide)]
 
 
 def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
