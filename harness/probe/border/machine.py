@@ -23,6 +23,7 @@ from harness.probe.border import encoding
 DISK_FULL = "the disk is full"
 DISK_FAILS = "the disk fails"
 READ_ONLY = "the disk is read-only"
+NO_TEMPORARY = "no folder for temporary files can be written"
 OPEN_FILES = "too many files are open"
 PROCESSES = "too many processes or threads run"
 FILE_SIZE = "a file is larger than allowed"
@@ -38,6 +39,7 @@ REMEDIES = {
     DISK_FULL: "free some space",
     DISK_FAILS: "check the disk (dmesg)",
     READ_ONLY: "make it writable, or name another folder",
+    NO_TEMPORARY: "free some space, or set TMPDIR to another folder",
     OPEN_FILES: "raise the limit (ulimit -n); if it comes back for one release alone, that release leaks files",
     PROCESSES: "end other programs, or raise the limit (ulimit -u)",
     FILE_SIZE: "raise the limit (ulimit -f)",
@@ -78,6 +80,7 @@ _BY_TEXT = tuple(
     (re.compile(f"{_numbers(fault)}|{words}" if fault in _BY_ERRNO.values() else words), fault)
     for fault, words in (
         (DISK_FULL, r"No space left on device|Disk quota exceeded|insufficient shared memory|database or disk is full"),
+        (NO_TEMPORARY, r"No usable temporary directory found"),  # Python's, of a full disk too
         (OPEN_FILES, r"Too many open files"),
         (READ_ONLY, r"Read-only file system"),
         (DISK_FAILS, r"Input/output error|Stale file handle|Structure needs cleaning|Remote I/O error|disk I/O error"),

@@ -5,6 +5,7 @@ Only code and line numbers are read. Frames' local variables are never looked at
 
 from __future__ import annotations
 
+import os
 import sys
 from types import CodeType, FrameType
 from typing import Any
@@ -16,6 +17,9 @@ CALLERS = 5
 WRAPPERS = {"wrapped_fn", "wrapped_func", "decorate_context", "wrapper", "_use_grad", "maybe_fallback"}
 #: Packages that run operators on behalf of others; ``torch.optim`` counts as a caller.
 PLUMBING = {"", "torch", "harness", "pytest", "_pytest", "pluggy", "pytest_benchmark", *sys.stdlib_module_names}
+
+#: Where the harness itself lies, whose main module has the name that a program's has.
+_HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
 
 
 class StackWalker:
@@ -34,7 +38,7 @@ class StackWalker:
         while frame is not None and len(found) <= CALLERS:
             code = frame.f_code
             module = frame.f_globals.get("__name__", "")
-            top = self._top(module)
+            top = None if code.co_filename.startswith(_HARNESS) else self._top(module)
             if top is not None:
                 if code.co_name not in WRAPPERS:
                     if not found:

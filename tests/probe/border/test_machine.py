@@ -86,6 +86,7 @@ def test_a_circle_of_causes_ends() -> None:
         (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. "), machine.KILLED),
         (RuntimeError("unable to write to file </torch_1_2>: No space left on device (28)"), machine.DISK_FULL),
         (RuntimeError("can't start new thread"), machine.PROCESSES),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), machine.NO_TEMPORARY),
         (ImportError("/x/site-packages/tinyframe/_C.so: file too short"), machine.DAMAGED),
         (EOFError("marshal data too short"), machine.DAMAGED),
         (OSError("Max retries exceeded with url: /api (Caused by NameResolutionError)"), machine.NETWORK),
