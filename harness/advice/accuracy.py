@@ -1,4 +1,4 @@
-"""What published jobs held on real GPUs, beside what the simulation predicts. Pure.
+"""What published jobs held on real GPUs, and how long their steps took, beside what the simulation predicts. Pure.
 
 The table is data: ``harness/advice/measured/points.toml``, with the programs beside it.
 """
@@ -15,6 +15,8 @@ from typing import Literal
 
 import msgspec
 
+from harness.advice import gpus
+from harness.advice.gpus import estimate, step_time
 from harness.errors import UsageError
 from harness.model import Outcome, Passed, Result
 from harness.probe.border.wire import MemoryReading
@@ -57,8 +59,23 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     explained: str = ""  #: why a prediction misses
 
 
+class Speed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was published of how fast a job is."""
+
+    rate: float
+    unit: str  #: ``tokens/s per GPU``; ``s``: the seconds of a step
+    per_step: float = 0.0  #: how many of these a step has, where the rate is not a step's seconds
+    dtype: str = "bf16"
+    gpus_per_node: int = step_time.GPUS_PER_NODE
+    network_gbits_per_gpu: float = step_time.NETWORK_GBITS_PER_GPU
+
+    @property
+    def step_s(self) -> float:
+        return self.per_step / self.rate if self.per_step else self.rate
+
+
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One published run."""
+    """One published run: what it held, or how fast it was."""
 
     name: str
     grade: Literal["A", "B"]
@@ -70,8 +87,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     deepspeed: str  #: the release that it was measured with, or one that ``unknown`` gives a reason for
     unknown: str
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
-    unit: Unit
-    readings: tuple[Reading, ...]
+    unit: Unit = "GiB"
+    readings: tuple[Reading, ...] = ()
+    speed: Speed | None = None
     source: str = ""  #: of all points of a source
     folder: str = ""
 
@@ -119,6 +137,23 @@ class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
         return self.error_bytes is not None and abs(self.error_bytes) <= allowed
 
 
+class PredictedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One published step time beside the model of it."""
+
+    measured_s: float
+    bound_s: float  #: what no release can undercut, by `harness.advice.gpus.step_time`
+    #: by `harness.advice.gpus.estimate`, before its factor
+    matmul_s: float
+    memory_s: float
+    communication_s: float
+    roofline_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Measured over computed."""
+        return self.measured_s / self.roofline_s
+
+
 class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A point with its prediction."""
 
@@ -127,6 +162,20 @@ class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     torch: str  #: the version that the prediction is of
     outcome: Outcome
     figures: tuple[PredictedFigure, ...]
+    step: PredictedStep | None = None  #: of a published speed; None where the simulated job has no such step
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """What the factors of `harness.advice.gpus.estimate` follow from, and how far they carry. A point's errors are those of
+    an estimate by the factor of the other points, as a share of what was measured."""
+
+    factors: dict[
+        str, float
+    ]  #: compute capability -> the median of measured over computed, where several points have it
+    factor_elsewhere: float  #: of all points
+    errors: dict[str, float]  #: point -> by the factor of the other points on its architecture
+    errors_elsewhere: dict[str, float]  #: point -> by the factor of the points on other architectures
+    above_twice_the_bound: int  #: points that take more than twice their lower bound
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +221,58 @@ def answer(point: Point, result: Result) -> PointAnswer:
         torch=result.cell.stack.versions["torch"],
         outcome=result.outcome,
         figures=tuple(_figures(point, taken)),
+        step=_step(point, result),
+    )
+
+
+def _step(point: Point, result: Result) -> PredictedStep | None:
+    record = result.record
+    if point.speed is None or record is None or not record.ranks or not isinstance(result.outcome, Passed):
+        return None
+    speed, card, phases = point.speed, gpus.card(point.gpu), record.ranks[0].phases
+    ranks = int(result.cell.parameters["world_size"])
+    node, network = speed.gpus_per_node, speed.network_gbits_per_gpu
+    bounds = step_time.step_bound(phases, card, speed.dtype, ranks, gpus_per_node=node, network_gbits_per_gpu=network)
+    found = estimate.rooflines(phases, card, speed.dtype, ranks, gpus_per_node=node, network_gbits_per_gpu=network)
+    if not bounds or not found:
+        return None
+    return PredictedStep(
+        measured_s=speed.step_s,
+        bound_s=sum(bound.least_s for bound in bounds.values()),
+        matmul_s=sum(one.matmul_s for one in found.values()),
+        memory_s=sum(one.memory_s for one in found.values()),
+        communication_s=sum(one.communication_s for one in found.values()),
+        roofline_s=sum(one.seconds for one in found.values()),
+    )
+
+
+def calibration(answers: Sequence[PointAnswer]) -> Calibration | None:
+    """What these points give; None where no two architectures have two points each."""
+    steps = {found.point.name: found.step for found in answers if found.step is not None}
+    on = {found.point.name: gpus.card(found.point.gpu).compute_capability for found in answers}
+    together = {kind: [name for name in steps if on[name] == kind] for kind in sorted({on[name] for name in steps})}
+    together = {kind: names for kind, names in together.items() if len(names) > 1}
+    if len(together) < 2:
+        return None
+
+    def factor(names: Iterable[str]) -> float:
+        return median(steps[name].ratio for name in names)
+
+    known = [name for names in together.values() for name in names]
+    return Calibration(
+        factors={kind: factor(names) for kind, names in together.items()},
+        factor_elsewhere=factor(known),
+        errors={
+            name: factor(other for other in names if other != name) / steps[name].ratio - 1
+            for names in together.values()
+            for name in names
+        },
+        errors_elsewhere={
+            name: factor(other for other in known if other not in names) / steps[name].ratio - 1
+            for names in together.values()
+            for name in names
+        },
+        above_twice_the_bound=sum(step.measured_s > 2 * step.bound_s for step in steps.values()),
     )
 
 
@@ -239,5 +340,7 @@ def incomplete(answers: Iterable[PointAnswer]) -> tuple[PointAnswer, ...]:
     return tuple(
         found
         for found in answers
-        if not isinstance(found.outcome, Passed) or any(figure.predicted_bytes is None for figure in found.figures)
+        if not isinstance(found.outcome, Passed)
+        or any(figure.predicted_bytes is None for figure in found.figures)
+        or (found.point.speed is not None and found.step is None)
     )

@@ -21,7 +21,7 @@ from harness.advice.capacity import (
     taken_bytes,
     verdict,
 )
-from harness.advice.gpus import Card, step_time
+from harness.advice.gpus import Card, estimate, step_time
 from harness.advice.gpus.step_time import Bound
 from harness.advice.largest_fitting import LargestFitting
 from harness.advice.provenance import MeasuredBy, Recorded, measured_by, notes
@@ -85,6 +85,9 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0  #: payload of all collectives of a step
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
+    estimated_step_s: float | None = (
+        None  #: a calibrated model; None where it says nothing (`harness.advice.gpus.estimate`)
+    )
     dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty where it can
 
     @property
@@ -269,6 +272,17 @@ def judge_cell(
             gpus_per_node=question.gpus_per_node,
             network_gbits_per_gpu=question.network_gbits_per_gpu,
             state_bytes=ideal.get("master", 0) + ideal.get("optimizer", 0),
+        ),
+        estimated_step_s=estimate.seconds(
+            estimate.rooflines(
+                phases,
+                card,
+                dtype,
+                ranks,
+                gpus_per_node=question.gpus_per_node,
+                network_gbits_per_gpu=question.network_gbits_per_gpu,
+            ),
+            card,
         ),
         dtype_note=card.without(dtype),
     )

@@ -1,4 +1,4 @@
-"""``accuracy``: what published jobs held on real GPUs, beside what the simulation predicts."""
+"""``accuracy``: what published jobs held on real GPUs and how long they took, beside what the simulation predicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.wording.quantities import listing
 def command(
     wanted: tuple[str, ...], fresh: bool, results: str | None, json_file: str | None, markdown_file: str | None
 ) -> int:
-    """Simulate jobs whose memory others have measured on GPUs, in the same releases, and print both.
+    """Simulate jobs whose memory or step time others have measured on GPUs, and print both.
 
     The points are those of harness/advice/measured/points.toml. Results are stored and reused. With --results naming a
     folder or bundle, those in it count whichever version of the probe simulated them.
@@ -58,7 +58,8 @@ def command(
         (json_file, lambda: accuracy_report.as_json(answers)),
         (markdown_file, lambda: accuracy_report.as_markdown(answers)),
     )
-    if all(figure.predicted_bytes is None for found in answers for figure in found.figures):
+    predicted = (figure.predicted_bytes is not None for found in answers for figure in found.figures)
+    if not any(predicted) and all(found.step is None for found in answers):
         raise NothingMeasured("no point came to a figure", where="accuracy", hint="the table says why")
     if lacking := [found.point.name for found in incomplete(answers)]:
         note(f"not simulated to the end: {listing(lacking)}; the answer says why")

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.advice import fit, gpus
+from harness.advice.gpus import estimate
 from harness.cli import options
 from harness.cli.output import console, note_problems
 from harness.errors import NothingMeasured
@@ -114,4 +115,8 @@ def _least_step(result: Result) -> str:
     phases = ", ".join(
         f"{phase} {quantity(bound.least_s, 's')} ({bound.limit})" for phase, bound in line.bounds.items()
     )
-    return f"on {card} a step takes at least {quantity(line.least_step_s, 's')}, by a model: {phases}"
+    least = f"on {card} a step takes at least {quantity(line.least_step_s, 's')}, by a model: {phases}"
+    if line.estimated_step_s is None:
+        return least
+    error = estimate.largest_error(question.cards[0]) * 100
+    return f"{least}; about {quantity(line.estimated_step_s, 's')} are to be expected, give or take {error:.0f} %"

@@ -28,6 +28,10 @@ GPUS_PER_NODE = 8
 NETWORK_GBITS_PER_GPU = 200.0
 
 
+#: The phases that are bounded.
+STEP_PHASES = ("forward", "backward", "step")
+
+
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """The least seconds of one phase, by resource."""
 
@@ -59,6 +63,11 @@ def wire_share(kind: str, ranks: int) -> float:
     return 1.0  # broadcast, reduce, send, recv: every byte passes each link once
 
 
+def on_the_wire_bytes(reading: PhaseReading, ranks: int) -> float:
+    """Bytes of a phase's collectives on the busiest link."""
+    return sum(size * wire_share(kind, ranks) for kind, (_, size) in reading.collectives.items())
+
+
 def link_bytes_per_s(
     card: Card,
     ranks: int,
@@ -83,10 +92,9 @@ def bound(
     peak = card.flops(dtype)
     if peak is None:
         return None
-    on_the_wire = sum(size * wire_share(kind, ranks) for kind, (_, size) in reading.collectives.items())
     return Bound(
         compute_s=reading.flops / peak,
-        communication_s=on_the_wire / link_bytes_s,
+        communication_s=on_the_wire_bytes(reading, ranks) / link_bytes_s,
         memory_s=2 * state_bytes / (card.memory_gbs * 1e9),
     )
 
@@ -104,7 +112,7 @@ def step_bound(
     """Phase -> bound, of forward, backward, step; their sum bounds the step. Empty where the card has no such dtype."""
     link = link_bytes_per_s(card, ranks, gpus_per_node=gpus_per_node, network_gbits_per_gpu=network_gbits_per_gpu)
     bounds = {}
-    for phase in ("forward", "backward", "step"):
+    for phase in STEP_PHASES:
         if phase in phases:
             found = bound(phases[phase], card, dtype, ranks, link, state_bytes if phase == "step" else 0)
             if found is None:

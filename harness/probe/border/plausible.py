@@ -19,7 +19,7 @@ MOST_LEVELS = 100
 
 _COUNTS = attrgetter(
     *("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes"),
-    *("host_calls", "op_launches", "flops", "seconds"),
+    *("host_calls", "op_launches", "flops", "moved_bytes", "copied_bytes", "seconds"),
 )
 
 _READ = attrgetter("allocated_bytes", "allocated_peak_bytes", "reserved_bytes", "reserved_peak_bytes")

@@ -72,6 +72,10 @@ class PhaseReading:
     host_calls: int = 0  #: Python functions, and C functions called from Python
     op_launches: int = 0
     flops: int = 0
+    #: that kernels without FLOPs (what is neither a matrix product nor attention) read and write on the device; 0 where an
+    #: older probe measured
+    moved_bytes: int = 0
+    copied_bytes: int = 0  #: between the device and the host
     collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
 
     def folded_with(self, later: PhaseReading) -> PhaseReading:
@@ -95,6 +99,8 @@ class PhaseReading:
             host_calls=self.host_calls + later.host_calls,
             op_launches=self.op_launches + later.op_launches,
             flops=self.flops + later.flops,
+            moved_bytes=self.moved_bytes + later.moved_bytes,
+            copied_bytes=self.copied_bytes + later.copied_bytes,
             collectives=collectives,
         )
 

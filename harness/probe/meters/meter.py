@@ -8,6 +8,8 @@ What is counted, exactly:
   cycles count in the peak of the phase that made them, and never in what is retained.
 - *A communication thread's timing is taken out*: a collective is finished, and released by its thread, before the
   operator returns. The handle that the caller gets holds the outputs, as NCCL's and gloo's do, and nothing else.
+- *Moved bytes*: what operators without FLOPs read and write on the device, each tensor once (see
+  `harness.probe.meters.operators`); a cache that keeps some of it near is not modelled.
 - *Op launches*: dispatched operators, except views and those that only make room (see `harness.probe.meters.operators`).
 
 In ``cpu`` mode the CPU is the accelerator, so all memory is the device's. Never enter it around a timed step.
@@ -46,6 +48,8 @@ class TorchMeter(TorchDispatchMode):
         self.ledger = StorageLedger(trace=trace)
         self.op_launches = 0
         self.flops = 0
+        self.moved_bytes = 0
+        self.copied_bytes = 0
         self.collectives: dict[str, list[int]] = {}
         self._collector_was_on = False
         self._storage_resize: Callable[..., Any] | None = None
@@ -79,6 +83,8 @@ class TorchMeter(TorchDispatchMode):
         self.ledger.reset_peak()
         self.op_launches = 0
         self.flops = 0
+        self.moved_bytes = 0
+        self.copied_bytes = 0
         self.collectives = {}
 
     def end(self) -> PhaseReading:
@@ -93,6 +99,8 @@ class TorchMeter(TorchDispatchMode):
             host_retained_bytes=live[HOST],
             op_launches=self.op_launches,
             flops=self.flops,
+            moved_bytes=self.moved_bytes,
+            copied_bytes=self.copied_bytes,
             collectives={kind: list(figures) for kind, figures in sorted(self.collectives.items())},
         )
 
@@ -115,6 +123,8 @@ class TorchMeter(TorchDispatchMode):
             return self.decomposed(func, args, kwargs or {})
         out = func(*args, **kwargs) if kwargs else func(*args)
         self.count(what, args, kwargs, out)
+        if what.moves:
+            self.count_moved(operators.moved(what, args, kwargs, out))
         if what.functional is not None:
             self.count_functional(what.functional, args, out)
             _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
@@ -135,6 +145,19 @@ class TorchMeter(TorchDispatchMode):
             self.flops += int(what.flops(*args, **(kwargs or {}), out_val=out))
         if what.returns_storage:
             self.register(out)
+
+    def count_moved(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Counts what a kernel reads and writes. One with tensors in both memories copies between them."""
+        on_device = on_host = 0
+        for tensor in tensors:
+            memory = self.memory_of(tensor)
+            if memory == DEVICE:
+                on_device += operators.nbytes_of(tensor)
+            elif memory == HOST:
+                on_host += operators.nbytes_of(tensor)
+        self.moved_bytes += on_device
+        if on_device:
+            self.copied_bytes += on_host
 
     def register(self, out: Any) -> None:
         """Books the storages of what an operator returned."""

@@ -70,6 +70,12 @@ _NO_KERNEL = {
     "_local_scalar_dense",
 }  # fmt: skip
 
+#: Operators that write what they do not read.
+_OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"}
+
+#: Operators that read no more of their source than they return.
+_PICKS = {"embedding", "gather", "index", "index_select", "masked_select"}
+
 #: Operators whose result may be a new storage, although their schema says that it is an argument's.
 _ADOPTS = {"lift_fresh", "set_", "resize_", "resize_as_", "data"}
 
@@ -78,8 +84,8 @@ class Traits:
     """What one operator does, looked up once."""
 
     __slots__ = (
-        "flops", "functional", "is_composite", "kind", "launches", "name", "out_arguments", "payload", "point_to_point",
-        "returns_storage", "written",
+        "flops", "functional", "is_composite", "kind", "launches", "moves", "name", "out_arguments", "overwrites",
+        "payload", "picks", "point_to_point", "returns_storage", "written",
     )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
@@ -112,6 +118,10 @@ class Traits:
         no_kernel = is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") or not tensors
         self.launches = 0 if no_kernel else 1
         self.flops: Callable[..., int] | None = _flop_formula(func)
+        #: Whether its time is that of the bytes that it reads and writes, rather than of FLOPs or of links.
+        self.moves = bool(self.launches) and self.flops is None and not self.kind and self.functional is None
+        self.overwrites = self.name in _OVERWRITES
+        self.picks = self.name in _PICKS
         #: Whether it can return memory that was not there before.
         adopts = bool(self.out_arguments) or self.name in _ADOPTS
         self.returns_storage = adopts or not (is_view or (self.written and all(aliases)))
@@ -136,6 +146,24 @@ def traits(func: Any) -> Traits:
 def payload_bytes(what: Traits, args: tuple[Any, ...]) -> int:
     """Bytes of one collective, by the convention of `COLLECTIVES`."""
     return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
+
+
+def moved(what: Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> Iterable[torch.Tensor]:
+    """The tensors that a kernel reads, and those that it writes. What it reads and writes comes twice."""
+    written = [args[at] for at, _ in what.written if at < len(args)] if what.written else out
+    if what.picks:
+        yield from tensors_in(out)
+    else:
+        yield from tensors_in(args[1:] if what.overwrites else args)
+        if kwargs:
+            yield from tensors_in(tuple(kwargs.values()))
+    yield from tensors_in(written)
+
+
+def nbytes_of(tensor: torch.Tensor) -> int:
+    """Of its elements; of one that repeats elements, as ``expand`` makes it, those in memory."""
+    nbytes = tensor.numel() * tensor.element_size()
+    return nbytes if tensor.is_contiguous() else min(nbytes, tensor.untyped_storage().nbytes())
 
 
 def tensors_in(value: Any) -> Iterable[torch.Tensor]:

@@ -102,9 +102,10 @@ class SimulationMode(TorchMeter):
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         """Operators inside are the simulation's own and do not count. Nothing that they make may be kept."""
-        launches, moves = self.op_launches, len(self.ledger.moves)
+        launches, moved, copied = self.op_launches, self.moved_bytes, self.copied_bytes
+        moves = len(self.ledger.moves)
         yield
-        self.op_launches = launches
+        self.op_launches, self.moved_bytes, self.copied_bytes = launches, moved, copied
         del self.ledger.moves[moves:]
 
     def memory_of(self, tensor: Any) -> int:
@@ -126,12 +127,24 @@ class SimulationMode(TorchMeter):
             return func(*args, **(kwargs or _NOTHING))  # torch itself looks for the shape of something
         plan = self._plans.get(func)
         if plan is None:
-            plan = self._plans[func] = self._plan(func)
+            plan = self._plans[func] = self._counting(self._plan(func), operators.traits(func))
         if self.program is not None:
             return self.program.run(plan, func, args, kwargs or _NOTHING)
         return plan(func, args, kwargs or _NOTHING)
 
     # -- plans -------------------------------------------------------------------------------------------------------
+
+    def _counting(self, plan: Plan, what: operators.Traits) -> Plan:
+        """The plan, and the bytes that the operator's kernel moves."""
+        if what.is_composite or not what.moves:
+            return plan
+
+        def counted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            out = plan(func, args, kwargs)
+            self.count_moved(operators.moved(what, args, kwargs, out))
+            return out
+
+        return counted
 
     def _plan(self, func: Any) -> Plan:
         if func in self._special:

@@ -321,6 +321,7 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     with torch.no_grad():
         # A graph may hold what the tensor was, but not its bytes; and it asks for its shape.
         before.data = before.detach().new_empty(()).expand(before.shape)
+        before.untyped_storage().resize_(0)
     if before.requires_grad and before.is_leaf:
         _hand_gradient_on(before, weakref.ref(tensor))
     if gradient is not None:

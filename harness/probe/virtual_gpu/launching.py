@@ -57,6 +57,8 @@ def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterato
             yield False
     meter.op_launches = total
     meter.flops += flops
+    if not flops:
+        meter.count_moved((*written, *written))
 
 
 def values(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -3,31 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import msgspec
 
-from harness.advice.accuracy import ALLOWED_BYTES, ALLOWED_SHARE, Errors, PointAnswer, PredictedFigure, errors
+from harness.advice.accuracy import (
+    ALLOWED_BYTES,
+    ALLOWED_SHARE,
+    Calibration,
+    Errors,
+    PointAnswer,
+    PredictedFigure,
+    calibration,
+    errors,
+)
+from harness.advice.gpus import estimate
 from harness.model import Passed
 from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording import commands
 from harness.wording.names import outcome_text
-from harness.wording.quantities import plural
+from harness.wording.quantities import listing, plural
 
-#: Of ``--json``. History: 1 first.
-SCHEMA = 1
+#: Of ``--json``. History: 1 first; 2 step times.
+SCHEMA = 2
 
 _GIB = 1 << 30
 
 _COLUMNS = ("point", "at", "figure", "measured", "predicted", "error", "")
 
+_STEP_COLUMNS = (
+    "point", "measured", "lower bound", "products", "memory", "links", "sum", "measured / sum", "off by", "elsewhere",
+)  # fmt: skip
+
 _HEAD = """# Accuracy
 
-What people have published that their GPUs held, beside what the simulation predicts for the same job. There is no GPU
-behind the predictions, and no constant is fitted to the measurements: sizes of tensors and the order of calls come from the
+What people have published that their GPUs held, and [how long their steps took](#step-time), beside what the simulation
+predicts for the same job. There is no GPU behind the predictions, and nothing about memory is fitted to the measurements:
+sizes of tensors and the order of calls come from the
 real code of the release, the allocator's rules and the sizes of workspaces from PyTorch's sources
 ([the allocator](allocator.md), [the simulation](sim.md)).
 """
+
+_STEPS = f"""## Step time
+
+What published jobs took for an optimizer step, in seconds, beside two models of it.
+
+The *lower bound* that reports print is FLOPs over the card's peak, or bytes over its links: no release can undercut it
+(`harness/advice/gpus/step_time.py`).
+
+The *estimate* that `fit` and `show` print beside it is what to expect (`harness/advice/gpus/estimate.py`), from
+
+- *products*: FLOPs at the rate that the fastest matrix product was measured to reach on that card (78 to 87 % of its peak;
+  `matmul_share` in `harness/advice/gpus/catalogue.toml`),
+- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of its bandwidth (assumed),
+- *links*: bytes of collectives at {estimate.LINK_SHARE * 100:.0f} % of their bandwidth (as others have measured).
+
+Of each phase the sum of the first two counts, or the links where those take longer; that is the *sum*. It is multiplied by a
+factor, the median of *measured / sum* over these very points by the card's architecture (compute capability). So *off by* is
+the error of an estimate by the factor of the other points on its architecture, and *elsewhere* of one by the factor of the
+points on other architectures, as on a card that no point is of.
+
+FLOPs, bytes and collectives are those of the simulated job, in eager code: a compiler fuses kernels, and moves less. FLOPs
+of attention count all scores, also where a causal kernel leaves out half of them."""
 
 _CHOSEN_AGAIN = """Where a source does not say which release its job ran in, one was chosen. These choices were made anew
 after the first prediction had missed:
@@ -58,9 +96,22 @@ def as_text(answers: Sequence[PointAnswer]) -> str:
         for found in answers
         if not isinstance(found.outcome, Passed)
     ]
-    rows = [_row(figure) for found in answers for figure in found.figures]
-    blocks = [*aligned(_COLUMNS, rows), "", *aligned(_ERROR_COLUMNS, [_error_row(one) for one in errors(answers)])]
-    return "\n".join([*blocks, "", *(plain(line) for line in (*failed, _summary(answers)))]) + "\n"
+    blocks: list[str] = []
+    if rows := [_row(figure) for found in answers for figure in found.figures]:
+        blocks += [
+            *aligned(_COLUMNS, rows),
+            "",
+            *aligned(_ERROR_COLUMNS, [_error_row(one) for one in errors(answers)]),
+            "",
+        ]
+    calibrated = calibration(answers)
+    if steps := _step_rows(answers, calibrated):
+        blocks += [*aligned(_STEP_COLUMNS, steps), ""]
+        blocks += [plain(_calibrated(calibrated)), ""] if calibrated else []
+    return (
+        "\n".join([*blocks, *(plain(line) for line in (*failed, *([_summary(answers)] if rows else [])))]).rstrip()
+        + "\n"
+    )
 
 
 def as_markdown(answers: Sequence[PointAnswer]) -> str:
@@ -77,6 +128,11 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
     if explained:
         lines += ["", "## Why predictions differ", ""]
         lines += [f"- {markdown(point)}, {markdown(at)}: {markdown(why)}" for (point, at), why in explained.items()]
+    calibrated = calibration(answers)
+    if steps := _step_rows(answers, calibrated):
+        lines += ["", *_STEPS.splitlines(), ""]
+        lines += [f"**{_calibrated(calibrated)}**", ""] if calibrated else []
+        lines += markdown_table(_STEP_COLUMNS, steps)
     columns = ("point", "source", "grade", "measured on", "DeepSpeed", "unknown")
     points = [
         (f.point.name, f.point.source, f.point.grade, f.point.measured_on, f.point.deepspeed, f.point.unknown)
@@ -99,7 +155,12 @@ def _head(answers: Sequence[PointAnswer]) -> list[str]:
 
 def as_json(answers: Sequence[PointAnswer]) -> bytes:
     """Everything, under a schema number, in bytes."""
-    content = {"schema": SCHEMA, "points": [_as_dict(found) for found in answers], "errors": errors(answers)}
+    content = {
+        "schema": SCHEMA,
+        "points": [_as_dict(found) for found in answers],
+        "errors": errors(answers),
+        "calibration": calibration(answers),
+    }
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
 
@@ -115,6 +176,7 @@ def _as_dict(found: PointAnswer) -> dict[str, Any]:
             {**msgspec.to_builtins(figure), "error_bytes": figure.error_bytes, "is_within": figure.is_within}
             for figure in found.figures
         ],
+        "step": None if found.step is None else {**msgspec.to_builtins(found.step), "ratio": found.step.ratio},
     }
 
 
@@ -140,6 +202,32 @@ def _row(figure: PredictedFigure) -> tuple[str, ...]:
     )
 
 
+def _step_rows(answers: Sequence[PointAnswer], found: Calibration | None) -> list[tuple[str, ...]]:
+    rows = []
+    for answer in answers:
+        step = answer.step
+        if step is None:
+            continue
+        seconds = (step.bound_s, step.matmul_s, step.memory_s, step.communication_s, step.roofline_s)
+        name = answer.point.name
+        errors_of = ({}, {}) if found is None else (found.errors, found.errors_elsewhere)
+        off = [f"{by[name] * 100:+.0f} %" if name in by else "-" for by in errors_of]
+        shown = (f"{one:.3g}" for one in (step.measured_s, *seconds))
+        rows.append((name, *shown, f"{step.ratio:.2f}", *off))
+    return rows
+
+
+def _calibrated(found: Calibration) -> str:
+    here, elsewhere = ([abs(error) for error in by.values()] for by in (found.errors, found.errors_elsewhere))
+    factors = listing([f"{factor:.2f} on {kind}" for kind, factor in found.factors.items()])
+    return (
+        f"{plural(len(here), 'published job')} take {factors} times the sum in the median, "
+        f"{found.factor_elsewhere:.2f} times on all; an estimate is off by {median(here) * 100:.0f} % in the median and "
+        f"{max(here) * 100:.0f} % at most, elsewhere by {median(elsewhere) * 100:.0f} % and {max(elsewhere) * 100:.0f} %; "
+        f"{found.above_twice_the_bound} of the jobs take more than twice their lower bound"
+    )
+
+
 _ERROR_COLUMNS = (
     "figures", "number", "to the last digit", "within the goal", "median error", "largest error", "mean, from 1 GiB on",
     "largest, from 1 GiB on",
@@ -162,5 +250,5 @@ def _summary(answers: Sequence[PointAnswer]) -> str:
     figures = [figure for found in answers for figure in found.figures]
     within = sum(figure.is_within for figure in figures)
     equal = sum(figure.is_as_printed for figure in figures)
-    runs = plural(len(answers), "published run")
+    runs = plural(sum(bool(found.figures) for found in answers), "published run")
     return f"{within} of {plural(len(figures), 'figure')} of {runs} meet the goal, {equal} are equal to the last digit"

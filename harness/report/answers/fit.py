@@ -8,6 +8,7 @@ import msgspec
 
 from harness.advice.capacity import OVERHEAD_SEEN_BYTES, OVERHEAD_SEEN_OVER_NODES_BYTES
 from harness.advice.fit import BreakPoint, FitAnswer, FitLine, may_not_hold, reason
+from harness.advice.gpus import estimate
 from harness.model import Passed
 from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, markdown_table, plain
@@ -42,7 +43,7 @@ def as_markdown(answer: FitAnswer) -> str:
 
 
 def as_json(answer: FitAnswer) -> bytes:
-    """Everything, under a schema number. Bytes and seconds; ``least_step_s`` is a model."""
+    """Everything, under a schema number. Bytes and seconds; ``least_step_s`` and ``estimated_step_s`` are models."""
     question = answer.question
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -119,6 +120,7 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
         return [*first, *swept, *["-"] * unknown, verdict, "-"]
     least = line.least_step_s
     slowest = max(line.bounds, key=lambda phase: line.bounds[phase].least_s) if line.bounds else ""
+    about = "" if line.estimated_step_s is None else f"; about {quantity(line.estimated_step_s, 's')}"
     return [
         *first,
         *swept,
@@ -130,7 +132,7 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
         _size(line.headroom_bytes or 0),
         *([_size(line.sent_bytes)] if answer.question.others else []),
         "fits, barely" if may_not_hold(answer.question, line) else "fits" if line.fits else reason(line).upper(),
-        f">= {quantity(least, 's')}, {line.bounds[slowest].limit}" if least is not None else line.dtype_note,
+        f">= {quantity(least, 's')}, {line.bounds[slowest].limit}{about}" if least is not None else line.dtype_note,
     ]
 
 
@@ -180,6 +182,11 @@ def _notes(answer: FitAnswer) -> list[str]:
         "Step time is a model, not a measurement: no release can be faster on this hardware "
         f"(peak FLOP/s, links, {answer.question.network_gbits_per_gpu:g} Gb/s of network per GPU)."
     )
+    if estimated := {line.card for line in answer.lines if line.estimated_step_s is not None}:
+        error = max(estimate.largest_error(card) for card in answer.question.cards if card.name in estimated)
+        notes.append(
+            f"About: what to expect, by a calibrated model; it misses published jobs by {error * 100:.0f} % at most."
+        )
     return [*notes, *(f"{note}." for note in answer.notes), *provenance.sources(answer.measured_by)]
 
 

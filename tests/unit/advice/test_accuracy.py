@@ -148,7 +148,7 @@ def test_points_are_chosen_by_globs() -> None:
 def test_every_point_of_the_table_can_be_launched(one: Point) -> None:
     scenario = program(version=1, line=one.line, folder=one.folder, gpu=gpus.card(one.gpu).name, steps=one.steps)
     assert scenario.parameters["world_size"] >= 1
-    assert one.readings
+    assert one.readings or one.speed
     assert one.source
 
 
