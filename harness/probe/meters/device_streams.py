@@ -3,12 +3,18 @@
 A GPU works behind the host, in as many orders as there are streams. How far behind depends on timing, which no simulation
 has. So two extremes are kept apart: a GPU that is never behind, for which nothing here matters, and one that does nothing
 before the host waits for it. `DeviceStreams` follows the second: what the host has waited for, and all that came before
-it, is done; nothing else is.
+it, is done; nothing else is. A host waits by itself where a stream's queue of launches is full.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+
+#: Launches that a stream's queue takes before the next one blocks the host: about a thousand for each stream
+#: (https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937). An operator counts as
+#: one, and has one at least, so that the host is never thought to have waited where it has not.
+QUEUED_LAUNCHES = 1024
 
 #: A point of the device's work: stream -> how many of the delayed frees on it come before. The point of a stream that
 #: waited for others has theirs, too.
@@ -22,7 +28,12 @@ class DeviceStreams:
     """
 
     def __init__(self, *, late: bool, settle: Callable[[], None], passed: Callable[[int], None]) -> None:
-        self.current = 0  #: the default stream is 0
+        #: How many operators the host has launched so far, on all streams.
+        self.launches: Callable[[], int] = lambda: 0
+        self._current = 0  #: the default stream is 0
+        self._since = 0  #: launches when it became current
+        self._launched: dict[int, int] = {}  #: stream -> launches on it before that
+        self._queues: dict[int, deque[tuple[int, Mark]]] = {}  #: stream -> (launches on it so far, its work so far)
         self._late = late
         self._settle = settle
         self._passed = passed
@@ -33,6 +44,16 @@ class DeviceStreams:
         self._waiting: dict[int, Mark] = {}  #: number of a delayed free -> what it waits for
         self._asked: Mark | None = None
 
+    @property
+    def current(self) -> int:
+        return self._current
+
+    @current.setter
+    def current(self, stream: int) -> None:
+        now = self.launches()
+        self._launched[self._current] = self._launched.get(self._current, 0) + now - self._since
+        self._current, self._since = stream, now
+
     def delay(self, streams: Iterable[int]) -> int:
         """A storage that these streams use was freed. Returns the number of its free; 0 where it waits for nothing."""
         if not self._late:
@@ -42,7 +63,21 @@ class DeviceStreams:
         self._delayed += 1
         self._waiting[self._delayed] = {stream: self._on[stream] for stream in streams}
         self._asked = None
+        for stream in streams:
+            self._wait_where_full(stream)
         return self._delayed
+
+    def _wait_where_full(self, stream: int) -> None:
+        """What is so long ago that the stream's queue has no room for it is done."""
+        here = self.launches() - self._since if stream == self._current else 0
+        launched = self._launched.get(stream, 0) + here
+        queue = self._queues.setdefault(stream, deque())
+        queue.append((launched, {**self._after.get(stream, {}), stream: self._on[stream]}))
+        done = None
+        while queue[0][0] <= launched - QUEUED_LAUNCHES:
+            done = queue.popleft()[1]
+        if done is not None:
+            self.finish(done)
 
     def mark(self, stream: int) -> Mark:
         """All work of a stream so far, as an event records it."""

@@ -50,6 +50,8 @@ class SimulationMode(TorchMeter):
         super().__init__("meta", trace=True)
         assert self.ledger.trace is not None
         self.reserving = Reserving(self.ledger.trace, allocator)
+        self._launched_before = 0  #: operators launched before this phase
+        self.ledger.streams.launches = lambda: self._launched_before + self.op_launches
         self._plans: dict[Any, Plan] = {}
         self._results = geometry.ResultCache()
         self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
@@ -82,6 +84,7 @@ class SimulationMode(TorchMeter):
         super().__exit__(*exc)
 
     def begin(self) -> None:
+        self._launched_before += self.op_launches
         super().begin()
         if self.program is None:  # nothing waits in a program between its phases
             self.ledger.streams.finish_all()  # as `harness.probe.gpu.cuda.CudaMeter` does

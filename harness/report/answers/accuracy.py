@@ -221,8 +221,8 @@ def _calibrated(found: Calibration) -> str:
     here, elsewhere = ([abs(error) for error in by.values()] for by in (found.errors, found.errors_elsewhere))
     factors = listing([f"{factor:.2f} on {kind}" for kind, factor in found.factors.items()])
     return (
-        f"{plural(len(here), 'published job')} take {factors} times the sum in the median, "
-        f"{found.factor_elsewhere:.2f} times on all; an estimate is off by {median(here) * 100:.0f} % in the median and "
+        f"{plural(len(here), 'published job')} take the sum times {factors} (medians, by compute capability) and "
+        f"{found.factor_elsewhere:.2f} on all; an estimate is off by {median(here) * 100:.0f} % in the median and "
         f"{max(here) * 100:.0f} % at most, elsewhere by {median(elsewhere) * 100:.0f} % and {max(elsewhere) * 100:.0f} %; "
         f"{found.above_twice_the_bound} of the jobs take more than twice their lower bound"
     )

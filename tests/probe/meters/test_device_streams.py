@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.probe.meters.device_streams import DeviceStreams
+from harness.probe.meters.device_streams import QUEUED_LAUNCHES, DeviceStreams
 
 MAIN, SIDE, OTHER = 0, 1, 2
 
@@ -69,3 +69,24 @@ def test_on_a_gpu_that_is_never_behind_nothing_waits() -> None:
     assert streams.is_done(streams.mark(SIDE))
     streams.finish_all()
     assert passed == []
+
+
+def test_a_host_waits_where_the_queue_of_a_stream_is_full() -> None:
+    streams, passed = device()
+    launched = [0]
+    streams.launches = lambda: launched[0]
+    first = streams.delay((MAIN,))
+    launched[0] += QUEUED_LAUNCHES - 1
+    second = streams.delay((MAIN,))
+    assert passed == []  # all of them may still be in the queue
+    launched[0] += 1
+    streams.delay((MAIN,))
+    assert passed == [first]
+    streams.current = SIDE
+    launched[0] += 2 * QUEUED_LAUNCHES
+    streams.current = MAIN
+    streams.delay((MAIN,))
+    assert passed == [first]  # what other streams have launched takes no room in this one's queue
+    launched[0] += QUEUED_LAUNCHES
+    streams.delay((MAIN,))
+    assert second in passed

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from harness.advice import accuracy, gpus
-from harness.advice.accuracy import Point, PredictedFigure, Reading
+from harness.advice.accuracy import Point, PredictedFigure, Reading, Speed
 from harness.errors import UsageError
 from harness.model import Cell, Failed, Outcome, Passed
-from harness.probe.border.wire import MemoryReading, RankRecord, RunRecord
+from harness.probe.border.wire import MemoryReading, PhaseReading, RankRecord, RunRecord
 from harness.probe.program import program
 from tests.builders.cells import cell, result_of
 
@@ -155,3 +155,53 @@ def test_every_point_of_the_table_can_be_launched(one: Point) -> None:
 def test_points_have_names_of_their_own() -> None:
     names = [one.name for one in accuracy.points()]
     assert len(set(names)) == len(names)
+
+
+def fast(name: str, gpu: str, source: str, measured_s: float, roofline_s: float) -> accuracy.PointAnswer:
+    published = msgspec.structs.replace(
+        point(), name=name, gpu=gpu, source=source, speed=Speed(rate=measured_s, unit="s")
+    )
+    step = accuracy.PredictedStep(
+        measured_s=measured_s, bound_s=measured_s / 3, matmul_s=0.0, memory_s=0.0, communication_s=0.0, roofline_s=roofline_s
+    )  # fmt: skip
+    return accuracy.PointAnswer(point=published, cell="c", torch="2.13.0", outcome=Passed(), figures=(), step=step)
+
+
+def test_a_rate_and_what_a_step_has_of_it_give_its_seconds() -> None:
+    assert Speed(rate=500.0, unit="tokens/s per GPU", per_step=1000).step_s == 2.0
+    assert Speed(rate=10.6, unit="s").step_s == 10.6
+
+
+def test_a_factor_is_tried_on_points_that_it_was_not_taken_from() -> None:
+    answers = [
+        fast("a", "A100-80G", "s", 1.2, 1.0),
+        fast("b", "A100-40G", "t", 1.5, 1.0),
+        fast("c", "H100-80G", "u", 2.0, 1.0),
+        fast("d", "H200", "u", 2.0, 1.0),
+        fast("e", "V100-32G", "v", 9.0, 1.0),
+    ]
+    found = accuracy.calibration(answers)
+    assert found is not None
+    assert found.factors == {"8.0": pytest.approx(1.35), "9.0": 2.0}  # one point of an architecture gives none
+    assert found.errors["a"] == pytest.approx(1.5 / 1.2 - 1)
+    assert found.errors["b"] == pytest.approx(1.2 / 1.5 - 1)
+    assert found.errors_elsewhere["c"] == pytest.approx(1.35 / 2 - 1)
+    assert found.above_twice_the_bound == 5
+    assert accuracy.calibration(answers[:2]) is None
+
+
+def test_a_step_time_is_computed_from_what_the_simulated_job_did() -> None:
+    phases = {"forward": PhaseReading(flops=10**15, moved_bytes=10**12, collectives={"all_gather": [1, 10**9]})}
+    record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases=phases)])
+    simulated = of_torch(cell("0.16.4", "sim"))
+    simulated = msgspec.structs.replace(simulated, parameters={**simulated.parameters, "world_size": 8})
+    published = msgspec.structs.replace(point(), speed=Speed(rate=2.0, unit="s"))
+    step = accuracy.answer(published, result_of(simulated, record)).step
+    assert step is not None
+    assert step.bound_s == pytest.approx(10**15 / 989.4e12)
+    assert step.matmul_s == pytest.approx(step.bound_s / 0.803)
+    assert step.ratio == pytest.approx(2.0 / (step.matmul_s + step.memory_s))
+    older = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases={"forward": PhaseReading(flops=10**15)})])
+    answer = accuracy.answer(published, result_of(simulated, older))
+    assert answer.step is None
+    assert accuracy.incomplete([answer]) == (answer,)

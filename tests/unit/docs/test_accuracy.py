@@ -1,17 +1,20 @@
-"""docs/accuracy.md, and the figures that README quotes of it, are those of the published results."""
+"""docs/accuracy.md, the figures that README quotes of it, and what estimates of step time are calibrated on are those of the
+published results."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from harness.advice.gpus import estimate
 from harness.cli import cli
 from harness.run import accuracy
 from tests.paths import ROOT
 
-BUNDLE = ROOT / "results" / "2026-11-22-accuracy.jsonl.gz"
+BUNDLE = ROOT / "results" / "2026-11-23-accuracy.jsonl.gz"
 PAGE = ROOT / "docs" / "accuracy.md"
 
 
@@ -20,13 +23,20 @@ def missing(*args: object) -> None:
 
 
 @pytest.fixture
-def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the page and the JSON, of the published results."""
     monkeypatch.setenv("DSREGRESS_ENVIRONMENTS", str(tmp_path / "environments"))
     monkeypatch.setattr(accuracy, "session", missing)
-    made = tmp_path / "accuracy.md"
-    run = CliRunner().invoke(cli, ["accuracy", "--results", str(BUNDLE), "--markdown", str(made)])
-    assert made.exists(), run.output
-    return made.read_text(encoding="utf-8")
+    page, values = tmp_path / "accuracy.md", tmp_path / "accuracy.json"
+    given = ["accuracy", "--results", str(BUNDLE), "--markdown", str(page), "--json", str(values)]
+    run = CliRunner().invoke(cli, given)
+    assert page.exists(), run.output
+    return tmp_path
+
+
+@pytest.fixture
+def page(answer: Path) -> str:
+    return (answer / "accuracy.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_made_of_the_published_results(page: str) -> None:
@@ -37,3 +47,11 @@ def test_the_page_is_made_of_the_published_results(page: str) -> None:
 def test_the_readme_quotes_its_summary(page: str) -> None:
     summary = page.partition("\n**")[2].partition("**")[0]
     assert summary in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
+def test_estimates_of_step_time_are_calibrated_on_the_published_jobs(answer: Path) -> None:
+    found = json.loads((answer / "accuracy.json").read_bytes())["calibration"]
+    assert estimate.FACTORS == {kind: round(factor, 2) for kind, factor in found["factors"].items()}
+    assert round(found["factor_elsewhere"], 2) == estimate.FACTOR_ELSEWHERE
+    largest = [round(max(map(abs, found[errors].values())), 2) for errors in ("errors", "errors_elsewhere")]
+    assert largest == [estimate.LARGEST_ERROR, estimate.LARGEST_ERROR_ELSEWHERE]

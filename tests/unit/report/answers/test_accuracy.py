@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from harness.advice.accuracy import Point, PointAnswer, PredictedFigure, Reading
+from harness.advice.accuracy import Point, PointAnswer, PredictedFigure, PredictedStep, Reading, Speed
 from harness.model import Failed, Passed
 from harness.report.answers import accuracy
 
@@ -98,3 +98,25 @@ def test_a_figure_without_a_prediction_is_no_miss_that_a_reason_excuses() -> Non
     (answer, other) = ANSWERS
     unreached = msgspec.structs.replace(other, figures=(figure(None, explained="another rank"),))
     assert "another rank" not in accuracy.as_markdown([answer, unreached])
+
+
+def test_step_times_are_a_table_of_their_own_with_the_error_of_an_estimate() -> None:
+    def fast(name: str, gpu: str, measured_s: float) -> PointAnswer:
+        step = PredictedStep(
+            measured_s=measured_s, bound_s=0.5, matmul_s=0.75, memory_s=0.25, communication_s=0.1, roofline_s=1.0
+        )
+        published = msgspec.structs.replace(point(name), gpu=gpu, readings=(), speed=Speed(rate=measured_s, unit="s"))
+        return PointAnswer(point=published, cell="c", torch="2.13.0", outcome=Passed(), figures=(), step=step)
+
+    on = {"a": ("A100-80G", 1.0), "b": ("A100-80G", 1.25), "c": ("H100-80G", 2.0), "d": ("H100-80G", 2.0)}
+    answers = [fast(name, *given) for name, given in on.items()]
+    text = accuracy.as_text(answers)
+    first = next(line.split() for line in text.splitlines() if line.startswith("a "))
+    assert first == ["a", "1", "0.5", "0.75", "0.25", "0.1", "1", "1.00", "+25", "%", "+100", "%"]
+    assert text.splitlines()[-1] == (
+        "4 published jobs take the sum times 1.12 on 8.0, 2.00 on 9.0 (medians, by compute capability) and 1.62 on all; "
+        "an estimate is off by 10 % in the median and 25 % at most, elsewhere by 52 % and 100 %; "
+        "3 of the jobs take more than twice their lower bound"
+    )
+    assert "## Step time" in accuracy.as_markdown([*ANSWERS, *answers])
+    assert "## Step time" not in accuracy.as_markdown(ANSWERS)
