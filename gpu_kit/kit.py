@@ -40,7 +40,11 @@ CARRIED = (
 
 #: scenario, variant, parameters that make it small enough for a processor
 CELLS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("llama_zero3_backward", "base", {"model": "llama-tiny", "sequence_length": 64, "world_size": 2}),
+    (
+        "llama_zero3_backward",
+        "base",
+        {"model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 2},
+    ),
     ("llama_zero3_backward", "base", {}),
     ("llama_zero3_backward", "gradient_checkpointing=non_reentrant", {}),
     ("llama_zero3_backward", "gradient_checkpointing=reentrant", {}),
@@ -216,8 +220,8 @@ def _seconds(work: Callable[[], Any], device: str, repeats: int = 20) -> float:
 
 
 def trace(device: str) -> dict[str, Any]:
-    """All that the caching allocator did in three steps of a transformer with copies on a stream of their own, and the segments
-    that it had in the end."""
+    """All that the caching allocator did in three steps of a transformer with copies on a stream of their own, and what
+    it had reserved in the end."""
     import torch
     from torch import nn
 

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 #: Launches that a stream's queue takes before the next one blocks the host: about a thousand for each stream
-#: (https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937). An operator counts as
-#: one, and has one at least, so that the host is never thought to have waited where it has not.
+#: (https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937). An operator counts
+#: as one, and has one at least, so that the host is never thought to have waited where it has not.
 QUEUED_LAUNCHES = 1024
 
 #: A point of the device's work: stream -> how many of the delayed frees on it come before. The point of a stream that

@@ -51,7 +51,7 @@ def test_the_readme_quotes_its_summary(page: str) -> None:
 
 def test_estimates_of_step_time_are_calibrated_on_the_published_jobs(answer: Path) -> None:
     found = json.loads((answer / "accuracy.json").read_bytes())["calibration"]
-    assert estimate.FACTORS == {kind: round(factor, 2) for kind, factor in found["factors"].items()}
+    assert {kind: round(factor, 2) for kind, factor in found["factors"].items()} == estimate.FACTORS
     assert round(found["factor_elsewhere"], 2) == estimate.FACTOR_ELSEWHERE
     largest = [round(max(map(abs, found[errors].values())), 2) for errors in ("errors", "errors_elsewhere")]
     assert largest == [estimate.LARGEST_ERROR, estimate.LARGEST_ERROR_ELSEWHERE]
