@@ -22,7 +22,8 @@ from harness.advice.capacity import (
     verdict,
 )
 from harness.advice.gpus import Card, estimate, step_time
-from harness.advice.gpus.step_time import Bound
+from harness.advice.gpus.step_time import STEP_PHASES, Bound
+from harness.advice.gpus.traffic import Traffic, traffic
 from harness.advice.largest_fitting import LargestFitting
 from harness.advice.provenance import MeasuredBy, Recorded, measured_by, notes
 from harness.compare.metrics import DEVICE_RETAINED
@@ -83,6 +84,7 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     reserved_bytes: tuple[int, int] | None = None
     taken_bytes: int = 0  #: of the card by what runs beside the job (a generation engine's share)
     sent_bytes: int = 0  #: payload of all collectives of a step
+    traffic: Traffic | None = None  #: of a step; None where it is not known which ranks collectives were of
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
     estimated_step_s: float | None = (
@@ -260,9 +262,8 @@ def judge_cell(
         available_bytes=found.available_bytes,
         reserved_bytes=reserved_range(phases),
         taken_bytes=taken_bytes(card, parameters),
-        sent_bytes=sum(
-            size for p in ("forward", "backward", "step") if p in phases for _, size in phases[p].collectives.values()
-        ),
+        sent_bytes=sum(size for p in STEP_PHASES if p in phases for _, size in phases[p].collectives.values()),
+        traffic=traffic((phases[p] for p in STEP_PHASES if p in phases), question.gpus_per_node),
         fails_in=found.fails_in,
         bounds=step_time.step_bound(
             phases,

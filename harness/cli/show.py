@@ -55,7 +55,7 @@ def command(pattern: str, results: str | None) -> None:
             shown.print(_table(result))
             for line in _loss_scales(result):
                 shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
-            if line := _least_step(result):
+            for line in _models(result):
                 shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
 
 
@@ -97,12 +97,12 @@ def _loss_scales(result: Result) -> Iterator[str]:
             yield f"fp16: {numerics.skipped_steps} of {steps} steps{of} skipped; loss scale at the end: {', '.join(scales)}"
 
 
-def _least_step(result: Result) -> str:
-    """What the model of step time says of a simulated cell that names its card; empty for others."""
+def _models(result: Result) -> Iterator[str]:
+    """What models say of a simulated cell that names its card: where its bytes go, and how long a step takes."""
     cell = result.cell
     card = cell.parameters.get("gpu")
     if cell.device != "sim" or card is None or "world_size" not in cell.parameters:
-        return ""
+        return
     question = fit.FitQuery(
         scenario=cell.scenario,
         variant=cell.variant,
@@ -110,13 +110,22 @@ def _least_step(result: Result) -> str:
         ranks=(cell.parameters["world_size"],),
     )
     line = fit.judge_cell(question, question.cards[0], result)
+    if line.traffic is not None and line.traffic.inside_bytes + line.traffic.between_bytes:
+        inside, between = (quantity(size, "bytes") for size in (line.traffic.inside_bytes, line.traffic.between_bytes))
+        nodes = f"nodes of {question.gpus_per_node}"
+        yield f"in a step a rank sends {inside} inside {nodes}, {between} between them ({line.traffic.share_between:.0%})"
+    if time := _step_time(line, question.cards[0]):
+        yield time
+
+
+def _step_time(line: fit.FitLine, card: gpus.Card) -> str:
     if line.least_step_s is None:
         return line.dtype_note
     phases = ", ".join(
         f"{phase} {quantity(bound.least_s, 's')} ({bound.limit})" for phase, bound in line.bounds.items()
     )
-    least = f"on {card} a step takes at least {quantity(line.least_step_s, 's')}, by a model: {phases}"
+    least = f"on {card.name} a step takes at least {quantity(line.least_step_s, 's')}, by a model: {phases}"
     if line.estimated_step_s is None:
         return least
-    error = estimate.largest_error(question.cards[0]) * 100
+    error = estimate.largest_error(card) * 100
     return f"{least}; about {quantity(line.estimated_step_s, 's')} are to be expected, give or take {error:.0f} %"

@@ -51,7 +51,7 @@ def _of_rank(rank: RankRecord) -> str:
         for optional in (reading.reserved_peak_bytes, reading.late_reserved_peak_bytes, reading.smallest_card_bytes):
             if optional is not None and not 0 <= optional <= MOST:
                 return f"a figure of phase {name[:40]!r} is negative or too large"
-        for counted in reading.collectives.values():
+        for counted in (*reading.collectives.values(), *reading.groups.values()):
             if len(counted) != 2 or not _all_possible(counted):
                 return f"the collectives of phase {name[:40]!r} are no counts and sizes"
     for taken in rank.readings:

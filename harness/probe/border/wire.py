@@ -77,16 +77,15 @@ class PhaseReading:
     moved_bytes: int = 0
     copied_bytes: int = 0  #: between the device and the host
     collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
+    #: the same by group: ``all_gather 0-31``, ``all_reduce 0-24/8`` (every eighth), ``broadcast 0,3,5``; empty where an
+    #: older probe measured
+    groups: dict[str, list[int]] = dataclasses.field(default_factory=dict)
 
     def folded_with(self, later: PhaseReading) -> PhaseReading:
         """This and a later run of the same phase (micro-batches of one step) as one."""
         reserved = [r for r in (self.reserved_peak_bytes, later.reserved_peak_bytes) if r is not None]
         late = [r for r in (self.late_reserved_peak_bytes, later.late_reserved_peak_bytes) if r is not None]
         cards = [c for c in (self.smallest_card_bytes, later.smallest_card_bytes) if c is not None]
-        collectives = {kind: list(counted) for kind, counted in self.collectives.items()}
-        for kind, (count, size) in later.collectives.items():
-            before = collectives.setdefault(kind, [0, 0])
-            collectives[kind] = [before[0] + count, before[1] + size]
         return PhaseReading(
             device_peak_bytes=max(self.device_peak_bytes, later.device_peak_bytes),
             device_retained_bytes=later.device_retained_bytes,
@@ -101,8 +100,18 @@ class PhaseReading:
             flops=self.flops + later.flops,
             moved_bytes=self.moved_bytes + later.moved_bytes,
             copied_bytes=self.copied_bytes + later.copied_bytes,
-            collectives=collectives,
+            collectives=_added(self.collectives, later.collectives),
+            groups=_added(self.groups, later.groups),
         )
+
+
+def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Counts and sizes of both, by name."""
+    both = {name: list(counted) for name, counted in one.items()}
+    for name, (count, size) in other.items():
+        before = both.setdefault(name, [0, 0])
+        both[name] = [before[0] + count, before[1] + size]
+    return both
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,7 @@ class TorchMeter(TorchDispatchMode):
         self.moved_bytes = 0
         self.copied_bytes = 0
         self.collectives: dict[str, list[int]] = {}
+        self.groups: dict[str, list[int]] = {}
         self._collector_was_on = False
         self._storage_resize: Callable[..., Any] | None = None
 
@@ -86,6 +87,7 @@ class TorchMeter(TorchDispatchMode):
         self.moved_bytes = 0
         self.copied_bytes = 0
         self.collectives = {}
+        self.groups = {}
 
     def end(self) -> PhaseReading:
         peak = self.ledger.peak
@@ -102,6 +104,7 @@ class TorchMeter(TorchDispatchMode):
             moved_bytes=self.moved_bytes,
             copied_bytes=self.copied_bytes,
             collectives={kind: list(figures) for kind, figures in sorted(self.collectives.items())},
+            groups={name: list(figures) for name, figures in sorted(self.groups.items())},
         )
 
     # -- counting ----------------------------------------------------------------------------------------------------
@@ -126,7 +129,7 @@ class TorchMeter(TorchDispatchMode):
         if what.moves:
             self.count_moved(operators.moved(what, args, kwargs, out))
         if what.functional is not None:
-            self.count_functional(what.functional, args, out)
+            self.count_functional(what, args, out)
             _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
         return out
 
@@ -168,18 +171,22 @@ class TorchMeter(TorchDispatchMode):
                 self.register(item)
 
     def count_collective(self, what: operators.Traits, args: tuple[Any, ...]) -> None:
-        self._count_payload(what.kind, operators.payload_bytes(what, args), args)
+        self._count_payload(what.kind, operators.payload_bytes(what, args), what, args)
 
-    def count_functional(self, functional: tuple[str, bool], args: tuple[Any, ...], out: Any) -> None:
+    def count_functional(self, what: operators.Traits, args: tuple[Any, ...], out: Any) -> None:
         """Counts a functional collective that has run."""
-        kind, is_result = functional
+        assert what.functional is not None
+        kind, is_result = what.functional
         payload = operators.tensors_in(out if is_result else args[0])
-        self._count_payload(kind, sum(t.numel() * t.element_size() for t in payload), args)
+        self._count_payload(kind, sum(t.numel() * t.element_size() for t in payload), what, args)
 
-    def _count_payload(self, kind: str, nbytes: int, args: tuple[Any, ...]) -> None:
-        figures = self.collectives.setdefault(kind, [0, 0])
-        figures[0] += 1
-        figures[1] += nbytes
+    def _count_payload(self, kind: str, nbytes: int, what: operators.Traits, args: tuple[Any, ...]) -> None:
+        counted = [self.collectives.setdefault(kind, [0, 0])]
+        if group := operators.group_text(what, args):
+            counted.append(self.groups.setdefault(f"{kind} {group}", [0, 0]))
+        for figures in counted:
+            figures[0] += 1
+            figures[1] += nbytes
         if self.ledger.observer is not None:
             self.ledger.observer.communicated(operators.tensors_in(args))
 

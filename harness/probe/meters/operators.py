@@ -5,6 +5,7 @@ Everything is read off the operator itself (its name and schema) or off torch's 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -84,8 +85,8 @@ class Traits:
     """What one operator does, looked up once."""
 
     __slots__ = (
-        "flops", "functional", "is_composite", "kind", "launches", "moves", "name", "out_arguments", "overwrites",
-        "payload", "picks", "point_to_point", "returns_storage", "written",
+        "flops", "functional", "group_at", "is_composite", "kind", "launches", "moves", "name", "out_arguments",
+        "overwrites", "payload", "picks", "point_to_point", "returns_storage", "written",
     )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
@@ -102,6 +103,11 @@ class Traits:
         #: Of a functional collective: see `FUNCTIONAL`; None for anything else.
         self.functional = FUNCTIONAL.get(self.name) if namespace in _FUNCTIONAL_NAMESPACES else None
         self.point_to_point = self.name in POINT_TO_POINT
+        #: Which argument of a collective is its group, or the name of it; None of what has none.
+        self.group_at = next(
+            (at for at, a in enumerate(schema.arguments) if a.name == "group_name" or "ProcessGroup" in str(a.type)),
+            None,
+        )
         #: (position, name) of each argument that it writes to.
         self.written = tuple(
             (position, argument.name)
@@ -141,6 +147,32 @@ def traits(func: Any) -> Traits:
     if known is None:
         known = _TRAITS[func] = Traits(func)
     return known
+
+
+def group_text(what: Traits, args: tuple[Any, ...]) -> str:
+    """The ranks of a collective's group, short: ``0-31``, ``0-24/8``, ``0,3,5``; empty where it does not say."""
+    if what.group_at is None or what.group_at >= len(args):
+        return ""
+    group = args[what.group_at]
+    if isinstance(group, torch.ScriptObject):
+        group = torch._C._distributed_c10d.ProcessGroup.unbox(group)
+    name = group if isinstance(group, str) else group.group_name
+    known = _GROUPS.get(name)
+    if known is None:
+        resolved = torch.distributed.distributed_c10d._resolve_process_group(name)
+        known = _GROUPS[name] = _ranks_text(torch.distributed.get_process_group_ranks(resolved))
+    return known
+
+
+_GROUPS: dict[str, str] = {}
+
+
+def _ranks_text(ranks: list[int]) -> str:
+    steps = {later - earlier for earlier, later in itertools.pairwise(ranks)}
+    if len(steps) == 1:
+        (step,) = steps
+        return f"{ranks[0]}-{ranks[-1]}" + (f"/{step}" if step != 1 else "")
+    return ",".join(map(str, ranks))
 
 
 def payload_bytes(what: Traits, args: tuple[Any, ...]) -> int:

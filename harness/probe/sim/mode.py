@@ -310,9 +310,7 @@ class SimulationMode(TorchMeter):
 
     def _answer_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = self._compute_and_write(func, args, kwargs)
-        functional = operators.traits(func).functional
-        assert functional is not None
-        self.count_functional(functional, args, out)
+        self.count_functional(operators.traits(func), args, out)
         return out
 
     # -- operators with a special plan --------------------------------------------------------------------------------

@@ -1,0 +1,66 @@
+"""Where the bytes of collectives go: inside the nodes, or between them. Pure.
+
+What one rank sends is the convention of nccl-tests (`harness.advice.gpus.step_time.wire_share`). A ring over n ranks on k
+nodes has n links, of which k lead from one node to the next; a chain (broadcast, reduce) has a link less of each; an
+all-to-all goes to all others alike. So these are means over a group's ranks; NCCL may take other ways, of which a tree
+sends no less between nodes. Messages from rank to rank are left out: the group does not say who got them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from harness.advice.gpus.step_time import wire_share
+from harness.probe.border.wire import PhaseReading
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank sends."""
+
+    inside_bytes: float  #: to ranks of its own node
+    between_bytes: float  #: to ranks of other nodes
+
+    @property
+    def share_between(self) -> float:
+        total = self.inside_bytes + self.between_bytes
+        return self.between_bytes / total if total else 0.0
+
+
+def ranks_in(text: str) -> tuple[int, ...]:
+    """The ranks of a group as `PhaseReading.groups` spells them. Raises ValueError."""
+    if "-" not in text:
+        return tuple(int(rank) for rank in text.split(","))
+    span, _, step = text.partition("/")
+    first, _, last = span.partition("-")
+    return tuple(range(int(first), int(last) + 1, int(step or 1)))
+
+
+def traffic(readings: Iterable[PhaseReading], gpus_per_node: int) -> Traffic | None:
+    """Of these phases together; None where no collective has a group, as an older probe measured."""
+    groups = [(*name.partition(" ")[::2], size) for reading in readings for name, (_, size) in reading.groups.items()]
+    if not groups:
+        return None
+    inside = between = 0.0
+    for kind, text, size in groups:
+        if kind in ("send", "recv"):
+            continue
+        ranks = ranks_in(text)
+        sent = size * wire_share(kind, len(ranks))
+        share = _share_between(kind, ranks, gpus_per_node)
+        between += sent * share
+        inside += sent * (1 - share)
+    return Traffic(inside_bytes=inside, between_bytes=between)
+
+
+def _share_between(kind: str, ranks: tuple[int, ...], gpus_per_node: int) -> float:
+    number = len(ranks)
+    nodes = len({rank // gpus_per_node for rank in ranks})
+    if number < 2 or nodes == 1:
+        return 0.0
+    if kind == "all_to_all":
+        return (number - number / nodes) / (number - 1)
+    if kind in ("broadcast", "reduce"):
+        return (nodes - 1) / (number - 1)
+    return nodes / number
