@@ -37,6 +37,9 @@ _OUTER_GRACE_S = 30.0
 
 _LOG_TAIL_BYTES = 1500
 
+#: Beside the runs: what plain PyTorch trains, kept for all releases.
+_TRUTHS = "truths"
+
 
 class Server(Protocol):
     """A running server, and the two pipes to it. `harness.launch.process.ServerProcess` is one."""
@@ -151,6 +154,7 @@ class ServerWorker:
             explain=plan.explain,
             room_bytes=plan.room_bytes,
             program_folder=self._folders.get(cell.scenario, ""),
+            truths=str(self._runs.parent / _TRUTHS),
             **({} if share is None else msgspec.structs.asdict(share)),
         )
         try:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 #: The folder of checkpoints that stand for those of known models (see `harness.probe.programs.weights`).
 SKELETONS = "DSREGRESS_SKELETONS"
 
+#: The folder in which plain PyTorch's training is kept (see `harness.probe.oracles.truth_store`); empty: it is not kept.
+TRUTHS = "DSREGRESS_TRUTHS"
+
 #: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
 #: fixed hashing, no network.
 ENVIRONMENT: Mapping[str, str] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from harness.probe.border.wire import Numerics
-from harness.probe.oracles import truth
+from harness.probe.oracles import truth, truth_store
 from harness.probe.oracles.training import Trained, Trainee
 from harness.probe.workloads import jobs, workload
 from harness.probe.workloads.jobs import Job
@@ -53,7 +54,8 @@ def judge(
     job: Job, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
     """As `truth.judge`."""
-    truth.judge(job.work, shape, steps, trained, numerics, functools.partial(train, job, shape, steps))
+    file = truth_store.file_of(job.work, shape, steps, dataclasses.asdict(job.parameters))
+    truth.judge(job.work, shape, steps, trained, numerics, functools.partial(train, job, shape, steps), file)
 
 
 def _named(trained: Mapping[str, Trainee], what: str) -> dict[str, torch.Tensor]:

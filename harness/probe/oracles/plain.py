@@ -60,7 +60,7 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
     data = objective.data(work, shape["vocab_size"], 0, 0, 0, device)
     base = _held(meter)
     taken = [PlainMemory(base - before, 0, 0, 0)]
-    with _original_linear():
+    with original_linear():
         for loss_of in objective.losses:
             meter.begin()
             loss = loss_of(model, data)
@@ -80,7 +80,7 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
 
 
 @contextmanager
-def _original_linear() -> Iterator[None]:
+def original_linear() -> Iterator[None]:
     """Restores torch's linear function inside: zero.Init replaces it for the rest of the process."""
     replaced = torch.nn.functional.linear
     torch.nn.functional.linear = torch._C._nn.linear

@@ -14,12 +14,15 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from harness.probe.border.wire import Numerics
-from harness.probe.oracles import training
+from harness.probe.oracles import training, truth_store
+from harness.probe.oracles.plain import original_linear
+from harness.probe.oracles.references import References, Truth, Yardstick, distance
 from harness.probe.oracles.training import Trained
 from harness.probe.workloads.workload import Workload
 
@@ -49,10 +52,11 @@ def judge(
     trained: Mapping[str, torch.Tensor],
     numerics: Numerics,
     train: Train | None = None,
+    file: Path | None = None,
 ) -> None:
     """Fills in the truth and the distances from it, each divided by its tolerance: above 1 is wrong. ``trained`` holds
     whole parameters after ``steps`` steps, in fp32 where the framework keeps them so. ``train`` is by default
-    `training.train` of the workload.
+    `training.train` of the workload; ``file`` is where the truth of that is kept (`truth_store`).
 
     After an infinite gradient fp16 promises what the truth does, to skip the step. bf16 and fp32 promise less: either
     that, or that the reported norm is not finite, so that the user can stop before such weights are saved (the adapter
@@ -62,17 +66,39 @@ def judge(
     if work.lora_dropout:
         numerics.note = "no truth: dropout is random"
         return
-    train = train or functools.partial(training.train, work, shape, steps)
-    true = train(torch.float32, None)
-    unperturbed = true if work.torch_dtype == torch.float32 else train(work.torch_dtype, None)
-    yardsticks = [unperturbed, *(train(work.torch_dtype, perturbations) for perturbations in range(1, YARDSTICKS))]
+    if train is None:
+        train, file = functools.partial(training.train, work, shape, steps), truth_store.file_of(work, shape, steps)
     judged = JudgedTraining(
         dtype=work.dtype, steps=steps, trained=trained, infinite_gradient_step=work.infinite_gradient_step
     )
-    judged.compare(numerics, true, yardsticks)
-    while 1 < worst(numerics) < BEYOND_DOUBT and len(yardsticks) < YARDSTICKS_OF_A_SUSPICION:
-        yardsticks.append(train(work.torch_dtype, len(yardsticks)))
-        judged.compare(numerics, true, yardsticks)
+    with original_linear():
+        kept = truth_store.read(file) if file is not None else None
+        references = kept or References(Truth.of(train(torch.float32, None)), [])
+        stored = len(references.yardsticks)
+        used = _judge(judged, numerics, references, functools.partial(_yardstick, work.torch_dtype, train))
+    if file is not None and used > stored:
+        truth_store.write(file, references)
+
+
+def _judge(
+    judged: JudgedTraining, numerics: Numerics, references: References, make: Callable[[Truth, int], Yardstick]
+) -> int:
+    """With as many yardsticks as there is doubt; says how many. Those that ``references`` lacks are made and added."""
+    wanted = YARDSTICKS
+    while True:
+        for number in range(len(references.yardsticks), wanted):
+            references.yardsticks.append(make(references.true, number))
+        judged.compare(numerics, references.true, references.yardsticks[:wanted])
+        if not 1 < worst(numerics) < BEYOND_DOUBT or wanted == YARDSTICKS_OF_A_SUSPICION:
+            return wanted
+        wanted += 1
+
+
+def _yardstick(dtype: torch.dtype, train: Train, true: Truth, number: int) -> Yardstick:
+    """The first is not perturbed; in fp32 it is the truth itself."""
+    if number == 0 and dtype == torch.float32:
+        return Yardstick(true.losses, true.gradient_norms, dict.fromkeys(true.parameters, 0.0))
+    return Yardstick.of(train(dtype, number or None), true)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +110,7 @@ class JudgedTraining:
     trained: Mapping[str, torch.Tensor]
     infinite_gradient_step: int | None = None
 
-    def compare(self, numerics: Numerics, true: Trained, yardsticks: Sequence[Trained]) -> None:
+    def compare(self, numerics: Numerics, true: Truth, yardsticks: Sequence[Yardstick]) -> None:
         """Fills in what is true and how far the training is from it. Steps are judged for which the truth has numbers."""
         numerics.true_losses = [_number(loss) for loss in true.losses]
         numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
@@ -120,27 +146,22 @@ def worst(numerics: Numerics) -> float:
 
 
 def _worst_parameter(
-    true: Trained, yardsticks: Sequence[Trained], trained: Mapping[str, torch.Tensor], floor: float
+    true: Truth, yardsticks: Sequence[Yardstick], trained: Mapping[str, torch.Tensor], floor: float
 ) -> tuple[float, str]:
     """The largest distance of a parameter from the truth in tolerances, and which one it is."""
     worst, at = 0.0, ""
-    for name, start in true.start.items():
+    for name, values in true.parameters.items():
         if name not in trained:
             return math.inf, f"{name} is missing"
-        moved = _distance(true.parameters[name], start)
-        distance = _distance(trained[name], true.parameters[name])
-        spread = max(_distance(yardstick.parameters[name], true.parameters[name]) for yardstick in yardsticks)
+        away = distance(trained[name], values)
+        spread = max(yardstick.distances[name] for yardstick in yardsticks)
         # Where the framework keeps no fp32 weights, its weights are as coarse as their dtype.
         coarse = 0.0 if trained[name].dtype == torch.float32 else torch.finfo(trained[name].dtype).eps
-        tolerance = max(SPREAD_FACTOR * spread, floor * moved, 1e-12) + coarse * start.norm().item()
-        error = distance / tolerance if math.isfinite(distance) else math.inf
+        tolerance = max(SPREAD_FACTOR * spread, floor * true.moved[name], 1e-12) + coarse * true.sizes[name]
+        error = away / tolerance if math.isfinite(away) else math.inf
         if error > worst:
             worst, at = error, f"furthest from the truth: {name}"
     return worst, at
-
-
-def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    return (one.float() - other.float()).norm().item()
 
 
 def digest(parameters: Mapping[str, torch.Tensor]) -> str:

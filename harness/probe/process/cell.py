@@ -24,7 +24,7 @@ from harness.probe.border import machine
 from harness.probe.border.encoding import encode
 from harness.probe.border.faults import detail_of, signature_of
 from harness.probe.border.merging import merge_explanation_files
-from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.surroundings import ENVIRONMENT, TRUTHS
 from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
 from harness.probe.framework import Framework
@@ -69,7 +69,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
             here,
             int(request.parameters["world_size"]) if request.rendezvous else len(here),
             folder,
-            meeting.variables(request.rendezvous, folder),
+            {**meeting.variables(request.rendezvous, folder), TRUTHS: request.truths},
             request.timeout_s,
             gate.beat,
         ) as ranks:

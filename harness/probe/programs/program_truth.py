@@ -18,7 +18,7 @@ import torch
 from harness.probe.border.faults import signature_of
 from harness.probe.border.wire import Numerics
 from harness.probe.oracles import truth
-from harness.probe.oracles.training import Trained
+from harness.probe.oracles.references import Truth, Yardstick
 from harness.probe.programs import facts, plain_training, random_state
 from harness.probe.programs.plain_training import Plain
 from harness.probe.programs.repeats import RepeatFailed, Repeats
@@ -71,7 +71,8 @@ class ProgramTruth:
         if unlike:
             return f"{unlike} is another parameter with DeepSpeed than without"
         judged = truth.JudgedTraining(dtype=plain.dtype, steps=self._steps, trained=trained)
-        judged.compare(numerics, plain.trained, [plain.trained])
+        true = Truth.of(plain.trained)
+        judged.compare(numerics, true, [Yardstick.of(plain.trained, true)])
         if truth.worst(numerics) <= 1:
             return ""
         if plain.random_states != self._random_states:
@@ -85,16 +86,18 @@ class ProgramTruth:
 
     def _with_yardsticks(self, judged: truth.JudgedTraining, numerics: Numerics, plain: Plain) -> str:
         """Compares with as many yardsticks as there is doubt. Why there is no truth; empty where there is."""
-        yardsticks = [plain.trained]
-        judged.compare(numerics, plain.trained, yardsticks)
+        true = Truth.of(plain.trained)
+        yardsticks = [Yardstick.of(plain.trained, true)]
+        judged.compare(numerics, true, yardsticks)
         while truth.worst(numerics) > 1 and (
             len(yardsticks) < truth.YARDSTICKS
             or (truth.worst(numerics) < truth.BEYOND_DOUBT and len(yardsticks) < truth.YARDSTICKS_OF_A_SUSPICION)
         ):
-            yardsticks.append(self._plainly(perturbations=len(yardsticks), dtype=plain.dtype).trained)
-            if _moved(plain.trained, yardsticks[-1]):
+            perturbed = self._plainly(perturbations=len(yardsticks), dtype=plain.dtype).trained
+            yardsticks.append(Yardstick.of(perturbed, true))
+            if _moved(true, yardsticks[-1]):
                 return "rounding alone decides what it trains"
-            judged.compare(numerics, plain.trained, yardsticks)
+            judged.compare(numerics, true, yardsticks)
         return ""
 
     def _plainly(self, **more: Any) -> Plain:
@@ -139,7 +142,7 @@ def _are_equal(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor
     return one.keys() == other.keys() and all(torch.allclose(values, other[name]) for name, values in one.items())
 
 
-def _moved(true: Trained, yardstick: Trained) -> bool:
+def _moved(true: Truth, yardstick: Yardstick) -> bool:
     return any(
         abs(moved - loss) > _ILL_CONDITIONED * max(abs(moved), abs(loss), _NEAR_ZERO)
         for loss, moved in zip(true.losses, yardstick.losses)

@@ -1,0 +1,71 @@
+"""What a training is compared with: the truth, and how far the yardsticks are from it (`harness.probe.oracles.truth`).
+
+Of a yardstick only distances are kept, so that the truth of a workload fits into little more than its parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.probe.oracles.training import Trained
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A training in fp32."""
+
+    losses: list[float]
+    gradient_norms: list[float]  #: infinite where the step was skipped
+    parameters: dict[str, torch.Tensor]
+    sizes: dict[str, float]  #: of the parameters it began with, as norms
+    moved: dict[str, float]  #: by how much it changed each of them, as norms
+
+    @classmethod
+    def of(cls, trained: Trained) -> Truth:
+        return cls(
+            losses=trained.losses,
+            gradient_norms=trained.gradient_norms,
+            parameters={name: trained.parameters[name] for name in trained.start},
+            sizes={name: start.norm().item() for name, start in trained.start.items()},
+            moved={name: distance(trained.parameters[name], start) for name, start in trained.start.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A training in which nothing is wrong but rounding."""
+
+    losses: list[float]
+    gradient_norms: list[float]
+    distances: dict[str, float]  #: of its parameters from the true ones, as norms
+
+    @classmethod
+    def of(cls, trained: Trained, true: Truth) -> Yardstick:
+        distances = {name: distance(trained.parameters[name], values) for name, values in true.parameters.items()}
+        return cls(losses=trained.losses, gradient_norms=trained.gradient_norms, distances=distances)
+
+
+@dataclass(frozen=True)
+class References:
+    """The truth of a workload, and as many yardsticks as were made."""
+
+    true: Truth
+    yardsticks: list[Yardstick]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Of numbers, tensors, lists and dicts alone."""
+        return {"true": vars(self.true), "yardsticks": [dataclasses.asdict(one) for one in self.yardsticks]}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> References:
+        """Raises TypeError or KeyError where it is something else."""
+        return cls(Truth(**plain["true"]), [Yardstick(**one) for one in plain["yardsticks"]])
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    return (one.float() - other.float()).norm().item()

@@ -1,0 +1,102 @@
+"""The truth of a workload, kept for the other releases of a sweep: plain PyTorch trains the same for all of them.
+
+A file is named by the hash of all that decides what is in it: the workload, the model's shape, the releases of torch and of
+the libraries that build the model, the processor's kind, and the source of the oracle. What is measured could write there
+as well, as it could to everything of the same user; a file that cannot be read is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.probe.border.surroundings import TRUTHS
+from harness.probe.oracles.references import References
+from harness.probe.workloads.workload import Workload
+
+#: Beyond this, the files that were not read for longest go: a tiny Llama's has a MiB.
+MOST_BYTES = 1 << 30
+
+#: Parameters of a workload that change no number of plain PyTorch: it has one forward, and evaluates and saves nothing.
+_INDIFFERENT = {"evaluate": False, "checkpoint": False, "forward_between": False, "model_outputs": "all"}
+
+_SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
+
+
+def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
+    """Where the truth of a workload, or of a job of several models with it, is kept; None where none is. ``job`` is what
+    tells such jobs apart, as JSON has it."""
+    folder = os.environ.get(TRUTHS)
+    if not folder:
+        return None
+    decides = {
+        "work": dataclasses.asdict(dataclasses.replace(work, **_INDIFFERENT)),
+        "shape": dict(shape),
+        "steps": steps,
+        "job": job,
+        "releases": _releases(),
+        "processor": [platform.machine(), torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()],
+        "source": _source(),
+    }
+    name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+    return Path(folder) / f"{name[:32]}.pt"
+
+
+def read(file: Path) -> References | None:
+    """None where there is nothing that can be read."""
+    try:
+        kept = References.from_plain(torch.load(file, weights_only=True))
+        os.utime(file)
+    except Exception:  # torch raises whatever the bytes of a broken file lead to
+        return None
+    return kept
+
+
+def write(file: Path, references: References) -> None:
+    """Whole or not at all; where the disk does not let it, nothing is kept."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=file.parent, prefix=".unfinished-")
+        try:
+            with open(handle, "wb") as stream:
+                torch.save(references.as_plain(), stream)
+            os.replace(unfinished, file)
+        except BaseException:
+            os.unlink(unfinished)
+            raise
+        _drop_oldest(file.parent)
+
+
+def _drop_oldest(folder: Path) -> None:
+    found = sorted((status.st_mtime, status.st_size, file) for file in folder.glob("*.pt") if (status := file.stat()))
+    too_much = sum(size for _, size, _ in found) - MOST_BYTES
+    for _, size, file in found:
+        if too_much <= 0:
+            return
+        file.unlink(missing_ok=True)
+        too_much -= size
+
+
+def _releases() -> dict[str, str]:
+    return {name: importlib.import_module(name).__version__ for name in ("torch", "transformers", "peft")}
+
+
+@functools.cache
+def _source() -> str:
+    sha = hashlib.sha256()
+    for folder in _SOURCES:
+        for file in sorted(folder.glob("*.py")):
+            sha.update(file.read_bytes())
+    return sha.hexdigest()

@@ -1,0 +1,73 @@
+"""What is kept of plain PyTorch's training: the same verdict, without training again, and for nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from harness.probe.border.surroundings import TRUTHS  # noqa: E402
+from harness.probe.border.wire import Numerics  # noqa: E402
+from harness.probe.oracles import training, truth, truth_store  # noqa: E402
+from harness.probe.workloads.workload import Workload  # noqa: E402
+from tests.probe.oracles.test_truth import LLAMA, STEPS, WORK  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(TRUTHS, str(tmp_path / "truths"))
+    return tmp_path / "truths"
+
+
+def judged(work: Workload, factor: float = 1.0) -> dict[str, Any]:
+    """The verdict on sound training, whose parameters are then scaled."""
+    did = training.train(work, LLAMA, STEPS, work.torch_dtype)
+    numerics = Numerics(losses=list(did.losses), gradient_norms=list(did.gradient_norms))
+    parameters = {name: values * factor for name, values in did.parameters.items()}
+    truth.judge(work, LLAMA, STEPS, parameters, numerics)
+    return dataclasses.asdict(numerics)
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [("fp32", 1.0), ("bf16", 1.0), ("bf16", 1.0005)])
+def test_what_is_kept_gives_the_same_verdict_and_is_not_trained_again(
+    dtype: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = dataclasses.replace(WORK, dtype=dtype)
+    made = judged(work, factor)
+    did = training.train(work, LLAMA, STEPS, work.torch_dtype)
+    monkeypatch.setattr(training, "train", lambda *arguments: did)  # another truth than what is kept would show
+    assert judged(work, factor) == made
+
+
+def test_what_plain_pytorch_does_not_do_changes_no_truth() -> None:
+    changed = dataclasses.replace(WORK, evaluate=True, checkpoint=True, forward_between=True, model_outputs="loss")
+    assert truth_store.file_of(changed, LLAMA, STEPS) == truth_store.file_of(WORK, LLAMA, STEPS)
+
+
+@pytest.mark.parametrize("changes", [{"dtype": "fp32"}, {"world_size": 1}, {"gradient_checkpointing": "reentrant"}])
+def test_another_workload_has_a_truth_of_its_own(changes: dict[str, Any]) -> None:
+    changed = dataclasses.replace(WORK, **changes)
+    assert truth_store.file_of(changed, LLAMA, STEPS) != truth_store.file_of(WORK, LLAMA, STEPS)
+
+
+def test_a_broken_file_is_made_anew() -> None:
+    made = judged(WORK)
+    file = truth_store.file_of(WORK, LLAMA, STEPS)
+    assert file is not None
+    file.write_bytes(file.read_bytes()[:1000])
+    assert judged(WORK) == made
+    assert truth_store.read(file) is not None
+
+
+def test_those_not_read_for_longest_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(WORK)
+    monkeypatch.setattr(truth_store, "MOST_BYTES", 1.5 * next(folder.glob("*.pt")).stat().st_size)
+    other = dataclasses.replace(WORK, dtype="fp32")
+    judged(other)
+    assert list(folder.glob("*.pt")) == [truth_store.file_of(other, LLAMA, STEPS)]
