@@ -22,7 +22,11 @@ SCENARIO = Scenario(
         "max_live_parameters": 30_000, "max_reuse_distance": 30_000, "overlap_comm": None, "hpz_partition_size": None,
         "round_robin_gradients": None, "compile_backend": "none",
         "infinite_gradient_step": None, "checkpoint": False, "evaluate": False, "forward_between": False,
-        "varying_length": False,
+        "varying_length": False, "uneven_last": False, "evaluate_within": False, "resume": False, "no_sync": False,
+        "backward_on": "engine", "second_engine": False, "contiguous_gradients": None,
+        "reduce_scatter": None, "sub_group_size": None, "allgather_partitions": None, "all_reduce_for_fetch": None,
+        "memory_efficient_linear": None, "communication_dtype": None, "prescale_gradients": None,
+        "optimizer": "passed", "leaf_modules": False,
     },
     devices={"cpu": {}},
     variants=(

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import itertools
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -23,12 +24,15 @@ from harness import compare
 from harness.bisect.questions import DetailOf, Question
 from harness.compare.groups import severity
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
+from harness.compare.outcomes import signature
 from harness.explore import space
 from harness.explore.space import Row
+from harness.explore.suspects import suspects
 from harness.model import Finding, Result, Stack, Verdict, is_measurement
 from harness.probe.scenario import Scenario
 from harness.reproduce import cells, reduction
 from harness.reproduce.cells import ReleasePair
+from harness.reproduce.factors import BY_NAME as FACTOR_OF
 from harness.reproduce.factors import FACTORS
 from harness.run.session import Session
 from harness.store import newest
@@ -38,6 +42,9 @@ _T = TypeVar("_T")
 
 #: Tries that are measured before the clock is looked at.
 AT_ONCE = 6
+
+#: Guesses of what a failure needs that are tried before its values are set back one by one.
+_GUESSES = 2 * AT_ONCE
 
 #: What counts as a fault: more work and time are costs.
 _FAULTS = ("numerics", "crash", "memory")
@@ -135,9 +142,11 @@ class _Exploration:
         self._base = cells.base_parameters(simplest)
         self._began = time.monotonic()
         self._faults: list[Fault] = []
-        self._of_both: list[_FailedTry] = []  #: that wait until what tells the releases apart is known
-        self._tried: set[str] = set()  #: workloads
+        self._tried: dict[str, Row] = {}  #: by workload
+        self._shown: dict[str, set[tuple[str, ...]]] = {}  #: workload -> the families of what it showed
+        self._waiting: list[_FailedTry] = []  #: until every pair of values was tried: then it is known what is sound
         self._passed = 0
+        self._absent: list[Row] = []  #: values that call what one of the releases does not have
         self._covered = False
         self._left = 0
         self._seen: set[str] = set()  #: cells
@@ -145,12 +154,7 @@ class _Exploration:
 
     def run(self) -> None:
         for rows in self._batches():
-            failures = self._failures(rows)
-            self._of_both += [one for one in failures if one.other is None]
-            self._attribute_all(one for one in failures if one.other is not None)
-            if self._covered:
-                waiting, self._of_both = self._of_both, []
-                self._attribute_all(waiting)
+            self._waiting += self._failures(rows)
             self._note(
                 f"{plural(len(self._tried), 'configuration')} tried, {plural(len(self._faults), 'fault')}; "
                 f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
@@ -158,6 +162,7 @@ class _Exploration:
 
     def answer(self) -> Explored:
         """What is known by now."""
+        self._attribute_waiting()
         faults = sorted(self._faults, key=lambda fault: (fault.other is None, severity(fault.finding)))
         return Explored(
             request=self._request,
@@ -173,14 +178,19 @@ class _Exploration:
     # -- what is tried -----------------------------------------------------------------------------------------------
 
     def _batches(self) -> Iterator[list[Row]]:
-        """Covering arrays, each another one and without what is known to crash; after each, random rows near the faults."""
+        """Each value alone; then covering arrays, each another one and without what is known to crash, and after each,
+        random rows near the faults. Failures are attributed after each of these, when most is known of what is sound."""
         drawn = random.Random(self._request.seed)
+        yield from _parts(space.alone())
+        self._attribute_waiting()
         for number in itertools.count():
             crashes = [fault.needs for fault in self._faults if fault.question.metric == OUTCOME.name and fault.needs]
-            yield from _parts(space.covering(f"{self._request.seed}.{number}", crashes))
+            yield from _parts(space.covering(f"{self._request.seed}.{number}", [*crashes, *self._absent]))
+            self._attribute_waiting()
             self._covered = True
             nearby = space.near(drawn, [fault.needs for fault in self._faults if fault.needs])
             yield from _parts(list(itertools.islice(nearby, 2 * AT_ONCE)))
+            self._attribute_waiting()
 
     def _parameters(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._base, **row}
@@ -195,17 +205,20 @@ class _Exploration:
         row_of = {workload: row for workload, row in row_of.items() if workload not in self._tried}
         if not row_of:
             return []
+        # In opposite orders, so that the release that comes later to a configuration finds its truth (`truth_store`).
+        ordered = list(row_of.values())
         wanted = [
-            cells.cell_of(self._simplest, stack, self._parameters(row))
-            for row in row_of.values()
-            for stack in (older, newer)
+            *(cells.cell_of(self._simplest, older, self._parameters(row)) for row in ordered),
+            *(cells.cell_of(self._simplest, newer, self._parameters(row)) for row in reversed(ordered)),
         ]
         results = newest(self._session.measure(wanted, baseline=older, rounds=0))
-        self._tried |= row_of.keys()
+        self._tried |= row_of
         self._seen |= results.keys()
         newers = self._of_release(newer, older, results, row_of)
         olders = self._of_release(older, newer, results, row_of)
         alike = newers.keys() & olders.keys()
+        for one in (*newers.items(), *olders.items()):
+            self._shown.setdefault(one[0][0], set()).add(one[1].family)
         self._passed += len(row_of) - len({workload for workload, *_ in newers.keys() | olders.keys()})
         return [
             *(msgspec.structs.replace(one, other=None) if key in alike else one for key, one in newers.items()),
@@ -222,6 +235,9 @@ class _Exploration:
         for group in comparison.groups:
             one = group.headline
             question = _question(one, results)
+            if absent := _absent(results[one.cell], row_of[one.workload]):
+                self._absent += [values for values in absent if values not in self._absent]
+                continue
             if one.stack == stack.id and question is not None:
                 failure = _FailedTry(stack=stack, other=other, row=row_of[one.workload], finding=one, question=question)
                 found[(one.workload, *failure.family[1:])] = failure
@@ -229,8 +245,13 @@ class _Exploration:
 
     # -- what explains it --------------------------------------------------------------------------------------------
 
+    def _attribute_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._attribute_all(waiting)
+
     def _attribute_all(self, failures: Iterable[_FailedTry]) -> None:
-        for failure in sorted(failures, key=lambda one: one.order):
+        # What tells the releases apart first, and what both have alike once that is known.
+        for failure in sorted(failures, key=lambda one: (one.other is None, *one.order)):
             fault = next((fault for fault in self._faults if self._explains(fault, failure)), None)
             if fault is None:
                 self._note(f"new: {failure.finding.message}")
@@ -271,7 +292,8 @@ class _Exploration:
         with contextlib.suppress(_BudgetSpent):
             for asked in _as_asked(failure):
                 if self._shows(asked, [parameters])[0] is Verdict.BAD:
-                    found = reduction.reduce(parameters, FACTORS, functools.partial(self._shows, asked), vary=False)
+                    shows = functools.partial(self._shows, asked)
+                    found = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
                     parameters, is_reduced = found.parameters, True
                     if asked is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
                         other = None
@@ -285,6 +307,13 @@ class _Exploration:
             variant=cells.cell_of(self._simplest, failure.stack, parameters).variant,
             is_reduced=is_reduced,
         )
+
+    def _guesses(self, failure: _FailedTry) -> list[frozenset[str]]:
+        """Factors that may be all that it needs."""
+        failed, sound = [], []
+        for workload, row in self._tried.items():
+            (failed if failure.family in self._shown.get(workload, ()) else sound).append(row)
+        return suspects(failure.row, sound, failed, _GUESSES)
 
     def _shows(self, failure: _FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """As `harness.reproduce.reduction.Shows`. What cannot be configured is unknown, and not measured."""
@@ -335,6 +364,13 @@ def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
         return Question(metric.name, found.phase if metric.per_phase else "") if found.relevant else None
     result = results[found.cell]
     return cells.with_error(Question(metric.name), result) if is_measurement(result.outcome) else None
+
+
+def _absent(result: Result, row: Row) -> list[Row]:
+    """The values of a row that call the attribute of the engine whose absence ended it."""
+    found = re.search(r"has no attribute '(\w+)'", signature(result.outcome))
+    changed = space.changed(row)
+    return [{name: changed[name]} for name in changed if found and FACTOR_OF[name].api == found[1]]
 
 
 def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:

@@ -47,6 +47,20 @@ REQUIREMENTS = (
     Requirement("lora_modules_to_save", ("lm_head",), "model", ("llama-tiny",)),
     Requirement("lora_rank", (8,), "frozen", ("",)),
     Requirement("checkpoint", (True,), "infinite_gradient_step", (None,)),
+    Requirement("resume", (True,), "checkpoint", (True,)),
+    Requirement("evaluate_within", (True,), "gradient_accumulation_steps", (2, 4)),
+    Requirement("identical_micro_batches", (True,), "uneven_last", (False,)),
+    Requirement("no_sync", (True,), "gradient_accumulation_steps", (2, 4)),
+    Requirement("no_sync", (True,), "zero_stage", (0, 1)),
+    Requirement("backward_on", ("several",), "dtype", ("fp32", "bf16")),
+    Requirement("optimizer", ("configured",), "offload_optimizer", (False,)),
+    Requirement("leaf_modules", (True,), "zero_stage", (3,)),
+    Requirement("all_reduce_for_fetch", (True,), "zero_stage", (3,)),
+    Requirement("memory_efficient_linear", (False,), "zero_stage", (3,)),
+    Requirement("sub_group_size", (20_000,), "zero_stage", (3,)),
+    Requirement("contiguous_gradients", (False,), "zero_stage", (1, 2, 3)),
+    Requirement("reduce_scatter", (False,), "zero_stage", (1, 2, 3)),
+    Requirement("allgather_partitions", (False,), "zero_stage", (1, 2)),
 )
 
 
@@ -57,6 +71,27 @@ def explored_values(factor: Factor) -> tuple[Any, ...]:
 
 #: What an exploration varies: sizes, and names of models that only a cell of its own has, stay as they are.
 VARIED = tuple(factor for factor in FACTORS if len(explored_values(factor)) > 1)
+
+
+def alone() -> list[Row]:
+    """Each value but the simplest by itself, with what it cannot be configured without."""
+    return [
+        _configurable({f.name: f.values[0] for f in VARIED} | {factor.name: value}, factor.name)
+        for factor in VARIED
+        for value in explored_values(factor)[1:]
+    ]
+
+
+def _configurable(row: Row, kept: str) -> Row:
+    """With the first values by which all rules hold, and that of ``kept``."""
+    while broken := [rule for rule in REQUIREMENTS if not rule.holds(row)]:
+        rule = broken[0]
+        if rule.other != kept:
+            row = {**row, rule.other: rule.needed[0]}
+        else:
+            others = (value for value in explored_values(BY_NAME[rule.name]) if not among(value, rule.values))
+            row = {**row, rule.name: next(others)}
+    return row
 
 
 def covering(seed: str, forbidden: Sequence[Mapping[str, Any]] = ()) -> list[Row]:

@@ -24,6 +24,7 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[Any, ...]  #: the simplest first
     words: Mapping[Any, str] = MappingProxyType({})  #: what a value is called, in place of title and value
     further: tuple[Any, ...] = ()  #: values that an exploration tries as well; elsewhere only a cell's own counts
+    api: str = ""  #: the engine's attribute that values but the simplest call; releases that lack it cannot have them
     counted: bool = False  #: its values are ordered numbers
     configured: bool = False  #: a setting of the framework, which a user can change without training something else
 
@@ -59,9 +60,11 @@ def _value(value: Any) -> str:
     return "not configured" if value is None else str(value)
 
 
-def _switch(name: str, title: str, *, on: str = "", off: str = "", configured: bool = True) -> Factor:
+def _switch(
+    name: str, title: str, *, on: str = "", off: str = "", api: str = "", configured: bool = True
+) -> Factor:
     words = {True: on or title, False: off or f"no {title}"}
-    return Factor(name=name, title=title, values=(False, True), words=words, configured=configured)
+    return Factor(name=name, title=title, values=(False, True), words=words, api=api, configured=configured)
 
 
 def _setting(name: str, title: str, *values: Any, alone: str = "") -> Factor:
@@ -179,6 +182,14 @@ FACTORS = (
     _setting("overlap_comm", "overlap_comm", False, True),
     _setting("round_robin_gradients", "round_robin_gradients", True),
     _setting("hpz_partition_size", "hpZ partition of", 2, alone="hpZ"),
+    _setting("contiguous_gradients", "contiguous_gradients", False),
+    _setting("reduce_scatter", "reduce_scatter", False),
+    _setting("allgather_partitions", "allgather_partitions", False),
+    _setting("all_reduce_for_fetch", "use_all_reduce_for_fetch_params", True),
+    _setting("memory_efficient_linear", "memory_efficient_linear", False),
+    _setting("sub_group_size", "sub-groups of", 20_000, alone="a size of sub-groups"),
+    _setting("communication_dtype", "communication in", "fp32", alone="a dtype of communication"),
+    _setting("prescale_gradients", "prescale_gradients", True),
     _setting("prefetch_bucket_size", "prefetch_bucket_size"),
     *(
         Factor(name=name, title=name, values=(value,), configured=True)
@@ -192,6 +203,14 @@ FACTORS = (
         words={"none": "a configuration of one's own"},
         configured=True,
     ),
+    Factor(
+        name="optimizer",
+        title="the optimizer",
+        values=("passed", "configured"),
+        words={"passed": "an optimizer that is passed", "configured": "an optimizer named in the configuration"},
+        configured=True,
+    ),
+    _switch("leaf_modules", "layers as leaf modules", off="no leaf modules"),
     Factor(
         name="compile_backend",
         title="torch.compile with backend",
@@ -213,6 +232,22 @@ FACTORS = (
     _switch("evaluate", "an evaluation between steps", configured=False),
     _switch("forward_between", "a forward without gradients between forward and backward", configured=False),
     _switch("varying_length", "batches of varying length", off="batches of one length", configured=False),
+    _switch("uneven_last", "a smaller last batch", off="batches of one size", configured=False),
+    _switch("evaluate_within", "an evaluation between micro-batches", configured=False),
+    _switch("resume", "a new engine that loads the checkpoint", configured=False),
+    _switch("no_sync", "accumulation by the caller under no_sync", api="no_sync", configured=False),
+    Factor(
+        name="backward_on",
+        title="backward on",
+        values=("engine", "loss", "several"),
+        api="scale",
+        words={
+            "engine": "engine.backward",
+            "loss": "loss.backward()",
+            "several": "tensor.backward(gradient) on several losses",
+        },
+    ),
+    _switch("second_engine", "two engines in one process", off="one engine", configured=False),
 )
 
 BY_NAME = {factor.name: factor for factor in FACTORS}

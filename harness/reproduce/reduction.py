@@ -21,6 +21,12 @@ Parameters = Mapping[str, Any]
 #: that may be measured at the same time.
 Shows = Callable[[Sequence[Parameters]], Sequence[Verdict]]
 
+#: Guesses that are tried before the next ones are looked at.
+_LEAPS_AT_ONCE = 6
+
+#: From so many values on that are not the simplest, they are set back by halves before they are one by one.
+_MANY = 6
+
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """What one factor does to the finding, all others being as they are in the smallest cell."""
@@ -80,11 +86,18 @@ def _leapt(
     current: dict[str, Any], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
 ) -> dict[str, Any]:
     trials = [{**current, **{f.name: f.values[0] for f in factors if f.name not in kept}} for kept in leaps]
-    verdicts = shows(trials) if trials else ()
-    return next((trial for trial, verdict in zip(trials, verdicts, strict=True) if verdict is Verdict.BAD), current)
+    for at in range(0, len(trials), _LEAPS_AT_ONCE):
+        part = trials[at : at + _LEAPS_AT_ONCE]
+        shown = [trial for trial, verdict in zip(part, shows(part), strict=True) if verdict is Verdict.BAD]
+        if shown:
+            return shown[0]
+    return current
 
 
 def _smallest(current: dict[str, Any], factors: Sequence[Factor], shows: Shows) -> dict[str, Any]:
+    changed = [(f.name, f.values[0]) for f in factors if _simpler(f, current)]
+    if len(changed) > _MANY:
+        current = _together(current, changed, shows)
     while True:
         trials = [(factor, value) for factor in factors for value in _simpler(factor, current)]
         verdicts = shows([{**current, factor.name: value} for factor, value in trials]) if trials else ()

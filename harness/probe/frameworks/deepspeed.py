@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -126,20 +128,45 @@ def start(
     alone = join(parameters, device)
     model_config = workload.configuration(work, shape)
     settings = config(parameters, model_config.hidden_size)
-    with measured():
+
+    def engine(weights_of: str = "") -> Any:
         with zero_init(settings, shard):
             model = workload.build(work, model_config, work.torch_dtype)
         if shard.load_on_device:
             model = model.to(accelerator(device))
+        if shard.leaf_modules:
+            deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
         if not alone:
-            fill(model)
-        groups = workload.parameter_groups(work, model)
-        optimizer = workload.optimizer(work, groups)
-        schedule = workload.scheduler(work, optimizer)
-        engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, lr_scheduler=schedule, config=settings)
-        compiled(engine, shard, device)
+            fill(model, weights_of)
+        made: Any = deepspeed.initialize(model=model, config=settings, **_optimizer(work, shard, model))[0]
+        compiled(made, shard, device)
+        return made
+
+    with measured():
+        first = engine()
+        second = engine("second.") if work.second_engine else None
     torch.manual_seed(0)
-    return DeepSpeedTraining(work, engine, model_config, device, alone)
+    return DeepSpeedTraining(work, first, model_config, device, alone, make=engine, second=second)
+
+
+def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
+    """The arguments of ``initialize`` that say how parameters are updated."""
+    from harness.probe.workloads import workload
+
+    groups = workload.parameter_groups(work, model)
+    if shard.optimizer == "configured":
+        decays = functools.partial(workload.scheduler, work) if work.learning_rate_decay != 1 else None
+        return {"model_parameters": groups, "lr_scheduler": decays}
+    if shard.optimizer != "passed":
+        raise ValueError(f"no such optimizer: {shard.optimizer} (known: configured, passed)")
+    optimizer = workload.optimizer(work, groups)
+    return {"optimizer": optimizer, "lr_scheduler": workload.scheduler(work, optimizer)}
+
+
+def layers_of(model: Any) -> Any:
+    """The list of its layers, which transformers' models of language have under this name, with adapters as well."""
+    found = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "layers")
+    return next(found)
 
 
 def accelerator(device: str) -> str:
@@ -222,7 +249,17 @@ _ELSEWHERE = 1000
 class DeepSpeedTraining:
     """See `harness.probe.framework.Training`."""
 
-    def __init__(self, work: Any, engine: Any, model_config: Any, device: str, alone: bool) -> None:
+    def __init__(
+        self,
+        work: Any,
+        engine: Any,
+        model_config: Any,
+        device: str,
+        alone: bool,
+        *,
+        make: Callable[[], Any],
+        second: Any = None,
+    ) -> None:
         from harness.probe.workloads import objectives
 
         self._alone = alone  #: without the other ranks, values are meaningless
@@ -232,6 +269,7 @@ class DeepSpeedTraining:
         self.backwards = len(self._objective.losses)
         self._at_loss = 0
         self._work, self._engine, self._model_config = work, engine, model_config
+        self._make, self._second = make, second
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
         self._data: list[Any] = []
@@ -243,7 +281,16 @@ class DeepSpeedTraining:
         self._losses = []
         if self._work.checkpoint and self._at_step == 1:
             self._save_and_load()
+        if self._second is not None:
+            self._train_second()
         self._data = self._data_of(self._at_step)
+
+    def _train_second(self) -> None:
+        """A step of the other engine, on data of its own."""
+        for data in self._data_of(_ELSEWHERE + self._at_step):
+            for loss in self._objective.losses:
+                self._second.backward(loss(self._second, data))
+            self._second.step()
 
     def _data_of(self, step: int) -> list[Any]:
         vocabulary = self._model_config.vocab_size
@@ -265,8 +312,12 @@ class DeepSpeedTraining:
             for _ in range(self.backwards):
                 self.forward(number)
                 self.backward(number)
-            self._engine.step()
+            self.step(number)
         self._losses = []
+        if self._work.resume:
+            self._engine = None
+            gc.collect()  # an engine is part of cycles, and a restart leaves nothing of it
+            self._engine = self._make()
         path, _ = self._engine.load_checkpoint(folder, tag="saved")
         if path is None:
             raise RuntimeError("the framework finds no checkpoint where it saved one")
@@ -284,14 +335,32 @@ class DeepSpeedTraining:
             self._without_gradients(micro_batch)
 
     def backward(self, micro_batch: int) -> None:
-        self._engine.backward(self._loss)
+        caller_accumulates = self._work.no_sync and self.micro_batches > 1
+        local = caller_accumulates and micro_batch < self.micro_batches - 1
+        with self._engine.no_sync() if local else contextlib.nullcontext():
+            self._backward_on(self._loss / self.micro_batches if caller_accumulates else self._loss)
         self._losses.append(self._loss.detach())
         self._loss = None
         self._at_loss = (self._at_loss + 1) % self.backwards
 
+    def _backward_on(self, loss: Any) -> None:
+        import torch
+
+        if self._work.backward_on == "engine":
+            self._engine.backward(loss)
+        elif self._work.backward_on == "loss":
+            self._engine.scale(loss).backward()
+        elif self._work.backward_on == "several":
+            self._engine.scale  # noqa: B018  (releases without it do not know of a backward that is not theirs)
+            torch.stack((loss, loss)).backward(torch.full((2,), 0.5, dtype=loss.dtype, device=loss.device))
+        else:
+            raise ValueError(f"no such backward_on: {self._work.backward_on} (known: engine, loss, several)")
+
     def step(self, micro_batch: int) -> None:
-        self._engine.step()
-        if self._work.evaluate and micro_batch == self.micro_batches - 1:
+        last = micro_batch == self.micro_batches - 1
+        if last or not self._work.no_sync:
+            self._engine.step()
+        if (self._work.evaluate and last) or (self._work.evaluate_within and micro_batch == 0):
             self._evaluate()
 
     def _evaluate(self) -> None:
@@ -349,6 +418,8 @@ def ideal(
     from harness.probe.workloads.workload import Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
+    if work.second_engine:
+        raise NotImplementedError("of one engine alone")
     job = oracle.from_configuration(
         effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,

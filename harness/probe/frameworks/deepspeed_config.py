@@ -31,6 +31,13 @@ class Sharding:
     reduce_scatter: bool | None = None
     round_robin_gradients: bool | None = None
     gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
+    allgather_partitions: bool | None = None
+    all_reduce_for_fetch: bool | None = None  #: parameters are put together by an all-reduce; stage 3
+    memory_efficient_linear: bool | None = None
+    communication_dtype: str | None = None  #: of reduced gradients
+    prescale_gradients: bool | None = None  #: gradients are divided before they are reduced
+    optimizer: str = "passed"  #: to ``initialize``; or "configured": named in the configuration
+    leaf_modules: bool = False  #: each layer is fetched whole, by ``set_z3_leaf_modules``
     load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
     compile_backend: str = "none"  #: of torch.compile
     loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
@@ -52,12 +59,15 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         "round_robin_gradients": shard.round_robin_gradients,
         "sub_group_size": shard.sub_group_size,
         "zero_hpz_partition_size": shard.hpz_partition_size,
+        "allgather_partitions": shard.allgather_partitions,
+        "memory_efficient_linear": shard.memory_efficient_linear,
     }
     if shard.zero_stage == 3:
         zero["stage3_prefetch_bucket_size"] = shard.prefetch_bucket_size
         zero["stage3_param_persistence_threshold"] = shard.persistence_threshold
         zero["stage3_max_live_parameters"] = shard.max_live_parameters
         zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
+        zero["stage3_use_all_reduce_for_fetch_params"] = shard.all_reduce_for_fetch
         zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
     if shard.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
@@ -65,7 +75,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     settings: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": work.micro_batch_size,
-        "gradient_accumulation_steps": work.gradient_accumulation_steps,
+        "gradient_accumulation_steps": 1 if work.no_sync else work.gradient_accumulation_steps,
         "zero_optimization": {name: value for name, value in zero.items() if value is not None},
         "bf16": {"enabled": work.dtype == "bf16"},
         "zero_allow_untested_optimizer": True,
@@ -77,6 +87,14 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
     if work.gradient_clipping is not None:
         settings["gradient_clipping"] = work.gradient_clipping
+    if shard.communication_dtype is not None:
+        settings["communication_data_type"] = shard.communication_dtype
+    if shard.prescale_gradients is not None:
+        settings["prescale_gradients"] = shard.prescale_gradients
+    if shard.optimizer == "configured":
+        from harness.probe.workloads.workload import adam
+
+        settings["optimizer"] = {"type": "AdamW", "params": {**adam(work), "torch_adam": True}}
     if shard.gradient_accumulation_dtype is not None:
         settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
     return integrations.complete(

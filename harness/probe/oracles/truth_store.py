@@ -30,7 +30,17 @@ from harness.probe.workloads.workload import Workload
 MOST_BYTES = 1 << 30
 
 #: Parameters of a workload that change no number of plain PyTorch: it has one forward, and evaluates and saves nothing.
-_INDIFFERENT = {"evaluate": False, "checkpoint": False, "forward_between": False, "model_outputs": "all"}
+_INDIFFERENT = {
+    "evaluate": False,
+    "evaluate_within": False,
+    "checkpoint": False,
+    "resume": False,
+    "forward_between": False,
+    "no_sync": False,
+    "backward_on": "engine",
+    "second_engine": False,
+    "model_outputs": "all",
+}
 
 _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
 

@@ -61,6 +61,13 @@ class Workload:
     evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
     forward_between: bool = False  #: a forward without gradients between each forward and its backward
     varying_length: bool = False  #: sequences are shorter from micro-batch to micro-batch and from step to step
+    uneven_last: bool = False  #: the last micro-batch of every second step has half of the sequences
+    evaluate_within: bool = False  #: as ``evaluate``, also behind a step's first micro-batch
+    resume: bool = False  #: the ``checkpoint`` is loaded by a new engine, as after a restart
+    no_sync: bool = False  #: the caller accumulates: all but the last micro-batch of a step run under ``no_sync``
+    #: what ``backward`` is called on: the engine, the loss, or several losses with a gradient of their own
+    backward_on: str = "engine"
+    second_engine: bool = False  #: another engine of the same kind trains between the steps
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -152,7 +159,12 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
 def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
     of torch, which is not what is compared."""
-    return torch.optim.AdamW(groups, lr=work.learning_rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, foreach=False)
+    return torch.optim.AdamW(groups, **adam(work), foreach=False)
+
+
+def adam(work: Workload) -> dict[str, Any]:
+    """The arguments of AdamW that its groups do not have."""
+    return {"lr": work.learning_rate, "betas": ADAM_BETAS, "eps": ADAM_EPSILON}
 
 
 def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
@@ -179,5 +191,7 @@ def batch(
     length = work.sequence_length
     if work.varying_length:
         length -= (length // 8) * ((step + micro_batch) % 4)
-    shape = (work.micro_batch_size, length)
+    is_last = step % 2 == 1 and micro_batch == work.gradient_accumulation_steps - 1
+    sequences = max(1, work.micro_batch_size // 2) if work.uneven_last and is_last else work.micro_batch_size
+    shape = (sequences, length)
     return torch.randint(0, vocabulary, shape, generator=generator).to(device)

@@ -52,6 +52,7 @@ def explored(
     budget_s: float = 400,
     wrong: Callable[[str, Parameters], bool] = nowhere,
     crashes: Callable[[str, Parameters], bool] = nowhere,
+    error: str = "TypeError: 'NoneType' object is not iterable (x.py:f)",
 ) -> Explored:
     clock = SimpleNamespace(now=0.0)
     stored: dict[str, Result] = {}
@@ -59,9 +60,9 @@ def explored(
     def measured(cell: Cell) -> Result:
         version = cell.stack.versions["deepspeed"]
         if crashes(version, cell.parameters):
-            return result_of(cell, None, Failed("backward", "TypeError: 'NoneType' object is not iterable (x.py:f)"))
-        error = 30.0 if wrong(version, cell.parameters) else 0.2
-        numerics = Numerics(losses=[1.0], loss_error=0.1, gradient_norm_error=error, parameter_error=0.1)
+            return result_of(cell, None, Failed("backward", error))
+        distance = 30.0 if wrong(version, cell.parameters) else 0.2
+        numerics = Numerics(losses=[1.0], loss_error=0.1, gradient_norm_error=distance, parameter_error=0.1)
         rank = RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)
         return result_of(cell, RunRecord(outcome="passed", world_size=1, ranks=[rank]))
 
@@ -143,3 +144,16 @@ def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(mon
         "gradient_accumulation_steps": 2,
         "model_outputs": "all",
     }
+
+
+def test_what_a_release_does_not_have_yet_is_no_fault_and_is_tried_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Parameters] = []
+
+    def absent(version: str, p: Parameters) -> bool:
+        tried.append(p)
+        return version == "0.18.2" and p["no_sync"]
+
+    error = "AttributeError: 'DeepSpeedEngine' object has no attribute 'no_sync' (engine.py:f)"
+    found = explored(monkeypatch, crashes=absent, error=error)
+    assert found.faults == ()
+    assert sum(p["no_sync"] for p in tried) == 2

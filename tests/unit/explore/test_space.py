@@ -43,3 +43,12 @@ def test_rules_are_about_values_that_are_tried() -> None:
     for rule in REQUIREMENTS:
         assert set(map(repr, rule.values)) <= set(map(repr, tried[rule.name])), rule
         assert set(map(repr, rule.needed)) < set(map(repr, tried[rule.other])), rule
+
+
+def test_each_value_is_tried_alone_with_what_it_needs() -> None:
+    rows = space.alone()
+    assert all(space.is_valid(row) for row in rows)
+    assert {name: value for row in rows for name, value in space.changed(row).items()}.keys() == {
+        factor.name for factor in space.VARIED
+    }
+    assert {"zero_stage": 3, "zero_init": True} in [space.changed(row) for row in rows]
