@@ -10,6 +10,7 @@ import msgspec
 from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
 from harness.model import Verdict
 from harness.report.plain import plain
+from harness.reproduce import upstream
 from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import ReleaseAnswer, Reproduction
 from harness.reproduce.running import ScriptRun
@@ -17,8 +18,8 @@ from harness.wording import upstream
 from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
-#: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``.
-SCHEMA = 2
+#: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``; 3 ``upstream``.
+SCHEMA = 3
 
 
 def as_text(found: Reproduction) -> str:
@@ -28,6 +29,7 @@ def as_text(found: Reproduction) -> str:
         *(f"{label}: {plain(text)}" for label, text in needs(found)),
         plain(f"smallest cell: {found.smallest.id}"),
         *(f"{label}: {plain(text)}" for label, text in spans(found)),
+        f"known upstream: {known_upstream(found)}",
         f"confirmed without the harness: {'yes' if found.is_confirmed else 'no'}",
         *(f"  {plain(_output(run))}" for run in found.runs),
     ]
@@ -56,6 +58,7 @@ def as_json(found: Reproduction) -> bytes:
         "not_known": [_condition(condition) for condition in found.reduced.open],
         "runs": [_run(run) for run in found.runs],
         "remedies": [{"text": one.text, **_run(one.run)} for one in found.remedies],
+        "upstream": msgspec.to_builtins(_upstream(found)),
         "releases": [{"version": o.version, "answer": o.answer.value, "text": o.text} for o in found.history],
         "script": found.script.text if found.script is not None else None,
         "machine": found.machine,
@@ -73,6 +76,7 @@ def as_issue(found: Reproduction) -> str:
     else:
         blocks.append(f"**Not confirmed:** {found.why_not}.")
     blocks += [f"**{label[0].upper()}{label[1:]}:** {text}." for label, text in (*needs(found), *spans(found))]
+    blocks.append(f"**Known upstream:** {known_upstream(found)}.")
     if found.is_confirmed and found.script is not None:
         ranks = plural(found.script.ranks, "CPU process", "CPU processes")
         blocks.append(f"**Script** ({ranks}, no GPU):\n\n```python\n{found.script.text}```")
@@ -111,6 +115,23 @@ def spans(found: Reproduction) -> list[tuple[str, str]]:
         ]
         affected.append(f"{span} ({'; '.join(parts)})")
     return [("affected releases", "; ".join(affected))] if affected else []
+
+
+def _upstream(found: Reproduction) -> upstream.UpstreamProblem | None:
+    return upstream.problem_of(found.package, found.bad, found.question, found.smallest.parameters)
+
+
+def known_upstream(found: Reproduction) -> str:
+    """What was looked up about it, with addresses."""
+    problem = _upstream(found)
+    if problem is None:
+        return "not looked up, or not found"
+    parts = [
+        *(f"reported, {address}" for address in problem.reported),
+        *(f"introduced by {address}" for address in problem.introduced),
+        *(f"a fix is {address}" for address in problem.fixed),
+    ]
+    return f"{problem.what}: {'; '.join(parts)} (looked up {problem.looked_up})"
 
 
 class _AffectedSpan(msgspec.Struct, frozen=True, kw_only=True):
