@@ -6,6 +6,7 @@ import click
 import msgspec
 from packaging.version import Version
 
+from harness.bisect import candidates
 from harness.cli import options
 from harness.cli.output import write_answer
 from harness.cli.progress import Progress
@@ -45,8 +46,9 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     Tiny models are trained on CPU in both: first so that every two values of two factors are together at least once (ZeRO
     stage, ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then again otherwise,
     and near what was found, until the budget is spent. Every try is judged by the oracles and against the other release;
-    every failure is reduced to what it needs, and those that need the same are one fault. Results are stored like all
-    others, so the same call with a larger budget goes on.
+    every failure is reduced to what it needs, and those that need the same are one fault. The last quarter of the budget
+    goes to what was found: in which release it began or ended, and a script of the released packages alone. Results are
+    stored like all others, so the same call with a larger budget goes on.
 
     \b
     Examples:
@@ -65,8 +67,10 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
         hint = f"name two: --{package} 0.18.2,0.18.3"
         raise UsageError(f"{len(planned.stacks)} releases to compare", where="command line", hint=hint)
     older, newer = sorted(planned.stacks, key=lambda stack: Version(stack.versions[package]))
+    listed = candidates.released(settings, installer, package, older.versions[package], newer.versions[package])
     request = ExploreQuery(
         releases=(older, newer),
+        published=(older, *(one.stack for one in listed[1:-1]), newer),
         package=package,
         budget_s=budget,
         seed=seed,

@@ -26,6 +26,7 @@ from harness.compare.groups import severity
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.compare.outcomes import signature
 from harness.explore import space
+from harness.explore.following import Followed, follow
 from harness.explore.space import Row
 from harness.explore.suspects import suspects
 from harness.model import Finding, Result, Stack, Verdict, is_measurement
@@ -39,6 +40,9 @@ from harness.store import newest
 from harness.wording.quantities import plural
 
 _T = TypeVar("_T")
+
+#: The share of the budget after which faults that were found are followed up.
+_SEARCH = 0.75
 
 #: Tries that are measured before the clock is looked at.
 AT_ONCE = 6
@@ -54,6 +58,7 @@ class ExploreQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What to explore."""
 
     releases: tuple[Stack, Stack]  #: in version order
+    published: tuple[Stack, ...]  #: these, and all releases between them, in version order
     package: str  #: in which they differ
     budget_s: float
     seed: int
@@ -71,6 +76,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     variant: str  #: that cell's
     is_reduced: bool  #: False where the budget ended first
     tries: int = 1  #: that it explains
+    followed: Followed = Followed()
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether one release has it and the other does not, and what it needs is known."""
+        return self.other is not None and self.is_reduced
 
     @property
     def needs(self) -> Row:
@@ -131,6 +142,7 @@ def explore(request: ExploreQuery, simplest: Scenario, session: Session, note: C
     exploration = _Exploration(request, simplest, session, note)
     with contextlib.suppress(_BudgetSpent):
         exploration.run()
+    exploration.follow_up()
     return exploration.answer()
 
 
@@ -141,6 +153,7 @@ class _Exploration:
         self._request, self._simplest, self._session, self._note = request, simplest, session, note
         self._base = cells.base_parameters(simplest)
         self._began = time.monotonic()
+        self._is_searching = True  #: and not following up what was found
         self._faults: list[Fault] = []
         self._tried: dict[str, Row] = {}  #: by workload
         self._shown: dict[str, set[tuple[str, ...]]] = {}  #: workload -> the families of what it showed
@@ -160,9 +173,30 @@ class _Exploration:
                 f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
             )
 
+    def follow_up(self) -> None:
+        """For each fault that tells the releases apart, the gravest first: where it began or ended, and a script."""
+        self._attribute_waiting()
+        self._is_searching = False
+        for fault in sorted((one for one in self._faults if one.tells_apart), key=lambda one: severity(one.finding)):
+            if self._is_over:
+                return
+            assert fault.other is not None
+            followed = follow(
+                fault.question,
+                fault.stack,
+                fault.other,
+                fault.parameters,
+                self._request.published,
+                self._request.package,
+                self._simplest,
+                self._session,
+                self._request.detail_of,
+                lambda: self._is_over,
+            )
+            self._faults[self._faults.index(fault)] = msgspec.structs.replace(fault, followed=followed)
+
     def answer(self) -> Explored:
         """What is known by now."""
-        self._attribute_waiting()
         faults = sorted(self._faults, key=lambda fault: (fault.other is None, severity(fault.finding)))
         return Explored(
             request=self._request,
@@ -310,7 +344,8 @@ class _Exploration:
 
     def _guesses(self, failure: _FailedTry) -> list[frozenset[str]]:
         """Factors that may be all that it needs."""
-        failed, sound = [], []
+        failed: list[Row] = []
+        sound: list[Row] = []
         for workload, row in self._tried.items():
             (failed if failure.family in self._shown.get(workload, ()) else sound).append(row)
         return suspects(failure.row, sound, failed, _GUESSES)
@@ -337,7 +372,8 @@ class _Exploration:
 
     @property
     def _is_over(self) -> bool:
-        return self._spent >= self._request.budget_s
+        share = _SEARCH if self._is_searching and any(one.tells_apart for one in self._faults) else 1
+        return self._spent >= share * self._request.budget_s
 
     def _check_budget(self) -> None:
         if self._is_over:

@@ -60,9 +60,7 @@ def _value(value: Any) -> str:
     return "not configured" if value is None else str(value)
 
 
-def _switch(
-    name: str, title: str, *, on: str = "", off: str = "", api: str = "", configured: bool = True
-) -> Factor:
+def _switch(name: str, title: str, *, on: str = "", off: str = "", api: str = "", configured: bool = True) -> Factor:
     words = {True: on or title, False: off or f"no {title}"}
     return Factor(name=name, title=title, values=(False, True), words=words, api=api, configured=configured)
 

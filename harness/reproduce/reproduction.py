@@ -112,7 +112,7 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
     reduced = reduction.reduce(start, FACTORS, pair.shows, cells.leaps(request.cell), vary=request.conditions)
     session.end()  # scripts start processes of their own
     smallest = cells.cell_of(simplest, bad, reduced.parameters)
-    scripted = _Scripted(question, bad, good, package, request.file, simplest, session)
+    scripted = Scripted(question, bad, good, package, request.file, simplest, session)
     script, runs, why_not = scripted.confirmed(smallest.parameters)
     remedies: tuple[Remedy, ...] = ()
     if script is not None and runs and runs[0].answer is Verdict.BAD:
@@ -202,7 +202,7 @@ def _fixed(history: Sequence[ReleaseAnswer], bad: str) -> str:
     return min(later, key=Version, default="")
 
 
-class _Scripted:
+class Scripted:
     """Scripts of one finding, and their runs."""
 
     def __init__(

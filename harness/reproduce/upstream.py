@@ -1,14 +1,15 @@
-"""What upstream knows about a problem already: ``upstream.toml``, a table that is looked up by hand, since nothing here asks a tracker."""
+"""What upstream knows about a problem already: ``upstream.toml``, a table that is looked up by hand, since nothing here asks
+a tracker."""
 
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import tomllib
 from packaging.version import Version
 
 from harness.bisect.questions import Question
@@ -49,8 +50,6 @@ def known() -> tuple[UpstreamProblem, ...]:
     return msgspec.convert(tomllib.loads(text)["problem"], tuple[UpstreamProblem, ...])
 
 
-def problem_of(
-    package: str, version: str, question: Question, parameters: Mapping[str, Any]
-) -> UpstreamProblem | None:
+def problem_of(package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> UpstreamProblem | None:
     """The first entry that a finding shows; None where upstream is not known to know it."""
     return next((one for one in known() if one.is_shown_by(package, version, question, parameters)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import gc
 import os
@@ -138,7 +139,8 @@ def start(
             deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
         if not alone:
             fill(model, weights_of)
-        made: Any = deepspeed.initialize(model=model, config=settings, **_optimizer(work, shard, model))[0]
+        own = copy.deepcopy(settings)  # DeepSpeed takes entries out of what it is given
+        made: Any = deepspeed.initialize(model=model, config=own, **_optimizer(work, shard, model))[0]
         compiled(made, shard, device)
         return made
 

@@ -14,8 +14,8 @@ from harness.reproduce.factors import BY_NAME, SIMPLEST
 from harness.wording import commands
 from harness.wording.quantities import plural
 
-#: Of ``--json``.
-SCHEMA = 1
+#: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault.
+SCHEMA = 2
 
 
 def as_text(found: Explored) -> str:
@@ -59,8 +59,25 @@ def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
         else "   not reduced: the budget ended, or it was not seen again",
         f"   seen in {plural(fault.tries, 'configuration')}",
     ]
+    lines += [f"   {plain(text)}" for text in _followed(found, fault)]
     if fault.is_reduced and fault.other is not None:
         lines.append(f"   {plain(commands.reproduce(cell, metric, against))}")
+    return lines
+
+
+def _followed(found: Explored, fault: Fault) -> list[str]:
+    lines = []
+    change, confirmation = fault.followed.change, fault.followed.confirmation
+    if change is not None:
+        before, after = _version(found, change.before), _version(found, change.after)
+        began = fault.stack.id == found.request.releases[1].id
+        if change.is_exact:
+            lines.append(f"since {after}, not in {before}" if began else f"until {before}, not in {after}")
+        else:
+            lines.append(f"{'began' if began else 'ended'} after {before}, by {after}")
+    if confirmation is not None:
+        why = f": {confirmation.why_not}" if confirmation.why_not else ""
+        lines.append("confirmed without the harness: " + ("yes" if confirmation.is_confirmed else f"no{why}"))
     return lines
 
 
@@ -93,11 +110,27 @@ def as_json(found: Explored) -> bytes:
                 "reduced": fault.is_reduced,
                 "variant": fault.variant,
                 "configurations": fault.tries,
+                **_followed_json(found, fault),
             }
             for fault in found.faults
         ],
     }
     return msgspec.json.format(msgspec.json.encode(content))
+
+
+def _followed_json(found: Explored, fault: Fault) -> dict[str, Any]:
+    change, confirmation = fault.followed.change, fault.followed.confirmation
+    return {
+        "changed": change
+        and {
+            "before": _version(found, change.before),
+            "after": _version(found, change.after),
+            "exact": change.is_exact,
+        },
+        "confirmed": confirmation and confirmation.is_confirmed,
+        "why_not": confirmation.why_not if confirmation else "",
+        "script": confirmation.script if confirmation else "",
+    }
 
 
 def _version(found: Explored, stack: Stack) -> str:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from harness.config.settings import Settings
 from harness.explore import exploring, space
 from harness.explore.exploring import Explored, ExploreQuery, explore
-from harness.model import Cell, Failed, Result
+from harness.explore.following import Change, Confirmation, Followed, changed_in
+from harness.model import Cell, Failed, Result, Stack, Verdict
 from harness.probe import scenario
 from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
 from harness.report.answers import explore as report
@@ -74,10 +76,12 @@ def explored(
         return [stored[cell.id] for cell in cells]
 
     monkeypatch.setattr(exploring.space, "covering", lambda seed, known: COVERING(seed, repr(known)))
+    monkeypatch.setattr(exploring, "follow", lambda *arguments: Followed())
     monkeypatch.setattr(exploring.time, "monotonic", lambda: clock.now)
     made_up = SimpleNamespace(build=lambda stacks: None, keep_open=lambda: None, measure=measure, settings=Settings())
     request = ExploreQuery(
         releases=(stack("0.18.2"), stack("0.18.3")),
+        published=(stack("0.18.2"), stack("0.18.3")),
         package="deepspeed",
         budget_s=budget_s,
         seed=0,
@@ -157,3 +161,37 @@ def test_what_a_release_does_not_have_yet_is_no_fault_and_is_tried_no_more(monke
     found = explored(monkeypatch, crashes=absent, error=error)
     assert found.faults == ()
     assert sum(p["no_sync"] for p in tried) == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "faulty", "change"),
+    [
+        ("0.18.5", ("0.18.4", "0.18.5"), ("0.18.3", "0.18.4", True)),
+        ("0.18.1", ("0.18.1", "0.18.2"), ("0.18.2", "0.18.3", True)),
+    ],
+)
+def test_the_release_is_found_in_which_a_fault_begins_or_ends(
+    bad: str, faulty: tuple[str, ...], change: tuple[str, str, bool]
+) -> None:
+    releases = [stack(f"0.18.{number}") for number in range(1, 6)]
+
+    def shows(release: Stack) -> Verdict:
+        return Verdict.BAD if release.versions["deepspeed"] in faulty else Verdict.GOOD
+
+    found = changed_in(releases, stack(bad), shows, lambda: False)
+    assert (found.before.versions["deepspeed"], found.after.versions["deepspeed"], found.is_exact) == change
+    assert not changed_in(releases, stack(bad), shows, lambda: True).is_exact
+
+
+def test_what_was_learnt_of_a_fault_stands_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed = Followed(
+        change=Change(before=stack("0.18.2"), after=stack("0.18.3"), is_exact=True),
+        confirmation=Confirmation(is_confirmed=False, script="", why_not="no fragment for no_sync=True"),
+    )
+    found = explored(monkeypatch, wrong=quarter)
+    faults = tuple(msgspec.structs.replace(fault, followed=followed) for fault in found.faults)
+    lines = report.as_text(msgspec.structs.replace(found, faults=faults)).splitlines()
+    assert lines[7:9] == [
+        "   since 0.18.3, not in 0.18.2",
+        "   confirmed without the harness: no: no fragment for no_sync=True",
+    ]
