@@ -31,7 +31,7 @@ from harness.explore.space import Row
 from harness.explore.suspects import suspects
 from harness.model import Finding, Result, Stack, Verdict, is_measurement
 from harness.probe.scenario import Scenario
-from harness.reproduce import cells, reduction
+from harness.reproduce import cells, reduction, requirements
 from harness.reproduce.cells import ReleasePair
 from harness.reproduce.factors import BY_NAME as FACTOR_OF
 from harness.reproduce.factors import FACTORS
@@ -314,7 +314,7 @@ class _Exploration:
             return False
         for name in fault.needs:
             trial = {**failure.row, name: space.simplest(name)}
-            if space.is_valid(trial):
+            if requirements.is_valid(trial):
                 with contextlib.suppress(_BudgetSpent):
                     return self._shows(failure, [self._parameters(trial)])[0] is Verdict.GOOD
                 break
@@ -358,7 +358,7 @@ class _Exploration:
                 failure.question, failure.stack, failure.other, self._session, self._simplest, self._request.detail_of
             )
         verdicts = dict.fromkeys(range(len(parameter_sets)), Verdict.UNKNOWN)
-        for part in _parts([at for at, one in enumerate(parameter_sets) if space.is_valid(one)]):
+        for part in _parts([at for at, one in enumerate(parameter_sets) if requirements.is_valid(one)]):
             self._check_budget()
             verdicts |= zip(part, self._pairs[key].shows([parameter_sets[at] for at in part]), strict=True)
         self._seen.update(self._pairs[key].cells)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.explore import space
+from harness.reproduce import requirements
 
 #: Values that are suspected together, at most: pairs are covered, triples are seldom cleared.
 _MOST_VALUES = 3
@@ -43,7 +44,7 @@ def _configurable(values: Mapping[str, Any], row: Mapping[str, Any]) -> frozense
     names = set(values)
     while True:
         trial = {name: row[name] if name in names else space.simplest(name) for name in row}
-        broken = [rule for rule in space.REQUIREMENTS if not rule.holds(trial)]
+        broken = [rule for rule in requirements.REQUIREMENTS if not rule.holds(trial)]
         missing = {rule.other for rule in broken} - names
         if not missing:
             return frozenset(names)

@@ -75,11 +75,13 @@ def reduce(
     leaps: Sequence[Collection[str]] = (),
     *,
     vary: bool = True,
+    is_valid: Callable[[Parameters], bool] = lambda parameters: True,
 ) -> Reduced:
     """``parameters`` show the finding. ``leaps`` are guesses: sets of factors, the smallest first, that may be all that it
-    needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions."""
+    needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions; of values that
+    cannot be configured (``is_valid``) they say nothing."""
     smallest = _smallest(_leapt(dict(parameters), factors, shows, leaps), factors, shows)
-    return Reduced(parameters=smallest, conditions=_conditions(smallest, factors, shows) if vary else ())
+    return Reduced(parameters=smallest, conditions=_conditions(smallest, factors, shows, is_valid) if vary else ())
 
 
 def _leapt(
@@ -131,19 +133,21 @@ def _simpler(factor: Factor, current: Parameters) -> tuple[Any, ...]:
     return values[: values.index(factor.value_in(current))]
 
 
-def _conditions(smallest: dict[str, Any], factors: Sequence[Factor], shows: Shows) -> tuple[Condition, ...]:
+def _conditions(
+    smallest: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
+) -> tuple[Condition, ...]:
     trials = [
         (factor.name, value)
         for factor in factors
         for value in values_of(factor, smallest)
-        if value != factor.value_in(smallest)
+        if value != factor.value_in(smallest) and is_valid({**smallest, factor.name: value})
     ]
     verdicts = shows([{**smallest, name: value} for name, value in trials]) if trials else ()
     seen = {(factor.name, factor.value_in(smallest)): Verdict.BAD for factor in factors}
     seen |= zip(trials, verdicts, strict=True)
 
     def having(factor: Factor, verdict: Verdict) -> tuple[Any, ...]:
-        return tuple(value for value in values_of(factor, smallest) if seen[factor.name, value] is verdict)
+        return tuple(value for value in values_of(factor, smallest) if seen.get((factor.name, value)) is verdict)
 
     return tuple(
         Condition(

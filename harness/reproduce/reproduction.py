@@ -16,7 +16,7 @@ from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.errors import HarnessError, NothingMeasured
 from harness.model import Cell, Environment, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario
-from harness.reproduce import cells, reduction, running
+from harness.reproduce import cells, reduction, requirements, running
 from harness.reproduce.factors import FACTORS
 from harness.reproduce.reduction import Reduced
 from harness.reproduce.running import ScriptRun
@@ -109,7 +109,10 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
         raise NothingMeasured(
             what, where=request.cell.id, hint="name another release (--against) or finding (--metric)"
         )
-    reduced = reduction.reduce(start, FACTORS, pair.shows, cells.leaps(request.cell), vary=request.conditions)
+    leaps = cells.leaps(request.cell)
+    reduced = reduction.reduce(
+        start, FACTORS, pair.shows, leaps, vary=request.conditions, is_valid=requirements.is_valid
+    )
     session.end()  # scripts start processes of their own
     smallest = cells.cell_of(simplest, bad, reduced.parameters)
     scripted = Scripted(question, bad, good, package, request.file, simplest, session)

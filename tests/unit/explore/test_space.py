@@ -7,13 +7,14 @@ import random
 
 from harness.explore import space
 from harness.explore.space import REQUIREMENTS, VARIED, explored_values
+from harness.reproduce import requirements
 from harness.reproduce.factors import BY_NAME
 
 ROWS = space.covering("0")
 
 
 def test_every_two_values_that_the_rules_let_are_together_in_some_row() -> None:
-    assert all(space.is_valid(row) for row in ROWS)
+    assert all(requirements.is_valid(row) for row in ROWS)
     names = ("zero_stage", "gradient_accumulation_steps", "model_outputs", "dtype", "checkpoint", "world_size")
     for one, other in itertools.combinations(names, 2):
         for value, second in itertools.product(explored_values(BY_NAME[one]), explored_values(BY_NAME[other])):
@@ -34,7 +35,7 @@ def test_what_is_known_to_crash_is_in_no_row() -> None:
 def test_rows_near_a_fault_have_all_but_one_of_its_values() -> None:
     known = {"zero_stage": 1, "gradient_accumulation_steps": 2, "model_outputs": "all"}
     for row in itertools.islice(space.near(random.Random(0), [known]), 50):
-        assert space.is_valid(row)
+        assert requirements.is_valid(row)
         assert sum(space.has(row, {name: value}) for name, value in known.items()) >= 2
 
 
@@ -47,7 +48,7 @@ def test_rules_are_about_values_that_are_tried() -> None:
 
 def test_each_value_is_tried_alone_with_what_it_needs() -> None:
     rows = space.alone()
-    assert all(space.is_valid(row) for row in rows)
+    assert all(requirements.is_valid(row) for row in rows)
     assert {name: value for row in rows for name, value in space.changed(row).items()}.keys() == {
         factor.name for factor in space.VARIED
     }

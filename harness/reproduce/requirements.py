@@ -1,0 +1,61 @@
+"""What cannot be configured together: values of the factors that ask for values of others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.reproduce.factors import among
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """Values of one factor that ask for values of another."""
+
+    name: str
+    values: tuple[Any, ...]
+    other: str
+    needed: tuple[Any, ...]
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        return not among(row[self.name], self.values) or among(row[self.other], self.needed)
+
+
+#: By DeepSpeed's own checks of a configuration, and by what the workload computes.
+REQUIREMENTS = (
+    Requirement("zero_init", (True,), "zero_stage", (3,)),
+    Requirement("offload_param", (True,), "zero_stage", (3,)),
+    Requirement("offload_optimizer", (True,), "zero_stage", (1, 2, 3)),
+    Requirement("hpz_partition_size", (2,), "zero_stage", (3,)),
+    Requirement("hpz_partition_size", (2,), "world_size", (2,)),
+    Requirement("round_robin_gradients", (True,), "zero_stage", (1, 2)),
+    Requirement("overlap_comm", (False, True), "zero_stage", (1, 2, 3)),
+    Requirement("gradient_accumulation_dtype", ("fp32",), "dtype", ("bf16", "fp32")),
+    Requirement("identical_micro_batches", (True,), "gradient_accumulation_steps", (2, 4)),
+    Requirement("identical_micro_batches", (True,), "varying_length", (False,)),
+    Requirement("model_outputs", ("loss",), "objective", ("next_token", "two_runs", "two_backwards")),
+    Requirement("lora_modules_to_save", ("lm_head",), "lora_rank", (8,)),
+    Requirement("lora_modules_to_save", ("lm_head",), "model", ("llama-tiny",)),
+    Requirement("lora_rank", (8,), "frozen", ("",)),
+    Requirement("checkpoint", (True,), "infinite_gradient_step", (None,)),
+    Requirement("resume", (True,), "checkpoint", (True,)),
+    Requirement("evaluate_within", (True,), "gradient_accumulation_steps", (2, 4)),
+    Requirement("identical_micro_batches", (True,), "uneven_last", (False,)),
+    Requirement("no_sync", (True,), "gradient_accumulation_steps", (2, 4)),
+    Requirement("no_sync", (True,), "zero_stage", (0, 1)),
+    Requirement("backward_on", ("several",), "dtype", ("fp32", "bf16")),
+    Requirement("optimizer", ("configured",), "offload_optimizer", (False,)),
+    Requirement("leaf_modules", (True,), "zero_stage", (3,)),
+    Requirement("all_reduce_for_fetch", (True,), "zero_stage", (3,)),
+    Requirement("memory_efficient_linear", (False,), "zero_stage", (3,)),
+    Requirement("sub_group_size", (20_000,), "zero_stage", (3,)),
+    Requirement("contiguous_gradients", (False,), "zero_stage", (1, 2, 3)),
+    Requirement("reduce_scatter", (False,), "zero_stage", (1, 2, 3)),
+    Requirement("allgather_partitions", (False,), "zero_stage", (1, 2)),
+)
+
+
+def is_valid(parameters: Mapping[str, Any]) -> bool:
+    """Whether the rules let it be configured."""
+    return all(rule.holds(parameters) for rule in REQUIREMENTS)
