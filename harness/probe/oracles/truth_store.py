@@ -57,7 +57,7 @@ def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = Non
         "steps": steps,
         "job": job,
         "releases": _releases(),
-        "processor": [platform.machine(), torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()],
+        "processor": _processor(),
         "source": _source(),
     }
     name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
@@ -101,6 +101,17 @@ def _drop_oldest(folder: Path) -> None:
 
 def _releases() -> dict[str, str]:
     return {name: importlib.import_module(name).__version__ for name in ("torch", "transformers", "peft")}
+
+
+def _processor() -> list[Any]:
+    """What decides which instructions torch and its libraries compute with, and in which order they add."""
+    limits = {name: value for name, value in os.environ.items() if name.endswith("_CPU_ISA")}
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return [platform.machine(), features, limits, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()]
 
 
 @functools.cache
