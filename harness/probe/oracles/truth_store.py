@@ -30,7 +30,7 @@ from harness.probe.workloads.workload import Workload
 MOST_BYTES = 1 << 30
 
 #: Parameters of a workload that change no number of plain PyTorch: it has one forward, and evaluates and saves nothing.
-_INDIFFERENT = {
+_INDIFFERENT: dict[str, Any] = {
     "evaluate": False,
     "evaluate_within": False,
     "checkpoint": False,
@@ -41,6 +41,12 @@ _INDIFFERENT = {
     "second_engine": False,
     "model_outputs": "all",
 }
+
+#: Variables by which the user limits the instructions that libraries compute with.
+_INSTRUCTION_SETS = (
+    *("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"),
+    *("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS"),
+)
 
 _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
 
@@ -105,7 +111,7 @@ def _releases() -> dict[str, str]:
 
 def _processor() -> list[Any]:
     """What decides which instructions torch and its libraries compute with, and in which order they add."""
-    limits = {name: value for name, value in os.environ.items() if name.endswith("_CPU_ISA")}
+    limits = {name: os.environ.get(name, "") for name in _INSTRUCTION_SETS}
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
