@@ -29,6 +29,11 @@ class UpstreamProblem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     reported: tuple[str, ...] = ()
     introduced: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()  #: about the same code, with another symptom
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return (*self.reported, *self.introduced, *self.fixed, *self.related)
 
     def is_shown_by(self, package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> bool:
         """Whether a finding in a release, on a cell with these parameters, is this problem."""

@@ -130,6 +130,7 @@ def known_upstream(found: Reproduction) -> str:
         *(f"reported, {address}" for address in problem.reported),
         *(f"introduced by {address}" for address in problem.introduced),
         *(f"a fix is {address}" for address in problem.fixed),
+        *(f"related, {address}" for address in problem.related),
     ]
     return f"{problem.what}: {'; '.join(parts)} (looked up {problem.looked_up})"
 

@@ -18,9 +18,8 @@ NORM = Question("gradient_norm_error")
 
 @pytest.mark.parametrize("problem", known(), ids=lambda problem: problem.what)
 def test_each_entry_has_an_address_and_parameters_of_the_simplest_scenario(problem: UpstreamProblem) -> None:
-    addresses = [*problem.reported, *problem.introduced, *problem.fixed]
-    assert addresses
-    assert all(one.startswith("https://github.com/") for one in addresses)
+    assert problem.addresses
+    assert all(one.startswith("https://github.com/") for one in problem.addresses)
     assert problem.needs.keys() <= MINIMAL.keys()
 
 
@@ -40,4 +39,4 @@ def test_a_finding_is_known_by_its_release_its_metric_and_what_it_needs(
 ) -> None:
     found = problem_of("deepspeed", version, question, {**MINIMAL, **changes})
     assert (found is None) == (not number)
-    assert found is None or number in " ".join([*found.reported, *found.introduced, *found.fixed])
+    assert found is None or number in " ".join(found.addresses)
