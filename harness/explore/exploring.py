@@ -50,6 +50,10 @@ AT_ONCE = 6
 #: Guesses of what a failure needs that are tried before its values are set back one by one.
 _GUESSES = 2 * AT_ONCE
 
+#: Factors with which a try takes many times as long, and the share of a covering array's rows that has them.
+_SLOW = ("compile_backend",)
+_SHARE_OF_SLOW = 0.25
+
 #: What counts as a fault: more work and time are costs.
 _FAULTS = ("numerics", "crash", "memory")
 
@@ -167,7 +171,10 @@ class _Exploration:
 
     def run(self) -> None:
         for rows in self._batches():
-            self._waiting += self._failures(rows)
+            failures = self._failures(rows)
+            # What crashes hides all else: it is known before the next rows, which then do without.
+            self._attribute_all(one for one in failures if one.question.metric == OUTCOME.name)
+            self._waiting += [one for one in failures if one.question.metric != OUTCOME.name]
             self._note(
                 f"{plural(len(self._tried), 'configuration')} tried, {plural(len(self._faults), 'fault')}; "
                 f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
@@ -213,18 +220,30 @@ class _Exploration:
 
     def _batches(self) -> Iterator[list[Row]]:
         """Each value alone; then covering arrays, each another one and without what is known to crash, and after each,
-        random rows near the faults. Failures are attributed after each of these, when most is known of what is sound."""
+        random rows near the faults. Failures but crashes are attributed after each of these, when most is known of what is
+        sound."""
         drawn = random.Random(self._request.seed)
         yield from _parts(space.alone())
         self._attribute_waiting()
         for number in itertools.count():
-            crashes = [fault.needs for fault in self._faults if fault.question.metric == OUTCOME.name and fault.needs]
-            yield from _parts(space.covering(f"{self._request.seed}.{number}", [*crashes, *self._absent]))
+            for part in _parts(space.covering(f"{self._request.seed}.{number}", self._forbidden)):
+                rows = (space.without(self._seldom(row, drawn), self._forbidden, drawn) for row in part)
+                yield [row for row in rows if row is not None]
             self._attribute_waiting()
             self._covered = True
             nearby = space.near(drawn, [fault.needs for fault in self._faults if fault.needs])
             yield from _parts(list(itertools.islice(nearby, 2 * AT_ONCE)))
             self._attribute_waiting()
+
+    @property
+    def _forbidden(self) -> list[Row]:
+        """What is known to crash, and what one of the releases does not have."""
+        crashes = [fault.needs for fault in self._faults if fault.question.metric == OUTCOME.name and fault.is_reduced]
+        return [*filter(None, crashes), *self._absent]
+
+    def _seldom(self, row: Row, drawn: random.Random) -> Row:
+        """Without what takes long, in most rows."""
+        return row if drawn.random() < _SHARE_OF_SLOW else {**row, **{name: space.simplest(name) for name in _SLOW}}
 
     def _parameters(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._base, **row}

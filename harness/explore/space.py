@@ -60,6 +60,21 @@ def covering(seed: str, forbidden: Sequence[Mapping[str, Any]] = ()) -> list[Row
     return [_decoded(row) for row in rows]
 
 
+def without(row: Row, forbidden: Sequence[Mapping[str, Any]], drawn: random.Random) -> Row | None:
+    """The row, with a value set back of each that it has and may not have together; None where it cannot be configured
+    then."""
+    for values in forbidden:
+        if has(row, values):
+            names = sorted(values)
+            drawn.shuffle(names)
+            trials = ({**row, name: simplest(name)} for name in names if not among(values[name], (simplest(name),)))
+            left = next((trial for trial in trials if is_valid(trial)), None)
+            if left is None:
+                return None
+            row = left
+    return row
+
+
 def near(drawn: random.Random, found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """Random rows without end: the values of one of ``found``, where there are any, all but one of them, and values of three
     other factors."""

@@ -53,3 +53,10 @@ def test_each_value_is_tried_alone_with_what_it_needs() -> None:
         factor.name for factor in space.VARIED
     }
     assert {"zero_stage": 3, "zero_init": True} in [space.changed(row) for row in rows]
+
+
+def test_a_row_does_without_what_is_known_to_crash() -> None:
+    row = {**space.alone()[0], "zero_stage": 1, "checkpoint": True, "evaluate": True}
+    left = space.without(row, [{"zero_stage": 1, "checkpoint": True}], random.Random(0))
+    assert left in ({**row, "zero_stage": 0}, {**row, "checkpoint": False})
+    assert space.without(row, [{"checkpoint": True, "dtype": "bf16"}], random.Random(0)) == row
