@@ -232,7 +232,8 @@ class _Exploration:
             self._attribute_waiting()
             self._covered = True
             nearby = space.near(drawn, [fault.needs for fault in self._faults if fault.needs])
-            yield from _parts(list(itertools.islice(nearby, 2 * AT_ONCE)))
+            possible = (row for row in nearby if not any(space.has(row, values) for values in self._absent))
+            yield from _parts(list(itertools.islice(possible, 2 * AT_ONCE)))
             self._attribute_waiting()
 
     @property

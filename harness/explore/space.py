@@ -53,7 +53,8 @@ def covering(seed: str, forbidden: Sequence[Mapping[str, Any]] = ()) -> list[Row
     of strength 2 (`covertable`, greedy). ``forbidden`` are values that no row may have together, as they are known to
     fail. The same for the same arguments."""
     choices = {factor.name: list(range(len(explored_values(factor)))) for factor in VARIED}
-    constraints = [_condition((rule.name, rule.other), rule.holds) for rule in REQUIREMENTS]
+    rules = [rule for rule in REQUIREMENTS if {rule.name, rule.other} <= choices.keys()]
+    constraints = [_condition((rule.name, rule.other), rule.holds) for rule in rules]
     for values in forbidden:
         constraints.append(_condition(tuple(values), lambda row, values=values: not has(row, values)))
     rows = covertable.make(choices, salt=seed, constraints=constraints)

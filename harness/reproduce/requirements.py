@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.reproduce.factors import among
+from harness.reproduce.factors import BY_NAME, among
 
 
 class Requirement(msgspec.Struct, frozen=True):
@@ -19,7 +19,8 @@ class Requirement(msgspec.Struct, frozen=True):
     needed: tuple[Any, ...]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        return not among(row[self.name], self.values) or among(row[self.other], self.needed)
+        name, other = BY_NAME[self.name].value_in(row), BY_NAME[self.other].value_in(row)
+        return not among(name, self.values) or among(other, self.needed)
 
 
 #: By DeepSpeed's own checks of a configuration, and by what the workload computes.
