@@ -79,6 +79,9 @@ _ZERO_KEYS = {
     "allgather_bucket_size": "allgather_bucket_size",
     "sub_group_size": "sub_group_size",
     "hpz_partition_size": "zero_hpz_partition_size",
+    "allgather_partitions": "allgather_partitions",
+    "memory_efficient_linear": "memory_efficient_linear",
+    "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
     "prefetch_bucket_size": "stage3_prefetch_bucket_size",
     "persistence_threshold": "stage3_param_persistence_threshold",
     "max_live_parameters": "stage3_max_live_parameters",
@@ -86,7 +89,7 @@ _ZERO_KEYS = {
 }
 
 #: Calls around a micro-batch that older results do not name.
-_CALLS = ("forward_between", "varying_length")
+_CALLS = ("forward_between", "varying_length", "evaluate_within", "no_sync")
 
 #: What else the fragments say.
 _SAID = {
@@ -94,6 +97,7 @@ _SAID = {
     *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
     *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
     *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate", "empty_groups"),
+    *("communication_dtype", "prescale_gradients", "backward_on"),
     *_CALLS,
 }
 
@@ -183,6 +187,7 @@ def compose(subject: Subject) -> Script:
         infinite_step=p["infinite_gradient_step"],
         evaluate=p["evaluate"],
         checkpoint=p["checkpoint"],
+        backward_on=p.get("backward_on", "engine"),
         **{name: p.get(name, False) for name in _CALLS},
         kind=kind,
         counting=counting,
@@ -219,7 +224,7 @@ def settings(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
             zero[name] = {"device": "cpu"}
     found: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 8,
-        "gradient_accumulation_steps": p["gradient_accumulation_steps"],
+        "gradient_accumulation_steps": 1 if p.get("no_sync") else p["gradient_accumulation_steps"],
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
     }
@@ -231,6 +236,10 @@ def settings(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
         found["fp16"] = {"enabled": True, "initial_scale_power": 8}
     if p["gradient_clipping"] is not None:
         found["gradient_clipping"] = p["gradient_clipping"]
+    if p.get("communication_dtype") is not None:
+        found["communication_data_type"] = p["communication_dtype"]
+    if p.get("prescale_gradients") is not None:
+        found["prescale_gradients"] = p["prescale_gradients"]
     if p["gradient_accumulation_dtype"] is not None:
         found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
     return found
@@ -288,6 +297,8 @@ def _pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
 def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, Any]) -> str:
     counting = verdict.counting
     plain = ["os"]
+    if p.get("no_sync"):
+        plain.append("contextlib")
     if verdict.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
         plain.append("copy")
     if counting == _HELD:

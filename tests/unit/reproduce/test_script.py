@@ -67,6 +67,9 @@ CHANGES = [
     {"frozen": "layers.0", "zero_stage": 3, "zero_init": True},
     {"checkpoint": True, "evaluate": True, "compile_backend": "eager"},
     {"infinite_gradient_step": 1, "dtype": "bf16"},
+    {"no_sync": True, "gradient_accumulation_steps": 2, "objective": "two_backwards", "communication_dtype": "fp32"},
+    {"backward_on": "several", "zero_stage": 2, "gradient_accumulation_steps": 2, "evaluate_within": True},
+    {"backward_on": "loss", "zero_stage": 3, "all_reduce_for_fetch": True, "prescale_gradients": True},
 ]
 METRICS = [
     "gradient_norm_error",
