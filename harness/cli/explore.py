@@ -46,7 +46,7 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     Tiny models are trained on CPU in both: first so that every two values of two factors are together at least once (ZeRO
     stage, ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then again otherwise,
     and near what was found, until the budget is spent. Every try is judged by the oracles and against the other release;
-    every failure is reduced to what it needs, and those that need the same are one fault. The last quarter of the budget
+    every failure is reduced to what it needs, and those that need the same are one fault. The rest of the budget
     goes to what was found: in which release it began or ended, and a script of the released packages alone. Results are
     stored like all others, so the same call with a larger budget goes on.
 

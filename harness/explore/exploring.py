@@ -41,8 +41,8 @@ from harness.wording.quantities import plural
 
 _T = TypeVar("_T")
 
-#: The share of the budget after which faults that were found are followed up.
-_SEARCH = 0.75
+#: The shares of the budget after which nothing new is tried, and nothing more is reduced, where something was found.
+_TRIED, _REDUCED = 0.6, 0.8
 
 #: Tries that are measured before the clock is looked at.
 AT_ONCE = 6
@@ -157,7 +157,7 @@ class _Exploration:
         self._request, self._simplest, self._session, self._note = request, simplest, session, note
         self._base = cells.base_parameters(simplest)
         self._began = time.monotonic()
-        self._is_searching = True  #: and not following up what was found
+        self._share = _TRIED  #: of the budget, for what is done now
         self._faults: list[Fault] = []
         self._tried: dict[str, Row] = {}  #: by workload
         self._shown: dict[str, set[tuple[str, ...]]] = {}  #: workload -> the families of what it showed
@@ -181,9 +181,11 @@ class _Exploration:
             )
 
     def follow_up(self) -> None:
-        """For each fault that tells the releases apart, the gravest first: where it began or ended, and a script."""
+        """Reduces what still waits; then, for each fault that tells the releases apart, the gravest first: where it began or
+        ended, and a script."""
+        self._share = _REDUCED
         self._attribute_waiting()
-        self._is_searching = False
+        self._share = 1
         for fault in sorted((one for one in self._faults if one.tells_apart), key=lambda one: severity(one.finding)):
             if self._is_over:
                 return
@@ -392,8 +394,9 @@ class _Exploration:
 
     @property
     def _is_over(self) -> bool:
-        share = _SEARCH if self._is_searching and any(one.tells_apart for one in self._faults) else 1
-        return self._spent >= share * self._request.budget_s
+        others = [*(one.other for one in self._faults), *(one.other for one in self._waiting)]
+        is_found = any(other is not None for other in others)
+        return self._spent >= (self._share if is_found else 1) * self._request.budget_s
 
     def _check_budget(self) -> None:
         if self._is_over:
