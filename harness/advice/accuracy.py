@@ -169,9 +169,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """What the factors of `harness.advice.gpus.estimate` follow from, and how far they carry. A point's errors are those of
     an estimate by the factor of the other points, as a share of what was measured."""
 
-    factors: dict[
-        str, float
-    ]  #: compute capability -> the median of measured over computed, where several points have it
+    #: compute capability -> the median of measured over computed, where several points have it
+    factors: dict[str, float]
     factor_elsewhere: float  #: of all points
     errors: dict[str, float]  #: point -> by the factor of the other points on its architecture
     errors_elsewhere: dict[str, float]  #: point -> by the factor of the points on other architectures

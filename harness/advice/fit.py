@@ -87,9 +87,8 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     traffic: Traffic | None = None  #: of a step; None where it is not known which ranks collectives were of
     fails_in: str  #: the first phase whose peak is too large; empty where all fit
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
-    estimated_step_s: float | None = (
-        None  #: a calibrated model; None where it says nothing (`harness.advice.gpus.estimate`)
-    )
+    #: by a calibrated model; None where it says nothing (`harness.advice.gpus.estimate`)
+    estimated_step_s: float | None = None
     dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty where it can
 
     @property

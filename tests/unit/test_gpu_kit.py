@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def kit() -> Any:
-    found = importlib.util.spec_from_file_location("kit", ROOT / "gpu_kit" / "kit.py")
+    found = importlib.util.spec_from_file_location("kit", ROOT / "tests" / "gpu_kit" / "kit.py")
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)

@@ -14,7 +14,7 @@ from harness.reproduce import upstream
 from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import ReleaseAnswer, Reproduction
 from harness.reproduce.running import ScriptRun
-from harness.wording import upstream
+from harness.wording import addresses
 from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
@@ -210,6 +210,6 @@ def _links(package: str, versions: Sequence[str]) -> list[str]:
     """Each release at the index, and its tag in the repository where that is known."""
     links = []
     for version in dict.fromkeys(versions):
-        tag = f", [source]({upstream.tag_url(package, version)})" if upstream.tag_url(package, version) else ""
-        links.append(f"[{package} {version}]({upstream.release_url(package, version)}){tag}")
+        tag = f", [source]({addresses.tag_url(package, version)})" if addresses.tag_url(package, version) else ""
+        links.append(f"[{package} {version}]({addresses.release_url(package, version)}){tag}")
     return links

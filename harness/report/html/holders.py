@@ -11,8 +11,8 @@ from harness.compare import Comparison, Group
 from harness.compare.metrics import BY_NAME
 from harness.model import Finding, Result
 from harness.probe.border.wire import Explanation, Stretch
+from harness.wording.addresses import place_url
 from harness.wording.quantities import short_quantity
-from harness.wording.upstream import place_url
 
 #: Finds the stored explanation of a result; None where it was not explained.
 ExplanationOf = Callable[[Result], Explanation | None]

@@ -20,7 +20,7 @@ from harness.report.html.page import Page, PageFrame
 from harness.report.html.workload_facts import reading
 from harness.report.kinds import SIGNS
 from harness.report.plain import plain
-from harness.wording import commands, upstream
+from harness.wording import addresses, commands
 
 _HERE = Path(__file__).parent
 
@@ -66,8 +66,8 @@ def environment() -> jinja2.Environment:
         styles=charts.STYLES,
         reading=reading,
         name_parts=_name_parts,
-        release_url=upstream.release_url,
-        tag_url=upstream.tag_url,
+        release_url=addresses.release_url,
+        tag_url=addresses.tag_url,
         made_by=commands.REPORT_AS_SITE,
     )
     return made

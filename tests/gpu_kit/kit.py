@@ -1,8 +1,8 @@
 """The first minutes on a real GPU: what to carry, what to run there, and what it says. See README.md beside this file.
 
-python gpu_kit/kit.py pack                            here: everything that the machine needs, in .gpu-kit (64 MiB at most)
-python3 gpu_kit/kit.py run --out $OUT [--limit 470]   there: cells and measurements, raw files in $OUT as they come
-python gpu_kit/kit.py compare FOLDER                  here again: cuda beside sim, the allocator's model beside its trace
+python tests/gpu_kit/kit.py pack  here: everything that the machine needs, in .gpu-kit (64 MiB at most)
+python3 tests/gpu_kit/kit.py run --out $OUT [--limit 470]  there: cells and measurements, raw files in $OUT as they come
+python tests/gpu_kit/kit.py compare FOLDER  here again: cuda beside sim, the allocator's model beside its trace
 
 Standard library, the probe and, where cells run, torch.
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 KIT = ROOT / ".gpu-kit"
