@@ -4,14 +4,13 @@ The options are the script's, with its `--packing_samples` switched on and a sma
 that a step has two micro-batches instead of 32.
 """
 
-from pathlib import Path
-
 from harness.probe.program import program
+from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(
     version=1,
     summary="OpenRLHF's train_dpo: Llama-3-8B with a reference on 8 ranks, ZeRO-3, packed pairs of up to 8192 tokens",
-    folder=str(Path(__file__).parent / "programs" / "openrlhf"),
+    folder=FOLDER,
     line="deepspeed --module openrlhf.cli.train_dpo --save_path ./checkpoint --save_steps -1 --logging_steps 1"
     " --eval_steps -1 --train_batch_size {train} --micro_train_batch_size 1 --pretrain OpenRLHF/Llama-3-8b-sft-mixture"
     " --bf16 --max_epochs 1 --max_len {length} --zero_stage {stage} --learning_rate 5e-7 --beta 0.1"
@@ -24,9 +23,7 @@ SCENARIO = program(
     },
     gpu="A100-80G",
     synthetic_data=True,
-    packages={
-        "openrlhf": "0.5.9", "datasets": "5.0.1", "flash-attn": "", "bitsandbytes": "", "wandb": "", "tensorboard": "",
-    },
+    packages=PACKAGES,
     devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2, "length": 96, "train": 4}},
     variants=({}, {"packed": "--flash_attn"}),
     remedies={

@@ -6,15 +6,14 @@ configuration, optimizer, engine and training are OpenRLHF's. Each rollout is of
 one optimizer step follows each rollout instead of eight, and the measured step has both.
 """
 
-from pathlib import Path
-
 from harness.probe.program import program
 from harness.probe.scenario import one_by_one
+from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(
     version=1,
     summary="OpenRLHF's PPO actor: Llama-3-70B on 32 ranks, ZeRO-3, optimizer on the host, packed samples of 2048 tokens",
-    folder=str(Path(__file__).parent / "programs" / "openrlhf"),
+    folder=FOLDER,
     line="torchrun ppo_actor.py --pretrain meta-llama/Meta-Llama-3-70B --zero_stage {stage} --zpg {zpg} {bf16} {adam}"
     " {packed} {checkpointing} {reentrant} {more} --micro_train_batch_size {micro} --train_batch_size {train}"
     " --rollout_batch_size {rollout} --prompt_max_len {prompt} --generate_max_len {answer}",
@@ -25,9 +24,7 @@ SCENARIO = program(
         "prompt": 1024, "answer": 1024,
     },
     gpu="A800-80G",
-    packages={
-        "openrlhf": "0.5.9", "datasets": "5.0.1", "flash-attn": "", "bitsandbytes": "", "wandb": "", "tensorboard": "",
-    },
+    packages=PACKAGES,
     devices={
         "sim": {},
         "cpu": {"tiny": True, "world_size": 2, "train": 4, "rollout": 1, "prompt": 24, "answer": 24},

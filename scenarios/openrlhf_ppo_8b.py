@@ -5,9 +5,8 @@ more of them? Not known in public, and chosen: Llama-3-8B (that of OpenRLHF's ex
 one sample to a micro-batch, the optimizer on the card. See `openrlhf_ppo_70b` for what is OpenRLHF's and what is made up.
 """
 
-from pathlib import Path
-
 from harness.probe.program import program
+from scenarios._openrlhf import FOLDER, PACKAGES
 
 #: Ranks, and batches with one micro-batch to a step and two steps to a rollout.
 _SIZES = tuple({"world_size": ranks, "train": ranks, "rollout": ranks // 2} for ranks in (2, 4, 8, 16, 32))
@@ -15,7 +14,7 @@ _SIZES = tuple({"world_size": ranks, "train": ranks, "rollout": ranks // 2} for 
 SCENARIO = program(
     version=1,
     summary="OpenRLHF's PPO actor: Llama-3-8B under ZeRO 1-3 and hpz, 2 to 32 GPUs, accumulation 1 to 16",
-    folder=str(Path(__file__).parent / "programs" / "openrlhf"),
+    folder=FOLDER,
     line="torchrun ppo_actor.py --pretrain meta-llama/Meta-Llama-3-8B --zero_stage {stage} --zpg {zpg} --bf16 {adam}"
     " {packed} --gradient_checkpointing --train_batch_size {train} --rollout_batch_size {rollout}"
     " --prompt_max_len {prompt} --generate_max_len {answer}",
@@ -25,9 +24,7 @@ SCENARIO = program(
         "prompt": 1024, "answer": 1024,
     },
     gpu="A100-80G",
-    packages={
-        "openrlhf": "0.5.9", "datasets": "5.0.1", "flash-attn": "", "bitsandbytes": "", "wandb": "", "tensorboard": "",
-    },
+    packages=PACKAGES,
     devices={
         "sim": {},
         "cpu": {"tiny": True, "world_size": 2, "train": 4, "rollout": 1, "prompt": 24, "answer": 24},

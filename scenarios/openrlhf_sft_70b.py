@@ -5,15 +5,14 @@ ranks, ZeRO-3 (the script's own stage 2 cannot hold 70B), packed samples as in t
 sequences to a step, so that a step has one micro-batch.
 """
 
-from pathlib import Path
-
 from harness.probe.program import program
 from harness.probe.scenario import one_by_one
+from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(
     version=1,
     summary="OpenRLHF's train_sft: Llama-3-70B on 32 ranks, ZeRO-3, optimizer on the host, sequences of 2048",
-    folder=str(Path(__file__).parent / "programs" / "openrlhf"),
+    folder=FOLDER,
     line="deepspeed --module openrlhf.cli.train_sft --max_len {length} --dataset Open-Orca/OpenOrca --input_key question"
     " --output_key response --train_batch_size {train} --micro_train_batch_size {micro} --max_samples 2000"
     " --pretrain {pretrain} --save_path ./checkpoint --save_steps -1 --logging_steps 1"
@@ -27,9 +26,7 @@ SCENARIO = program(
     },
     gpu="A800-80G",
     synthetic_data=True,
-    packages={
-        "openrlhf": "0.5.9", "datasets": "5.0.1", "flash-attn": "", "bitsandbytes": "", "wandb": "", "tensorboard": "",
-    },
+    packages=PACKAGES,
     devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2, "length": 48, "train": 8}},
     variants=({}, *one_by_one(packed=("--flash_attn",), adam=("",))),
     remedies={

@@ -5,14 +5,13 @@ them one by one. The report's message: A40 with 44.34 GiB, 10.19 MiB free, 43.69
 The card here is an L40S, which has as much.
 """
 
-from pathlib import Path
-
 from harness.probe.program import program
+from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(
     version=1,
     summary="OpenRLHF's train_ppo: four 8B models on each of 4 ranks, ZeRO-2, optimizers on the host",
-    folder=str(Path(__file__).parent / "programs" / "openrlhf"),
+    folder=FOLDER,
     line="deepspeed --module openrlhf.cli.train_ppo --pretrain OpenRLHF/Llama-3-8b-sft-mixture"
     " --reward_pretrain OpenRLHF/Llama-3-8b-rm-mixture --save_path ./checkpoint --save_steps -1 --logging_steps 1"
     " --eval_steps -1 --micro_train_batch_size 1 --train_batch_size {train} --micro_rollout_batch_size 1"
@@ -24,9 +23,7 @@ SCENARIO = program(
     values={"stage": 2, "train": 4, "prompt": 1024, "answer": 16, "attention": "--flash_attn"},
     gpu="L40S",
     synthetic_data=True,
-    packages={
-        "openrlhf": "0.5.9", "datasets": "5.0.1", "flash-attn": "", "bitsandbytes": "", "wandb": "", "tensorboard": "",
-    },
+    packages=PACKAGES,
     devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2, "train": 2, "prompt": 48, "answer": 8}},
     remedies={"ZeRO-3": {"stage": 3}, "twice the GPUs": {"world_size": 8, "train": 8}},
 )  # fmt: skip
