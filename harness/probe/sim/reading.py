@@ -49,12 +49,23 @@ def adapted(known: KnownValues, following: Following) -> Iterator[None]:
 
 def _from_data(original: Any, known: KnownValues) -> Any:
     def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
-        out = original(data, *args, **kwargs)
+        out = original(_asked(data) if isinstance(data, (list, tuple)) else data, *args, **kwargs)
         if isinstance(out, torch.Tensor) and out.is_meta and not isinstance(data, torch.Tensor):
             _learn(out, data, known, original)
         return out
 
     return tensor
+
+
+def _asked(data: Any) -> Any:
+    """Lists with the numbers of the tensors in them, which torch would read past every mode."""
+    if isinstance(data, (list, tuple)):
+        return [_asked(value) for value in data]
+    if not isinstance(data, torch.Tensor) or data.dim():
+        return data
+    with _unseen():
+        is_known = not data.is_meta
+    return data if is_known else data.item()
 
 
 def _new_tensor(original: Any, known: KnownValues) -> Any:

@@ -31,6 +31,12 @@ def test_a_sampler_draws_from_more_rows_than_fit_into_the_devices_known_values()
     assert sorted(rows) == list(range(1_000_000))
 
 
+def test_a_tensor_made_of_numbers_on_the_device_has_them() -> None:
+    with Simulation(0, 1):
+        lengths = torch.tensor([3, 5], device=Simulation.device)
+        assert torch.tensor([lengths[0], lengths[1]], dtype=torch.float).tolist() == [3.0, 5.0]
+
+
 def test_operators_made_of_others_are_counted_by_these_where_autograd_takes_no_part() -> None:
     def evaluate(device: str) -> None:
         with torch.inference_mode():
