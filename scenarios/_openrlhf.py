@@ -4,11 +4,12 @@ from pathlib import Path
 
 _PROGRAMS = Path(__file__).parent / "programs"
 
-#: The report's release; `_openrlhf.FOLDER` has what it runs.
+#: What runs in the reports' releases.
 FOLDER = str(_PROGRAMS / "openrlhf")
 
-#: The programs that serve every release from 0.5 on.
+#: Its commands for supervised training in every release from 0.5 on, and its PPO from 0.7.1 on.
 RELEASES = str(_PROGRAMS / "openrlhf_releases")
+RAY = str(_PROGRAMS / "openrlhf_ray")
 
 #: OpenRLHF without what needs a GPU or a network. Left free, datasets would be one that today's pyarrow breaks.
 PACKAGES = {

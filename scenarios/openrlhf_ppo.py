@@ -1,0 +1,35 @@
+"""OpenRLHF's `train_ppo_ray`, its newest classes too: the actor of Llama-3-8B, ZeRO-3 on 8 ranks, group_norm.
+
+The command is OpenRLHF's, from 0.7.1 on, where a single controller drives all roles: its controller, experience maker,
+actor, replay buffer, loss and the sending of weights. `programs/openrlhf_ray/no_cluster` is there in place of Ray, which
+would start each actor as a process on a card of its own, and of vLLM, which needs a GPU: each rank is the process of one
+actor, and an answer is as long as was allowed. `programs/openrlhf_ray/command.py` spells the options as the release does.
+
+Not known in public, and chosen: no reference (a KL coefficient of 0), so that the card holds the actor alone, a reward
+function, 4 prompts that fill 1024 tokens, and one optimizer step to a rollout.
+"""
+
+from harness.probe.program import program
+from scenarios._openrlhf import PACKAGES, RAY
+
+SCENARIO = program(
+    version=1,
+    summary="OpenRLHF's train_ppo_ray in any release from 0.7.1 on: the actor of Llama-3-8B on 8 ranks, ZeRO-3",
+    folder=RAY,
+    line="PYTHONPATH=no_cluster torchrun command.py --pretrain {pretrain} --actor_num_nodes 1"
+    " --actor_num_gpus_per_node {actors} --vllm_num_engines 1 --remote_rm_url reward.py --init_kl_coef 0"
+    " --advantage_estimator group_norm --n_samples_per_prompt 4 --rollout_batch_size 4 --micro_rollout_batch_size 1"
+    " --train_batch_size 16 --micro_train_batch_size 1 --prompt_max_len {prompt} --generate_max_len {answer}"
+    " --max_len {length} --prompt_data prompts.jsonl --input_key prompt --num_episodes 8 --zero_stage {stage} --bf16"
+    " --flash_attn --packing_samples {checkpointing} {more} --save_path ./checkpoint",
+    ranks=8,
+    values={
+        "pretrain": "OpenRLHF/Llama-3-8b-sft-mixture", "prompt": 1024, "answer": 1024, "length": 2048, "stage": 3,
+        "actors": 8,
+        "checkpointing": "--gradient_checkpointing", "more": "",
+    },
+    gpu="A100-80G",
+    packages={**PACKAGES, "openrlhf": "0.11.2", "pillow": "13.0.0"},
+    devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2, "actors": 2, "prompt": 24, "answer": 24, "length": 48}},
+    remedies={"ZeRO-2": {"stage": 2}, "the optimizer on the host": {"more": "--adam_offload"}},
+)  # fmt: skip

@@ -1,0 +1,6 @@
+class _Worker:
+    class gcs_client:
+        address = "none"
+
+
+global_worker = _Worker()

@@ -1,0 +1,2 @@
+class Queue:
+    """Of asynchronous training, which is not run here."""

@@ -1,0 +1,4 @@
+class StatelessProcessGroup:
+    @classmethod
+    def create(cls, host, port, rank, world_size, **settings):
+        return cls()
