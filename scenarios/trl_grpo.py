@@ -39,9 +39,9 @@ SCENARIO = program(
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{expandable_segments} "
     "accelerate launch --config_file {settings} --num_processes 4 train.py --loading {loading} --attention {attention} "
     "--checkpointing {checkpointing} --engine {engine} --gpu_memory_utilization {gpu_memory_utilization} "
-    "--per_device_train_batch_size {samples} --num_generations {generations} --max_prompt_length {prompt_tokens} "
-    "--max_completion_length {completion_tokens} --beta {kl_coefficient} --bf16 true --output_dir out --logging_steps 1 "
-    "--warmup_steps 2 --max_steps 100",
+    "--per_device_train_batch_size {samples} --num_generations {generations} --prompt_tokens {prompt_tokens} "
+    "--truncation {truncation} --max_completion_length {completion_tokens} --beta {kl_coefficient} --bf16 true --output_dir out "
+    "--logging_steps 1 --warmup_steps 2 --max_steps 100",
     gpu="H100-80G",
     values={
         "settings": "zero3.yaml",
@@ -53,6 +53,7 @@ SCENARIO = program(
         "samples": 8,
         "generations": 8,
         "prompt_tokens": 512,
+        "truncation": "trainer",
         "completion_tokens": 256,
         "kl_coefficient": 0.04,
         "expandable_segments": "False",
@@ -73,6 +74,8 @@ SCENARIO = program(
     variants=(
         {},
         *_REMEDIES.values(),
+        # From 0.26 on TRL leaves prompts as long as they are.
+        {**_DEEPSPEED_SCHEDULE, "truncation": "data"},
         # All 8 cards train, and the engines keep vLLM's default share of 4 of them: of the one at hand, too.
         {"world_size": 8, "gpu_memory_utilization": 0.9},
         {"engine": "colocate", "gpu_memory_utilization": 0.3},

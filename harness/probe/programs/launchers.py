@@ -127,13 +127,17 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
-    """Its command hands a job of several ranks to torchrun, where it is taken over. From 0.9.3 on it changes the ranks'
-    environment, allocator options among it. A job of one rank trains in the command's own process."""
+    """Its command hands a job of several ranks to torchrun, where it is taken over; 0.7.1 has no launcher and starts one
+    process. From 0.9.3 on it changes the ranks' environment, allocator options among it. A job of one rank trains in the
+    command's own process."""
     if line.program != "train":
         raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     with variables({"FORCE_TORCHRUN": "1"} if several else {}):
         if os.environ.get("FORCE_TORCHRUN", "").lower() not in ("1", "true", "y"):
+            if importlib.util.find_spec("llamafactory.launcher") is None:
+                words = (line.program, *line.arguments)
+                return Start(program="llamafactory.cli", is_module=True, arguments=words, variables={})
             return Start(program="llamafactory.launcher", is_module=True, arguments=line.arguments, variables={})
         command, environment = _handed_to_torchrun(["llamafactory-cli", line.program, *line.arguments])
         changed = {name: value for name, value in environment.items() if os.environ.get(name) != value}
@@ -150,16 +154,26 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
     run: Any = subprocess.run
 
     def take_over(command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
-        if isinstance(command, list) and command[0] == "torchrun":
-            raise HandedOver(command, env or {})
+        split = shlex.split(command) if isinstance(command, str) else command  # up to 0.9.0 it is a line for a shell
+        if isinstance(split, list) and split[0] == "torchrun":
+            raise HandedOver(split, env or {})
         return run(command, *args, env=env, **kwargs)
 
+    def trains_alone(*args: Any, **kwargs: Any) -> None:
+        raise LaunchLineError(
+            "llamafactory-cli of this release starts one process, not one for each GPU: "
+            "start a script that calls llamafactory.train.tuner.run_exp() by torchrun"
+        )
+
+    cli = importlib.import_module("llamafactory.cli")
     with Patches() as patches:
         patches.set(subprocess, "run", take_over)
         patches.set(sys, "argv", words)
+        if hasattr(cli, "run_exp"):
+            patches.set(cli, "run_exp", trains_alone)
         patches.enter_context(_exits_explained("llamafactory-cli"))
         try:
-            importlib.import_module("llamafactory.cli").main()
+            cli.main()
         except HandedOver as handed_over:
             command, environment = handed_over.args
             return command, environment

@@ -3,7 +3,9 @@
 accelerate launch --config_file zero3.yaml --num_processes 4 train.py --output_dir out --bf16
 
 All of ``GRPOConfig`` are options. ``--loading cuda`` loads the whole model onto the GPU of every rank before there is a
-configuration, ``--loading name`` leaves loading to the trainer, under DeepSpeed's zero.Init.
+configuration, ``--loading name`` leaves loading to the trainer, under DeepSpeed's zero.Init. ``--truncation trainer`` has
+TRL cut the prompts, by its option ``max_prompt_length``, which it ignores from 0.26 on and refuses from 0.28 on;
+``--truncation data`` cuts them before, as TRL advises since.
 """
 
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ class Arguments:
     loading: str = field(default="cuda", metadata={"help": "cuda, or name"})
     attention: str = "flash_attention_2"
     prompts: str = "prompts.jsonl"
+    prompt_tokens: int = field(default=512, metadata={"help": "the longest prompt"})
+    truncation: str = field(default="trainer", metadata={"help": "what cuts longer prompts: trainer, or data"})
     checkpointing: str = field(default="none", metadata={"help": "none, reentrant or non_reentrant"})
     engine: str = field(default="server", metadata={"help": "none generates in the trainer; server or colocate: vLLM"})
     gpu_memory_utilization: float = field(default=0.3, metadata={"help": "of an engine on the trainer's own GPUs"})
@@ -31,22 +35,33 @@ def variety(completions, **_):
     return [float(len(set(text))) for text in completions]
 
 
+def last_tokens(text, tokenizer, longest):
+    begins = [begin for begin, _ in tokenizer(text, return_offsets_mapping=True)["offset_mapping"]]
+    return text if len(begins) <= longest else text[begins[-longest] :]
+
+
 def main() -> None:
     own, rest = HfArgumentParser(Arguments).parse_args_into_dataclasses(return_remaining_strings=True)
     how = {"torch_dtype": torch.bfloat16, "attn_implementation": own.attention}
     model = own.base_model
     if own.loading == "cuda":
         model = AutoModelForCausalLM.from_pretrained(own.base_model, **how).to("cuda")
+    if own.truncation == "trainer":
+        rest += ["--max_prompt_length", str(own.prompt_tokens)]
     (training,) = HfArgumentParser(GRPOConfig).parse_args_into_dataclasses(args=rest)
     if own.loading == "name":
         training.model_init_kwargs = {**how, "torch_dtype": "bfloat16"}
     training.use_vllm = own.engine != "none"
-    if own.engine == "colocate":
+    if own.engine != "none" and hasattr(training, "vllm_mode"):  # TRL 0.17 knows servers alone
         training.vllm_mode = own.engine
+    if own.engine == "colocate":
         training.vllm_gpu_memory_utilization = own.gpu_memory_utilization
     training.gradient_checkpointing = own.checkpointing != "none"
     training.gradient_checkpointing_kwargs = {"use_reentrant": own.checkpointing == "reentrant"}
     tokenizer = AutoTokenizer.from_pretrained(own.base_model, padding_side="left")
+    data = load_dataset("json", data_files=own.prompts, split="train")
+    if own.truncation == "data":
+        data = data.map(lambda row: {"prompt": last_tokens(row["prompt"], tokenizer, own.prompt_tokens)})
     adapter = LoraConfig(
         r=16,
         lora_alpha=32,
@@ -58,7 +73,7 @@ def main() -> None:
         model=model,
         args=training,
         reward_funcs=variety,
-        train_dataset=load_dataset("json", data_files=own.prompts, split="train"),
+        train_dataset=data,
         processing_class=tokenizer,
         peft_config=adapter,
     )

@@ -1,17 +1,19 @@
 """In the place of vLLM, which needs a GPU: an engine that answers at once and holds nothing.
 
 What TRL's trainer does on its own side is the real code: it gathers the weights, merges the adapters, sends a request
-per parameter, and waits for completions. Here end the requests of `trl.extras.vllm_client` (``server``), and the calls of
-``LLM`` (``colocate``). The answer is as long as was allowed, the longest that a step can meet: ``max_tokens`` tokens for
-each completion. An engine's share of a card is what the scenario's ``gpu_memory_utilization`` takes off it.
+per parameter or a stream of them, and waits for completions. Here end the requests of TRL's client (``server``): those of
+``trl vllm-serve``, and from TRL 1.11 on those of ``vllm serve``; and the calls of ``LLM`` (``colocate``). The answer is as
+long as was allowed, the longest that a step can meet: ``max_tokens`` tokens for each completion. An engine's share of a
+card is what the scenario's ``gpu_memory_utilization`` takes off it. The names of several releases of vLLM are here, as
+each release of TRL imports those of its day.
 """
 
 from vllm import server
 from vllm.completions import completion, prompt_ids
 from vllm.sampling_params import SamplingParams
 
-__version__ = "0.10.2"
-__all__ = ["LLM", "SamplingParams"]
+__version__ = "0.31.0"
+__all__ = ["LLM", "RequestOutput", "SamplingParams"]
 
 server.answer()
 
@@ -21,6 +23,10 @@ class _Fields:
         vars(self).update(fields)
 
 
+class RequestOutput(_Fields):
+    pass
+
+
 class _Weights:
     def load_weights(self, weights):
         for _ in weights:
@@ -28,13 +34,15 @@ class _Weights:
 
 
 class LLM:
-    def __init__(self, model, **settings):
+    def __init__(self, model, max_model_len=None, **settings):
         runner = _Fields(model_runner=_Fields(model=_Weights()))
-        self.llm_engine = _Fields(model_executor=_Fields(driver_worker=runner))
+        self.llm_engine = _Fields(
+            model_executor=_Fields(driver_worker=runner), model_config=_Fields(max_model_len=max_model_len)
+        )
 
     def generate(self, prompts, sampling_params, use_tqdm=True):
         return [
-            _Fields(
+            RequestOutput(
                 prompt_token_ids=prompt_ids(prompt),
                 outputs=[self._output(sampling_params.max_tokens) for _ in range(sampling_params.n)],
             )
@@ -43,9 +51,12 @@ class LLM:
 
     def _output(self, tokens):
         ids = completion(tokens)
-        return _Fields(token_ids=ids, logprobs=[{token: _Fields(logprob=-1.0)} for token in ids])
+        return _Fields(token_ids=ids, logprobs=[{token: _Fields(logprob=-1.0, rank=1)} for token in ids])
 
     def reset_prefix_cache(self):
+        pass
+
+    def collective_rpc(self, method, **settings):
         pass
 
     def sleep(self, level=1):

@@ -11,8 +11,11 @@ def completion(tokens):
     return random.choices(_TOKENS, k=tokens)
 
 
-def prompt_ids(text, longest=None):
-    ids = _tokenizer()(text, add_special_tokens=False)["input_ids"]
+def prompt_ids(prompt, longest=None):
+    """Of a text, of tokens, or of a dictionary with either."""
+    if isinstance(prompt, dict):
+        prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt["prompt"]
+    ids = _tokenizer()(prompt, add_special_tokens=False)["input_ids"] if isinstance(prompt, str) else list(prompt)
     return ids[-longest:] if longest else ids
 
 

@@ -3,6 +3,10 @@ class SamplingParams:
         self.n, self.max_tokens = n, max_tokens
 
 
-class GuidedDecodingParams:
+class StructuredOutputsParams:
     def __init__(self, **settings):
         pass
+
+
+class GuidedDecodingParams(StructuredOutputsParams):
+    """Its name up to vLLM 0.10."""
