@@ -40,8 +40,8 @@ SCENARIO = program(
     "accelerate launch --config_file {settings} --num_processes 4 train.py --loading {loading} --attention {attention} "
     "--checkpointing {checkpointing} --engine {engine} --gpu_memory_utilization {gpu_memory_utilization} "
     "--per_device_train_batch_size {samples} --num_generations {generations} --prompt_tokens {prompt_tokens} "
-    "--truncation {truncation} --max_completion_length {completion_tokens} --beta {kl_coefficient} --bf16 true --output_dir out "
-    "--logging_steps 1 --warmup_steps 2 --max_steps 100",
+    "--truncation {truncation} --max_completion_length {completion_tokens} --beta {kl_coefficient} --bf16 true "
+    "--output_dir out --logging_steps 1 --warmup_steps 2 --max_steps 100",
     gpu="H100-80G",
     values={
         "settings": "zero3.yaml",

@@ -26,7 +26,9 @@ def _generate(wanted):
 
 def _complete(wanted):
     """As ``vllm serve``, by OpenAI's interface; the n completions of a prompt lie together."""
-    return {"choices": [_choice(prompt, wanted["max_tokens"]) for prompt in wanted["prompt"] for _ in range(wanted["n"])]}
+    return {
+        "choices": [_choice(prompt, wanted["max_tokens"]) for prompt in wanted["prompt"] for _ in range(wanted["n"])]
+    }
 
 
 def _choice(prompt, tokens):
