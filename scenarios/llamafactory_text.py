@@ -1,7 +1,7 @@
 """LLaMA-Factory on text alone: SFT and DPO of Qwen2.5-7B, full and LoRA, ZeRO-3, by one line that every release can run.
 
-Each rank is started by ``torchrun``, as ``llamafactory-cli`` starts them from 0.8.0 on; that of 0.7.1, the first on PyPI, starts
-one process. From 0.9.3 on the command also sets the allocator's ``expandable_segments``, and this line does not.
+Each rank is started by ``torchrun``, as ``llamafactory-cli`` starts them from 0.8.0 on; that of 0.7.1, the first on PyPI,
+has one process. From 0.9.3 on the command also sets the allocator's ``expandable_segments``, and this line does not.
 ``unchecked`` is as in `scenarios/llamafactory_qwen2_vl_dpo.py`, whose settings, data and card are these.
 """
 
