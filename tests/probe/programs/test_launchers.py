@@ -1,0 +1,66 @@
+"""LLaMA-Factory's command, as its releases start the ranks of a job."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.probe.launch_line import LaunchLineError, parse
+from harness.probe.programs.launchers import start
+
+LINE = parse("llamafactory-cli train --stage sft")
+
+RUNS_A_LIST = """
+import subprocess, sys
+def main():
+    subprocess.run(["torchrun", "--nproc_per_node", "8", "launcher.py", *sys.argv[2:]])
+"""
+
+#: Up to 0.9.0.
+RUNS_A_SHELL = """
+import subprocess, sys
+def main():
+    subprocess.run("torchrun --nproc_per_node 8 launcher.py " + " ".join(sys.argv[2:]), shell=True)
+"""
+
+#: 0.7.1.
+TRAINS_ITSELF = """
+def run_exp(): pass
+def main():
+    run_exp()
+"""
+
+
+@pytest.fixture
+def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def install(cli: str) -> None:
+        package = tmp_path / "llamafactory"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "cli.py").write_text(cli)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("WORLD_SIZE", "8")
+
+    yield install
+    for name in ("llamafactory", "llamafactory.cli"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("cli", [RUNS_A_LIST, RUNS_A_SHELL])
+def test_what_it_hands_to_torchrun_is_started(release, cli: str) -> None:
+    release(cli)
+    begun = start(LINE, 0)
+    assert (begun.program, begun.arguments) == ("launcher.py", ("--stage", "sft"))
+
+
+def test_a_command_that_starts_one_process_is_refused(release) -> None:
+    release(TRAINS_ITSELF)
+    with pytest.raises(LaunchLineError, match="starts one process"):
+        start(LINE, 0)
+
+
+def test_a_job_of_one_rank_trains_in_that_process(release, monkeypatch: pytest.MonkeyPatch) -> None:
+    release(TRAINS_ITSELF)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    begun = start(LINE, 0)
+    assert (begun.program, begun.arguments) == ("llamafactory.cli", ("train", "--stage", "sft"))
