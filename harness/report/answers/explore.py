@@ -21,7 +21,7 @@ SCHEMA = 2
 def as_text(found: Explored) -> str:
     """For a terminal, ending in a newline."""
     older, newer = (_version(found, stack) for stack in found.request.releases)
-    apart = [fault for fault in found.faults if fault.other is not None]
+    apart = [fault for fault in found.faults if fault.tells_apart]
     covered = "every pair of values among them" if found.pairs_covered else "not yet every pair of values"
     alike = f"{found.passed} sound and alike in both"
     lines = [
@@ -31,11 +31,14 @@ def as_text(found: Explored) -> str:
     ]
     for number, fault in enumerate(apart, start=1):
         lines += ["", *_fault(found, fault, number)]
-    if both := [fault for fault in found.faults if fault.other is None]:
-        lines += ["", "In both:"]
-        lines += [
-            line for number, fault in enumerate(both, start=len(apart) + 1) for line in _fault(found, fault, number)
-        ]
+    both = [fault for fault in found.faults if fault.other is None and fault.is_reduced]
+    others = [fault for fault in found.faults if not fault.is_reduced]
+    number = len(apart)
+    for title, faults in (("In both:", both), ("Not reduced, so the other release may have them as well:", others)):
+        lines += ["", title] if faults else []
+        for fault in faults:
+            number += 1
+            lines += _fault(found, fault, number)
     if found.left:
         more = f"{plural(found.left, 'failure')} more, of kinds that faults above have"
         lines += ["", f"{more}: the budget ended before they were reduced."]
@@ -46,9 +49,8 @@ def as_text(found: Explored) -> str:
 
 def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
     own = _version(found, fault.stack)
-    where = f"{found.request.package} {own}" + (
-        f", not {_version(found, fault.other)}" if fault.other is not None else ""
-    )
+    alone = f", not {_version(found, fault.other)}" if fault.other is not None and fault.is_reduced else ""
+    where = f"{found.request.package} {own}{alone}"
     metric = fault.question.name
     cell = f"{own}/{SIMPLEST}/{fault.variant}/{cells.DEVICE}"
     against = _version(found, fault.other) if fault.other is not None else ""
