@@ -1,7 +1,7 @@
 """OpenRLHF's SFT as its `train_sft_llama.sh` has it, packed, in every release from 0.5 on: Llama-3-8B, ZeRO-3, 8 ranks.
 
 The command is OpenRLHF's. `programs/openrlhf_releases/command.py` spells its options as the release does, and
-`programs/openrlhf_releases/no_engine` is there because 0.7.1 to 0.8.0 import vLLM for SFT as well (without it: `engine` .).
+`programs/openrlhf_releases/no_engine` is there because 0.7.1 to 0.7.5 import vLLM for SFT as well (without it: `engine` .).
 """
 
 from harness.probe.program import program
