@@ -22,7 +22,11 @@ from tests.paths import ROOT
 
 def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:
     other_end = "late_reserved_peak_bytes"  # of a range, whose near end is compared
-    of_models = {"moved_bytes", "copied_bytes", "groups"}  # what follows from them are estimates, which nothing is judged by
+    of_models = {
+        "moved_bytes",
+        "copied_bytes",
+        "groups",
+    }  # what follows from them are estimates, which nothing is judged by
     measured = set(PhaseReading.__dataclass_fields__) - {"seconds", "collectives", other_end} - of_models
     assert measured | {"collective_count", "collective_bytes"} == {m.name for m in PHASE_METRICS}
 
