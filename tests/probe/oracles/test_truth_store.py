@@ -16,7 +16,14 @@ from harness.probe.border.surroundings import TRUTHS  # noqa: E402
 from harness.probe.border.wire import Numerics  # noqa: E402
 from harness.probe.oracles import training, truth, truth_store  # noqa: E402
 from harness.probe.workloads.workload import Workload  # noqa: E402
-from tests.probe.oracles.test_truth import LLAMA, STEPS, WORK  # noqa: E402
+
+STEPS = 3
+LLAMA = {
+    "model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "tie_word_embeddings": False,
+    "max_position_embeddings": 2048,
+}  # fmt: skip
+WORK = Workload(sequence_length=32, micro_batch_size=2, gradient_clipping=0.5)
 
 
 @pytest.fixture(autouse=True)
