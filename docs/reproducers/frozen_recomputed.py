@@ -46,7 +46,7 @@ SHAPE = {
 def Model():
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    model = get_peft_model(model, LoraConfig(r=8, target_modules='all-linear'))
+    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear"))
     model.register_forward_hook(lambda module, inputs, output: output.loss)
     return model.train()
 

@@ -45,7 +45,7 @@ SHAPE = {
 
 def Model():
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))
-    model = get_peft_model(model, LoraConfig(r=8, target_modules='all-linear', modules_to_save=['lm_head']))
+    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", modules_to_save=["lm_head"]))
     model.register_forward_hook(lambda module, inputs, output: output.loss)
     return model.train()
 

@@ -287,7 +287,8 @@ def _lora(p: Mapping[str, Any]) -> str:
     if not p["lora_rank"]:
         return ""
     kept = p["lora_modules_to_save"].split()
-    return f"r={p['lora_rank']}, target_modules='all-linear'" + (f", modules_to_save={kept!r}" if kept else "")
+    saved = f", modules_to_save={json.dumps(kept)}" if kept else ""
+    return f'r={p["lora_rank"]}, target_modules="all-linear"{saved}'
 
 
 def _pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
