@@ -17,7 +17,7 @@ from harness.run import pipeline, targets
 from harness.store import Store
 from tests.paths import ROOT
 
-#: Those that hold the configured baseline: in the accuracy's each release has a job of its own, in LLaMA-Factory's DeepSpeed is one.
+#: Those that hold the configured baseline: the accuracy's has a job for each release, and LLaMA-Factory's one DeepSpeed.
 _OTHERS = ("*-accuracy.jsonl.gz", "*-llamafactory.jsonl.gz")
 BUNDLES = sorted(
     set((ROOT / "results").glob("*.jsonl.gz")) - {b for name in _OTHERS for b in (ROOT / "results").glob(name)}
