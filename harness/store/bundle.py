@@ -45,8 +45,9 @@ KINDS = ("result", "benchmark", "explanation", "detail", "other")
 
 _KIND = "bundle"
 
-#: The content key in a result's name.
-_KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
+#: The start of the content key in a result's name, between the workload, which ends in a device mode, and what may follow. A
+#: variant may have something like it.
+KEY = re.compile(r"(?:(?<=-sim)|(?<=-cpu)|(?<=-cuda))-[0-9a-f]{12}(?=[-.])")
 
 #: A path in a results folder: no hidden part, none that leads out of it.
 _PATH = re.compile(r"(?:[^/\x00-\x1f.][^/\x00-\x1f]*/)*[^/\x00-\x1f.][^/\x00-\x1f]*")
@@ -101,7 +102,7 @@ def _neighbours(entry: Entry) -> tuple[int, str, bytes, str]:
     """Results of one workload stand together in the order of their stacks; everything else beside what begins alike."""
     if entry.kind == "result":
         _, _, workload = entry.path.partition("/")
-        return KINDS.index(entry.kind), _KEY.sub("", workload), b"", entry.path
+        return KINDS.index(entry.kind), KEY.sub("", workload), b"", entry.path
     return KINDS.index(entry.kind), "", entry.data, entry.path
 
 

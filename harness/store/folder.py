@@ -36,9 +36,6 @@ from harness.system.files import create_atomically
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
 
-#: The start of a content key, between a workload's name and what may follow.
-KEY = re.compile(r"-[0-9a-f]{12}(?=[-.])")
-
 _BENCHMARK = ".benchmark.json"
 
 
@@ -227,7 +224,7 @@ def is_named(file: str, cell: Cell) -> bool:
     at = len(file)
     for _ in range(3):
         at = file.rfind("/", 0, at)
-    return file.startswith(stem, at) and KEY.match(file, at + len(stem)) is not None
+    return file.startswith(stem, at) and bundle.KEY.match(file, at + len(stem)) is not None
 
 
 def _result_files(folder: str) -> list[str]:

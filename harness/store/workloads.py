@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from harness.model import Result, split_workload
 from harness.store.bulk import in_order
-from harness.store.folder import KEY, Store, readable
+from harness.store.bundle import KEY
+from harness.store.folder import Store, readable
 
 _T = TypeVar("_T")
 

@@ -66,5 +66,15 @@ def test_a_workload_is_read_again_whole_or_for_one_stack(tmp_path: Path) -> None
     assert list(stored.read(one.cell.workload, stack.id)) == [other]
 
 
+def test_a_variant_that_ends_like_a_key_is_a_workload_of_its_own(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    variants = [f"with-{digits * 12}" for digits in "ab"]
+    for variant in variants:
+        store.write(msgspec.structs.replace(result(), cell=msgspec.structs.replace(result().cell, variant=variant)))
+    stored = StoredWorkloads([store])
+    for variant in variants:
+        assert variants_of(stored.read(f"{result().cell.scenario}/{variant}/cpu")) == [variant]
+
+
 def variants_of(stored: Iterable[Result]) -> list[str]:
     return [one.cell.variant for one in stored]
