@@ -17,7 +17,7 @@ def called_by(file: str) -> tuple[str, ...]:
         "__name__": "train",
         "look": lambda: found.append(StackWalker("deepspeed").walk(sys._getframe(1))[1]),
     }
-    exec(compile("def step():\n    look()\n", "/work/train.py", "exec"), program)
+    exec(compile("def step():\n    look()\n", "/jobs/train.py", "exec"), program)
     main: dict[str, Any] = {"__name__": "__main__", "step": program["step"]}
     exec(compile("def main():\n    step()\nmain()\n", file, "exec"), main)
     return found[0]
@@ -25,5 +25,5 @@ def called_by(file: str) -> tuple[str, ...]:
 
 def test_a_programs_main_module_is_a_caller_and_the_harness_own_is_none() -> None:
     server = Path(harness.__file__).parent / "probe" / "process" / "server.py"
-    assert any("launch.py:2 in main" in caller for caller in called_by("/work/launch.py"))
+    assert any("launch.py:2 in main" in caller for caller in called_by("/jobs/launch.py"))
     assert not any("server.py" in caller for caller in called_by(str(server)))
