@@ -77,13 +77,13 @@ def read_tail(path: str | os.PathLike[str], length: int) -> bytes:
         os.close(handle)
 
 
-def write_whole(path: Path, content: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file whole or not at all, in a folder that others write to: what lies there already is neither opened nor
     followed. Raises OSError."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
     try:
-        with open(handle, "w", encoding="utf-8") as stream:
-            stream.write(content)
+        with open(handle, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
         os.chmod(unfinished, 0o644)  # mkstemp's 0600 would hide it from a host that is another user
         os.replace(unfinished, path)
     except BaseException:

@@ -12,10 +12,10 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import io
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from harness.probe.border.surroundings import TRUTHS
+from harness.probe.border.untrusted import write_whole
 from harness.probe.oracles.references import References
 from harness.probe.workloads.workload import Workload
 
@@ -82,16 +83,11 @@ def read(file: Path) -> References | None:
 
 def write(file: Path, references: References) -> None:
     """Whole or not at all; where the disk does not let it, nothing is kept."""
+    kept = io.BytesIO()
+    torch.save(references.as_plain(), kept)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=file.parent, prefix=".unfinished-")
-        try:
-            with open(handle, "wb") as stream:
-                torch.save(references.as_plain(), stream)
-            os.replace(unfinished, file)
-        except BaseException:
-            os.unlink(unfinished)
-            raise
+        write_whole(file, kept.getvalue())
         _drop_oldest(file.parent)
 
 

@@ -46,6 +46,7 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "matrix.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the matrix
+    search: str  #: the address of what is on all of them; empty where this is the only one
     rows: tuple[WorkloadRow, ...]
     devices: tuple[str, ...]
     workloads: int  #: on all pages
@@ -61,6 +62,7 @@ class FindingsPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "findings.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the list
+    search: str  #: the address of what is on all of them; empty where this is the only one
     report: Conclusions
     lines: tuple[FindingLine, ...]
     kinds_found: tuple[str, ...]  #: on all pages, and so are the devices
@@ -105,14 +107,15 @@ class MethodPage(Page, frozen=True, kw_only=True):
 
 
 def matrix_pages(
-    frame: PageFrame,
+    paged: Sequence[tuple[WorkloadRow, ...]],
     report: Conclusions,
-    summaries: Sequence[WorkloadSummary],
-    rows: Sequence[Row],
+    lines: Sequence[FindingLine],
+    evidence: dict[int, str],
     upgrade: UpgradeForm,
 ) -> Iterator[tuple[str, MatrixPage]]:
-    """``(path, page)``. ``rows`` are all findings, worst first."""
-    paged = matrix_rows(frame, summaries)
+    """``(path, page)``. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first, ``evidence`` the
+    `evidence_pages`."""
+    rows = [row for page in paged for row in page]
     addresses = tuple(urls.matrix_page(at) for at in range(len(paged)))
     for number, own in enumerate(paged):
         page = MatrixPage(
@@ -120,12 +123,13 @@ def matrix_pages(
             number=number,
             pages=addresses,
             rows=own,
-            devices=tuple(sorted({_device(summary) for summary in summaries})),
-            workloads=len(summaries),
+            search=urls.SEARCH_DATA if len(paged) > 1 else "",
+            devices=tuple(sorted({row.device for row in rows})),
+            workloads=len(rows),
             report=report if number == 0 else None,
             upgrade=upgrade if number == 0 else UpgradeForm(),
-            worst=tuple(FindingLine.of(row) for row in rows[:_MOST_WORST]) if number == 0 else (),
-            evidence=evidence_pages(report, rows) if number == 0 else {},
+            worst=tuple(lines[:_MOST_WORST]) if number == 0 else (),
+            evidence=evidence if number == 0 else {},
         )
         yield addresses[number], page
 
@@ -151,9 +155,8 @@ def evidence_pages(report: Conclusions, rows: Sequence[Row]) -> dict[int, str]:
     return {line.number: pages[line.worst.key] for line in report.screen.problems if line.worst.key in pages}
 
 
-def findings_pages(report: Conclusions, rows: Sequence[Row]) -> Iterator[tuple[str, FindingsPage]]:
+def findings_pages(report: Conclusions, lines: Sequence[FindingLine]) -> Iterator[tuple[str, FindingsPage]]:
     """``(path, page)``."""
-    lines = [FindingLine.of(row) for row in rows]
     starts = range(0, max(1, len(lines)), _MOST_LINES)
     addresses = tuple(urls.findings_page(number) for number in range(len(starts)))
     for number, start in enumerate(starts):
@@ -163,6 +166,7 @@ def findings_pages(report: Conclusions, rows: Sequence[Row]) -> Iterator[tuple[s
                 title="Findings",
                 number=number,
                 pages=addresses,
+                search=urls.SEARCH_DATA if len(starts) > 1 else "",
                 report=report,
                 lines=tuple(lines[start : start + _MOST_LINES]),
                 kinds_found=tuple(dict.fromkeys(line.kind for line in lines)),
@@ -171,7 +175,7 @@ def findings_pages(report: Conclusions, rows: Sequence[Row]) -> Iterator[tuple[s
         )
 
 
-def search_data(frame: PageFrame, summaries: Sequence[WorkloadSummary], rows: Sequence[Row]) -> bytes:
+def search_data(paged: Sequence[tuple[WorkloadRow, ...]], lines: Sequence[FindingLine]) -> bytes:
     """A script that hands all workloads and findings to the pages that show a part of them: for each its text, what is shown
     beside it, its page, its kinds, its device, and the number of the page of the list that has it."""
     workloads = [
@@ -183,10 +187,9 @@ def search_data(frame: PageFrame, summaries: Sequence[WorkloadSummary], rows: Se
             row.device,
             number,
         )
-        for number, page in enumerate(matrix_rows(frame, summaries))
+        for number, page in enumerate(paged)
         for row in page
     ]
-    lines = [FindingLine.of(row) for row in rows]
     findings = [
         (
             plain(line.message),

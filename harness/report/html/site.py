@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
@@ -20,7 +20,8 @@ from harness.report.comparison import json
 from harness.report.html import badges, overview, releases, upgrade
 from harness.report.html.finding import finding_page
 from harness.report.html.holders import ExplanationOf, nothing_explained
-from harness.report.html.page import Conclusions, PageFrame
+from harness.report.html.overview import WorkloadRow
+from harness.report.html.page import Conclusions, FindingLine, PageFrame
 from harness.report.html.rendering import Renderer
 from harness.report.html.site_files import SiteFiles
 from harness.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
@@ -160,17 +161,19 @@ class _SiteBuilder:
     def _general_files(self, summaries: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[SiteFiles], None]]]:
         """``(path, what writes it)``."""
         comparison, frame, conclusions, rows = self._comparison, self._frame, self._conclusions, self._rows
+        paged, evidence = overview.matrix_rows(frame, summaries), overview.evidence_pages(conclusions, rows)
+        lines = [FindingLine.of(row) for row in rows]
         for path, page in (
-            *overview.matrix_pages(frame, conclusions, summaries, rows, upgrade.form(comparison)),
-            *overview.findings_pages(conclusions, rows),
+            *overview.matrix_pages(paged, conclusions, lines, evidence, upgrade.form(comparison)),
+            *overview.findings_pages(conclusions, lines),
             *releases.release_pages(comparison, frame, rows, summaries),
             ("trend.html", releases.trends_page(comparison, summaries)),
             ("compare.html", overview.compare_page(frame, self._thresholds)),
             ("method.html", overview.method_page(conclusions)),
         ):
             yield path, partial(SiteFiles.page, path=path, page=page)
-        yield urls.UPGRADE_DATA, self._write_upgrade
-        yield urls.SEARCH_DATA, partial(_write_search, frame=frame, summaries=summaries, rows=rows)
+        yield urls.UPGRADE_DATA, partial(self._write_upgrade, evidence=evidence)
+        yield urls.SEARCH_DATA, partial(_write_search, paged=paged, lines=lines)
         for stack in comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
         for standing in badges.standings(comparison, self._sound[WITHOUT_FINDING]):
@@ -178,10 +181,9 @@ class _SiteBuilder:
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
 
-    def _write_upgrade(self, files: SiteFiles) -> None:
-        pages = overview.evidence_pages(self._conclusions, self._rows)
-        lines = self._conclusions.screen.problems
-        files.file(urls.UPGRADE_DATA, upgrade.data(self._comparison, lines, pages, self._rooms))
+    def _write_upgrade(self, files: SiteFiles, evidence: Mapping[int, str]) -> None:
+        problems = self._conclusions.screen.problems
+        files.file(urls.UPGRADE_DATA, upgrade.data(self._comparison, problems, evidence, self._rooms))
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
         """By stack."""
@@ -208,10 +210,8 @@ def _write_stack(files: SiteFiles, stack: str, summaries: Sequence[WorkloadSumma
     files.file(urls.stack_data(stack), overview.stack_data(stack, summaries))
 
 
-def _write_search(
-    files: SiteFiles, frame: PageFrame, summaries: Sequence[WorkloadSummary], rows: Sequence[Row]
-) -> None:
-    files.file(urls.SEARCH_DATA, overview.search_data(frame, summaries, rows))
+def _write_search(files: SiteFiles, paged: Sequence[tuple[WorkloadRow, ...]], lines: Sequence[FindingLine]) -> None:
+    files.file(urls.SEARCH_DATA, overview.search_data(paged, lines))
 
 
 class _Inherited:

@@ -70,7 +70,6 @@
       }
       return undefined;
     }
-    const root = form.dataset.search.replace(/data\/search\.js$/, "");
     const found = entries.filter(([what, where, , kinds, device, page]) =>
       page !== Number(form.dataset.page) && (!value.device || device === value.device) && (!value.kind || kinds.includes(value.kind))
       && `${what} ${where}`.toLowerCase().includes(text));
@@ -80,7 +79,7 @@
     for (const [what, where, page] of found.slice(0, MOST)) {
       const item = document.createElement("li");
       const link = document.createElement("a");
-      link.href = root + page;
+      link.href = form.dataset.root + page;
       link.textContent = what;
       item.append(link, where ? ` ${where}` : "");
       list.append(item);
