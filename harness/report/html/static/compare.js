@@ -6,24 +6,12 @@
   const files = JSON.parse(place.dataset.files);
   const metrics = new Map(JSON.parse(place.dataset.metrics).map((metric) => [metric.name, metric]));
   const loaded = new Map();
-  const waiting = new Map();
   const field = (name) => form.querySelector(`[data-side="${name}"]`);
   const MOST = 500;
 
   window.dsregressStack = (file, content) => { loaded.set(file, content); };
 
-  const load = (file) => {
-    if (!waiting.has(file)) {
-      waiting.set(file, new Promise((resolve, reject) => {
-        const script = document.createElement("script");
-        script.src = file;
-        script.onload = () => resolve(loaded.get(file));
-        script.onerror = () => reject(new Error(file));
-        document.head.append(script);
-      }));
-    }
-    return waiting.get(file);
-  };
+  const load = (file) => window.dsregressLoad(file).then(() => loaded.get(file));
 
   const scaled = (value, base, names) => {
     let size = Math.abs(value), at = -1;

@@ -62,13 +62,7 @@
     if (!value.device && !value.kind && !text) return elsewhere.replaceChildren();
     if (!entries) {
       window.dsregressSearch = (all) => { entries = all[form.dataset.filters]; apply(); };
-      if (!document.querySelector("script[data-entries]")) {
-        const script = document.createElement("script");
-        script.src = form.dataset.search;
-        script.dataset.entries = "";
-        document.head.append(script);
-      }
-      return undefined;
+      return window.dsregressLoad(form.dataset.search);
     }
     const found = entries.filter(([what, where, , kinds, device, page]) =>
       page !== Number(form.dataset.page) && (!value.device || device === value.device) && (!value.kind || kinds.includes(value.kind))

@@ -151,7 +151,5 @@
     });
     form.addEventListener("submit", (event) => event.preventDefault());
   };
-  const script = document.createElement("script");
-  script.src = form.dataset.upgrade;
-  document.head.append(script);
+  window.dsregressLoad(form.dataset.upgrade);
 })();
