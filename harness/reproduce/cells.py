@@ -30,6 +30,13 @@ _LONGEST = 150
 #: Enough of an error to know it by, and little enough that no size of a tensor is in it.
 _SIGNATURE = 40
 
+#: What is counted or held beyond the other release, as a share of what the finding's own cell has beyond it: from the one on
+#: it is the finding, up to the other it is not. A smaller model, or fewer layers, has less of it.
+_SHOWN, _HIDDEN = 1 / 4, 1 / 32
+
+#: Cells of the one release that are measured before the other is asked about them.
+_AT_ONCE = 8
+
 
 class ReleasePair:
     """One question about one pair of releases, as a test of any cell. Without the other release, about what its own oracles
@@ -51,6 +58,7 @@ class ReleasePair:
         self._scenario = scenario
         self._detail_of = detail_of
         self._seen: dict[str, Result] = {}
+        self._own_excess: float | None = None  #: of the finding's own cell; None where no figures are compared
 
     @property
     def trials(self) -> int:
@@ -65,15 +73,42 @@ class ReleasePair:
     def shows(self, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Bad where the one release shows the finding and the other does not. As `harness.reproduce.reduction.Shows`.
 
-        The other release is measured where that is still open.
+        The other release is measured where that is still open, while the one goes on with the next sets: a release has a
+        worker of its own.
         """
-        bad = self._results(self._bad, parameter_sets)
-        settled = [self._settled(result) for result in bad]
-        if self._good is None:
-            return [verdict or self._alone(result) for verdict, result in zip(settled, bad, strict=True)]
-        still_open = [at for at, verdict in enumerate(settled) if verdict is None]
-        good = dict(zip(still_open, self._results(self._good, [parameter_sets[at] for at in still_open]), strict=True))
-        return [verdict or self._judge(bad[at], good[at]) for at, verdict in enumerate(settled)]
+        verdicts = [Verdict.UNKNOWN] * len(parameter_sets)
+        waiting: dict[int, Result] = {}  #: index -> what the one release shows, where that does not settle it
+        for first in range(0, len(parameter_sets) + _AT_ONCE, _AT_ONCE):
+            part = range(first, min(first + _AT_ONCE, len(parameter_sets)))
+            open_sets = [(self._good, parameter_sets[at]) for at in waiting] if self._good is not None else []
+            results = self._results([*((self._bad, parameter_sets[at]) for at in part), *open_sets])
+            others = results[len(part) :] if self._good is not None else [None] * len(waiting)
+            for (at, bad), good in zip(waiting.items(), others, strict=True):
+                verdicts[at] = self._alone(bad) if good is None else self._judge(bad, good)
+            waiting = {}
+            for at, bad in zip(part, results[: len(part)], strict=True):
+                settled = self._settled(bad)
+                if settled is None:
+                    waiting[at] = bad
+                else:
+                    verdicts[at] = settled
+        return verdicts
+
+    def begin(self, parameters: Mapping[str, Any]) -> Verdict:
+        """Whether the finding's own cell shows it. From then on, a figure that is exact is compared with this cell's, and not
+        with the thresholds: they say what matters in a job, and a tiny one has less of everything."""
+        metric = BY_NAME[self.question.metric]
+        if self._good is None or not metric.exact or metric.direction is not Direction.LOWER_IS_BETTER:
+            return self.shows([parameters])[0]
+        bad, good = (self._observed(one) for one in self._results([(self._bad, parameters), (self._good, parameters)]))
+        if bad.value is None or good.value is None:
+            return Verdict.UNKNOWN
+        excess = bad.number - good.number
+        share = metric.share(self._session.settings.thresholds) if metric.share is not None else 0.0
+        if excess <= 0 or excess < share * good.number:
+            return Verdict.GOOD
+        self._own_excess = excess
+        return Verdict.BAD
 
     def answers(self, parameters: Mapping[str, Any]) -> str:
         """What each release that was looked at said of one cell, in words."""
@@ -82,11 +117,11 @@ class ReleasePair:
         seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
         return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
 
-    def _results(self, stack: Stack, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Result]:
+    def _results(self, wanted: Sequence[tuple[Stack, Mapping[str, Any]]]) -> list[Result]:
         """One of each, in order."""
-        cells = [cell_of(self._scenario, stack, parameters) for parameters in parameter_sets]
+        cells = [cell_of(self._scenario, stack, parameters) for stack, parameters in wanted]
         unique = list({cell.id: cell for cell in cells}.values())
-        found = newest(self._session.measure(unique, baseline=stack, rounds=0)) if unique else {}
+        found = newest(self._session.measure(unique, baseline=self._bad, rounds=0)) if unique else {}
         self._seen |= found
         return [found[cell.id] for cell in cells]
 
@@ -121,7 +156,15 @@ class ReleasePair:
             return Verdict.UNKNOWN
         if isinstance(other.value, float) and math.isnan(other.number):
             return Verdict.UNKNOWN
+        if self._own_excess is not None and other.value is not None:
+            return _compared(observed.number - other.number, self._own_excess)
         return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
+
+
+def _compared(excess: float, own: float) -> Verdict:
+    if excess >= _SHOWN * own:
+        return Verdict.BAD
+    return Verdict.GOOD if excess <= _HIDDEN * own else Verdict.UNKNOWN
 
 
 def base_parameters(scenario: Scenario) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
     session.keep_open()
     pair = cells.ReleasePair(question, bad, good, session, simplest, request.detail_of)
     start = cells.at_small_size(request.cell, simplest)
-    verdict = pair.shows([start])[0]
+    verdict = pair.begin(start)
     if verdict is not Verdict.BAD:
         known = "not seen" if verdict is Verdict.GOOD else "cannot be judged"
         what = f"{question.title}: {known} at a small size on {cells.DEVICE}: {pair.answers(start)}"
