@@ -16,7 +16,7 @@ from harness.cli.workload import declared_scenario, named_cell
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from harness.model import Cell, Result, Stack
 from harness.report.answers import reproduce as report
-from harness.reproduce.factors import SIMPLEST
+from harness.reproduce.factors import SIMPLEST_OF
 from harness.reproduce.reproduction import Request, reproduce
 from harness.run import pipeline, targets
 from harness.run.session import session
@@ -78,10 +78,10 @@ def command(
         raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     cell = named_cell(finding, settings, store, installer, {}, package)
-    simplest = declared_scenario(settings, SIMPLEST)
-    if cell.framework != simplest.framework:
-        hint = "scripts train by DeepSpeed's own engine"
+    if cell.framework not in SIMPLEST_OF:
+        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
         raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+    simplest = declared_scenario(settings, SIMPLEST_OF[cell.framework])
 
     def in_release(version: str) -> Stack:
         return commits.stack_of(cell.stack, package, version, label=version)

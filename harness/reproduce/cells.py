@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness import compare
@@ -17,7 +17,7 @@ from harness.errors import NothingMeasured
 from harness.model import Cell, Passed, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario, variant_id
 from harness.reproduce.factors import BY_NAME as FACTORS
-from harness.reproduce.factors import SIMPLEST, SIZES
+from harness.reproduce.factors import SIMPLEST_OF, SIZES
 from harness.run.session import Session
 from harness.store import newest
 
@@ -94,6 +94,10 @@ class ReleasePair:
                     verdicts[at] = settled
         return verdicts
 
+    def against(self, good: Stack) -> ReleasePair:
+        """The same question about another sound release."""
+        return ReleasePair(self.question, self._bad, good, self._session, self._scenario, self._detail_of)
+
     def begin(self, parameters: Mapping[str, Any]) -> Verdict:
         """Whether the finding's own cell shows it. From then on, a figure that is exact is compared with this cell's, and not
         with the thresholds: they say what matters in a job, and a tiny one has less of everything."""
@@ -161,6 +165,20 @@ class ReleasePair:
         return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
 
 
+def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str, Any]]], list[Verdict]]:
+    """What shows a finding in each of several pairs; the next is asked about what the ones before show."""
+
+    def shows(parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        verdicts = [Verdict.BAD] * len(parameter_sets)
+        for pair in pairs:
+            shown = [at for at, verdict in enumerate(verdicts) if verdict is Verdict.BAD]
+            for at, verdict in zip(shown, pair.shows([parameter_sets[at] for at in shown]), strict=True):
+                verdicts[at] = verdict
+        return verdicts
+
+    return shows
+
+
 def _compared(excess: float, own: float) -> Verdict:
     if excess >= _SHOWN * own:
         return Verdict.BAD
@@ -181,7 +199,7 @@ def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> 
         name = f"with-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     return Cell(
         stack=stack,
-        scenario=SIMPLEST,
+        scenario=SIMPLEST_OF[scenario.framework],
         scenario_version=scenario.version,
         variant=name,
         device=DEVICE,
@@ -201,7 +219,8 @@ def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
         own["world_size"] = min(cell.parameters.get("world_size", 1), 2)
     # An "auto" size is that of a tiny model, and what older scenarios do not name is as transformers has it.
     small = {name: value for name, value in SIZES.items() if own.get(name) in (None, "auto")}
-    return {**base, "model_outputs": "all", "integration": "transformers", **own, **small}
+    found = {**base, "model_outputs": "all", "integration": "transformers", **own, **small}
+    return {name: value for name, value in found.items() if name in base or name not in FACTORS}
 
 
 def leaps(cell: Cell) -> list[set[str]]:

@@ -33,13 +33,12 @@ from harness.compare.metrics import (
 from harness.probe.border.wire import REGULAR_PHASES
 from harness.reproduce.factors import SIZES
 
-#: The model of a script, the simpler first: a few layers of torch's own, or the cell's model by transformers.
+#: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
-MODELS = (LAYERS, TRANSFORMERS)
 
 #: What differs from plain PyTorch by more is wrong, as a share: of a loss and a gradient norm, and of what the weights moved.
 #: A sound release was seen at a tenth of it.
-_TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
+TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
 _PARAMETER_TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
 
 
@@ -179,14 +178,14 @@ def compose(subject: Subject) -> Script:
     kind, figure, has_truth = verdict.kind, verdict.figure, verdict.has_truth
     _check(subject, p)
     uses_transformers = subject.model == TRANSFORMERS
-    lora = _lora(p)
+    lora = lora_arguments(p)
     imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
     shape = dict(p.get("shape", {}))
     optimizer = _SGD if has_truth else _ADAM
-    text = _TEMPLATES.get_template("script.py.jinja").render(
-        pip_bad=_pip(names, subject.bad),
-        pip_good=_pip(names, subject.good),
+    text = TEMPLATES.get_template("script.py.jinja").render(
+        pip_bad=pip(names, subject.bad),
+        pip_good=pip(names, subject.good),
         good_name=f"{subject.package} {subject.good[subject.package]}",
         file=subject.file,
         ranks=p["world_size"],
@@ -226,14 +225,14 @@ def compose(subject: Subject) -> Script:
         unit=f"{verdict.says} {subject.question.phase}",
         phase=subject.question.phase,
         has_truth=has_truth,
-        tolerance=(_PARAMETER_TOLERANCES if kind == "parameters" else _TOLERANCES)[p["dtype"]],
+        tolerance=(_PARAMETER_TOLERANCES if kind == "parameters" else TOLERANCES)[p["dtype"]],
         margin=_MARGIN,
         setting=subject.question.key,
         value_of=_setting(subject.question.key),
         imports=_imports(verdict, uses_transformers, bool(lora), p),
     )
     return Script(
-        text=_tidy(text),
+        text=tidy(text),
         file=subject.file,
         ranks=p["world_size"],
         says=verdict.says or f"{subject.question.key} is ",
@@ -244,8 +243,9 @@ def compose(subject: Subject) -> Script:
     )
 
 
-def settings(p: Mapping[str, Any], optimizer: _Optimizer, *, sized: bool) -> dict[str, Any]:
-    """The dictionary for ``deepspeed.initialize``: only what is configured. ``sized``: with sizes for a tiny model."""
+def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool) -> dict[str, Any]:
+    """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may name;
+    ``sized``: with sizes for a tiny model."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}
     for name, key in _ZERO_KEYS.items():
         is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
@@ -260,7 +260,7 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer, *, sized: bool) -> dic
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
     }
-    if p.get("optimizer") == "configured":
+    if optimizer is not None and p.get("optimizer") == "configured":
         options = {"lr": optimizer.learning_rate, **optimizer.options}
         found["optimizer"] = {"type": optimizer.name, "params": options}
     if p["offload_optimizer"]:
@@ -323,7 +323,7 @@ def _frozen(p: Mapping[str, Any], model: str) -> str:
     return p["frozen"] if model == TRANSFORMERS or not p["frozen"] else "layers.0."
 
 
-def _lora(p: Mapping[str, Any]) -> str:
+def lora_arguments(p: Mapping[str, Any]) -> str:
     """The arguments of peft's LoraConfig; empty where there are no adapters."""
     if not p["lora_rank"]:
         return ""
@@ -332,7 +332,7 @@ def _lora(p: Mapping[str, Any]) -> str:
     return f'r={p["lora_rank"]}, target_modules="all-linear"{saved}'
 
 
-def _pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
+def pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
     return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
 
 
@@ -382,7 +382,7 @@ def literal(value: Any, margin: str = "") -> str:
     return "{\n" + "".join(f"{margin}    {entry},\n" for entry in entries) + margin + "}"
 
 
-def _tidy(text: str) -> str:
+def tidy(text: str) -> str:
     """With the empty lines that a reader expects, whatever those that absent fragments leave: two around what is defined,
     one before a method but the first, and one where there are any behind imports."""
     found: list[str] = []
@@ -404,7 +404,7 @@ def _tidy(text: str) -> str:
     return "\n".join(found) + "\n"
 
 
-_TEMPLATES = jinja2.Environment(
+TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
@@ -412,4 +412,4 @@ _TEMPLATES = jinja2.Environment(
     keep_trailing_newline=True,
     autoescape=False,  # Python, not HTML
 )
-_TEMPLATES.filters["literal"] = literal
+TEMPLATES.filters["literal"] = literal
