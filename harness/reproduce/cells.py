@@ -99,8 +99,8 @@ class ReleasePair:
         return ReleasePair(self.question, self._bad, good, self._session, self._scenario, self._detail_of)
 
     def begin(self, parameters: Mapping[str, Any]) -> Verdict:
-        """Whether the finding's own cell shows it. From then on, a figure that is exact is compared with this cell's, and not
-        with the thresholds: they say what matters in a job, and a tiny one has less of everything."""
+        """Whether the finding's own cell shows it. From then on, an exact figure is compared with this cell's, not with the
+        thresholds: they say what matters in a job, and a tiny one has less of everything."""
         metric = BY_NAME[self.question.metric]
         if self._good is None or not metric.exact or metric.direction is not Direction.LOWER_IS_BETTER:
             return self.shows([parameters])[0]

@@ -21,8 +21,8 @@ Parameters = Mapping[str, Any]
 #: that may be measured at the same time.
 Shows = Callable[[Sequence[Parameters]], Sequence[Verdict]]
 
-#: Guesses that are tried before the next ones are looked at.
-_LEAPS_AT_ONCE = 6
+#: Guesses that are tried before the next ones are looked at. A release has one worker, so more of them only take longer.
+_LEAPS_AT_ONCE = 2
 
 #: From so many values on that are not the simplest, they are set back by halves before they are one by one.
 _MANY = 6

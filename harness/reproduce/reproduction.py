@@ -17,10 +17,10 @@ from harness.errors import HarnessError, NothingMeasured
 from harness.model import Cell, Environment, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario
 from harness.reproduce import cells, reduction, requirements, running
+from harness.reproduce.composers import composer
 from harness.reproduce.factors import varied_in
 from harness.reproduce.reduction import Reduced
 from harness.reproduce.running import ScriptRun
-from harness.reproduce.composers import composer
 from harness.reproduce.script import NoFragment, Script, Subject
 from harness.run.session import Session
 from harness.store import newest

@@ -36,8 +36,8 @@ from harness.reproduce.factors import SIZES
 #: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
 
-#: What differs from plain PyTorch by more is wrong, as a share: of a loss and a gradient norm, and of what the weights moved.
-#: A sound release was seen at a tenth of it.
+#: What differs from plain PyTorch by more is wrong: as a share of a loss or a gradient norm, and of what the weights
+#: moved. A sound release was seen at a tenth of it.
 TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
 _PARAMETER_TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
 
@@ -244,8 +244,8 @@ def compose(subject: Subject) -> Script:
 
 
 def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool) -> dict[str, Any]:
-    """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may name;
-    ``sized``: with sizes for a tiny model."""
+    """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may
+    name; ``sized``: with sizes for a tiny model."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}
     for name, key in _ZERO_KEYS.items():
         is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
@@ -394,9 +394,9 @@ def tidy(text: str) -> str:
         last, is_definition = found[-1] if found else "", line.startswith(("class ", "def "))
         if is_definition or (defines and not line.startswith(" ")):
             found += ["", ""]
-        elif line.startswith("    def ") and not last.startswith("class "):
-            found.append("")
-        elif has_gap and last.startswith(("import ", "from ")):
+        elif (line.startswith("    def ") and not last.startswith("class ")) or (
+            has_gap and last.startswith(("import ", "from "))
+        ):
             found.append("")
         found.append(line)
         defines = is_definition or (defines and line.startswith(" "))

@@ -18,10 +18,10 @@ ANSWERS = sorted(FOLDER.glob("*.json"))
 
 _HEAD = """# Reproducers: findings without the harness
 
-Each script needs the released packages alone, prints one line and ends with exit code 1 if the fault is there; its first comment has
-the two `pip install` lines. [reproduce](../reproduce.md) wrote them and ran them in the releases below, on CPU. The `.json` beside
-each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one factor varied at a time; *goes away with* is a setting with which
-the script was run and passed. [Problems without a script](#problems-without-a-script) are listed last, with the reason.
+Each script needs the released packages alone, prints one line and ends with exit code 1 if the fault is there; its first
+comment has the two `pip install` lines. [reproduce](../reproduce.md) wrote them and ran them in the releases below, on CPU.
+The `.json` beside each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one factor varied at a
+time; *goes away with* is a setting with which the script was run and passed.
 """
 
 
@@ -37,6 +37,7 @@ class Unscripted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     problem: str
     reason: str
+    shown_by: dict[str, Any] | None = None  #: the findings that it is known by
 
 
 def titles() -> dict[str, Title]:
@@ -58,7 +59,11 @@ def read(file: Path) -> dict[str, Any]:
 
 def written() -> str:
     """The whole page: scripts in the order of ``titles.toml``, which is that of gravity."""
-    sections = [_section(name, title, read(FOLDER / f"{name}.json")) for name, title in titles().items() if (FOLDER / f"{name}.json").is_file()]
+    sections = [
+        _section(name, title, read(FOLDER / f"{name}.json"))
+        for name, title in titles().items()
+        if (FOLDER / f"{name}.json").is_file()
+    ]
     reasons = [f"- {one.problem}: {one.reason}" for one in unscripted()]
     last = ["## Problems without a script", "\n".join(reasons)] if reasons else []
     return "\n\n".join([_HEAD.rstrip(), *sections, *last]) + "\n"

@@ -21,7 +21,7 @@ DEFAULTS = MINIMAL.resolve("base", "cpu")
 BAD = {"torch": "2.13.0", "transformers": "4.57.6", "peft": "0.21.2", "deepspeed": "0.18.3"}
 GOOD = {**BAD, "deepspeed": "0.18.2"}
 RELEASED = {"torch", "deepspeed", "transformers", "peft"}
-QUARTER = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
+QUARTER: dict[str, Any] = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
 
 
 def script(metric: str, model: str = LAYERS, expected: object = msgspec.UNSET, **changes: Any) -> Script:
@@ -138,14 +138,26 @@ def test_a_count_is_printed_until_the_figure_to_compare_with_is_known() -> None:
 @pytest.mark.parametrize(
     ("metric", "lines"),
     [
-        ("backward.device_retained_bytes", ["engine.backward(loss)", "gc.collect()", "measured = counted.live_bytes()"]),
+        (
+            "backward.device_retained_bytes",
+            ["engine.backward(loss)", "gc.collect()", "measured = counted.live_bytes()"],
+        ),
         (
             "backward.device_peak_bytes",
-            ["counted.peak_bytes = counted.live_bytes()", "engine.backward(loss)", "measured = max(measured, counted.peak_bytes)"],
+            [
+                "counted.peak_bytes = counted.live_bytes()",
+                "engine.backward(loss)",
+                "measured = max(measured, counted.peak_bytes)",
+            ],
         ),
         (
             "backward.host_calls",
-            ["sys.setprofile(counted)", "engine.backward(loss)", "sys.setprofile(None)", "measured += counted.calls - before"],
+            [
+                "sys.setprofile(counted)",
+                "engine.backward(loss)",
+                "sys.setprofile(None)",
+                "measured += counted.calls - before",
+            ],
         ),
         (
             "backward.collective_count",
