@@ -58,6 +58,8 @@ class ReleasePair:
         self._scenario = scenario
         self._detail_of = detail_of
         self._seen: dict[str, Result] = {}
+        needs_truth = BY_NAME[question.metric].direction is Direction.AT_MOST_ONE
+        self._left_out = {"judged": False} if not needs_truth and "judged" in scenario.parameters else {}
         self._own_excess: float | None = None  #: of the finding's own cell; None where no figures are compared
 
     @property
@@ -117,13 +119,17 @@ class ReleasePair:
     def answers(self, parameters: Mapping[str, Any]) -> str:
         """What each release that was looked at said of one cell, in words."""
         stacks = filter(None, (self._bad, self._good))
-        cells = [cell_of(self._scenario, stack, parameters) for stack in stacks]
+        cells = [self._cell(stack, parameters) for stack in stacks]
         seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
         return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
 
+    def _cell(self, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
+        """With what the question is about, and no more."""
+        return cell_of(self._scenario, stack, {**parameters, **self._left_out})
+
     def _results(self, wanted: Sequence[tuple[Stack, Mapping[str, Any]]]) -> list[Result]:
         """One of each, in order."""
-        cells = [cell_of(self._scenario, stack, parameters) for stack, parameters in wanted]
+        cells = [self._cell(stack, parameters) for stack, parameters in wanted]
         unique = list({cell.id: cell for cell in cells}.values())
         found = newest(self._session.measure(unique, baseline=self._bad, rounds=0)) if unique else {}
         self._seen |= found

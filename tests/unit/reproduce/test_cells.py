@@ -93,6 +93,19 @@ def test_a_distance_from_the_truth_is_judged_by_itself() -> None:
     assert pair.begin(*accumulating(4)) is Verdict.BAD
 
 
+@pytest.mark.parametrize(("metric", "judged"), [(HELD, False), ("gradient_norm_error", True)])
+def test_plain_pytorch_trains_where_it_is_compared_with(metric: str, judged: bool) -> None:
+    seen = set()
+
+    def figure(version: str, p: Mapping[str, Any]) -> float:
+        seen.add(p["judged"])
+        return 30.0 if version == BAD else 0.1
+
+    pair, _ = pair_of(figure, metric)
+    pair.shows(accumulating(1, 2))
+    assert seen == {judged}
+
+
 def test_the_other_release_is_asked_about_some_cells_while_the_one_measures_the_next() -> None:
     wrong = range(10)
     pair, session = pair_of(
