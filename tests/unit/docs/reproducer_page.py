@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,9 @@ def _section(name: str, title: Title, answer: dict[str, Any]) -> str:
 
 def _command(answer: dict[str, Any]) -> str:
     cell = f"{answer['bad']}/{_workload(answer['cell'])}"
-    metric = answer["metric"]
-    quoted = f"'{metric}'" if " " in metric else metric
+    metric = shlex.quote(answer["metric"])
     sweep = " --results results/2026-11-21-sweep.jsonl.gz" if answer["releases"] else ""
-    return f"python -m harness reproduce {cell} --metric {quoted} --against {answer['good']}{sweep}"
+    return f"python -m harness reproduce {cell} --metric {metric} --against {answer['good']}{sweep}"
 
 
 def _workload(cell: str) -> str:
