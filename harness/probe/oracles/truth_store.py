@@ -30,8 +30,10 @@ from harness.probe.workloads.workload import Workload
 #: Beyond this, the files that were not read for longest go: a tiny Llama's has a MiB.
 MOST_BYTES = 1 << 30
 
-#: Parameters of a workload that change no number of plain PyTorch: it has one forward, and evaluates and saves nothing.
+#: Parameters of a workload that change no number of plain PyTorch: it has one forward, evaluates and saves nothing, and
+#: computes again what it computed before.
 _INDIFFERENT: dict[str, Any] = {
+    "gradient_checkpointing": "none",
     "evaluate": False,
     "evaluate_within": False,
     "checkpoint": False,
@@ -40,6 +42,13 @@ _INDIFFERENT: dict[str, Any] = {
     "no_sync": False,
     "backward_on": "engine",
     "second_engine": False,
+    "destroyed_engine": False,
+    "marks_boundary": False,
+    "gather_weights": False,
+    "empty_cache": False,
+    "module_hooks": False,
+    "exported": "",
+    "universal": False,
     "model_outputs": "all",
 }
 
