@@ -34,6 +34,9 @@ from harness.reproduce.factors import SIZES
 LAYERS, TRANSFORMERS = "layers", "transformers"
 MODELS = (LAYERS, TRANSFORMERS)
 
+#: With which a warm-up begins.
+_FIRST_RATE = 0.0002
+
 #: What differs from plain PyTorch by more is wrong: a sound release was seen at a tenth of it.
 _TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
 
@@ -80,16 +83,22 @@ _ZERO_KEYS = {
     "sub_group_size": "sub_group_size",
     "hpz_partition_size": "zero_hpz_partition_size",
     "allgather_partitions": "allgather_partitions",
+    "multi_rank_bucket_allreduce": "use_multi_rank_bucket_allreduce",
     "memory_efficient_linear": "memory_efficient_linear",
     "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
+    "module_granularity_threshold": "stage3_module_granularity_threshold",
     "prefetch_bucket_size": "stage3_prefetch_bucket_size",
     "persistence_threshold": "stage3_param_persistence_threshold",
     "max_live_parameters": "stage3_max_live_parameters",
     "max_reuse_distance": "stage3_max_reuse_distance",
 }
 
-#: Calls around a micro-batch that older results do not name.
-_CALLS = ("forward_between", "varying_length", "evaluate_within", "no_sync")
+#: Calls around a micro-batch, and what is done with engines, that older results do not name.
+_CALLS = (
+    *("forward_between", "varying_length", "evaluate_within", "no_sync", "uneven_last", "uneven_ranks"),
+    *("identical_micro_batches", "marks_boundary", "gather_weights", "empty_cache", "module_hooks", "leaf_modules"),
+    *("destroyed_engine", "group_learning_rates", "warmup", "exported", "universal", "resume"),
+)
 
 #: What else the fragments say.
 _SAID = {
@@ -97,9 +106,12 @@ _SAID = {
     *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
     *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
     *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate", "empty_groups"),
-    *("communication_dtype", "prescale_gradients", "backward_on"),
+    *("communication_dtype", "prescale_gradients", "backward_on", "optimizer", "loss_scale", "torch_autocast"),
     *_CALLS,
 }
+
+#: Steps of a script; a warm-up begins to rise in the third.
+_MORE_STEPS = 4
 
 #: What a script does not have: sizes of its own are small already, nothing completes its configuration, and adapters are of
 #: peft's default dtype.
@@ -154,6 +166,7 @@ def compose(subject: Subject) -> Script:
     imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
     shape = dict(p.get("shape", {}))
+    optimizer, rate = ("SGD", 0.01) if has_truth else ("AdamW", 0.001)
     text = _TEMPLATES.get_template("script.py.jinja").render(
         pip_bad=_pip(names, subject.bad),
         pip_good=_pip(names, subject.good),
@@ -161,9 +174,9 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         dtype=p["dtype"],
-        steps=_STEPS,
+        steps=_MORE_STEPS if p.get("warmup") else _STEPS,
         micro_batches=p["gradient_accumulation_steps"],
-        config=literal(settings(p, sized=p["zero_stage"] == 3 or bool(counting))),
+        config=literal(settings(p, sized=p["zero_stage"] == 3 or bool(counting), rate=rate, optimizer=optimizer)),
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
         model=subject.model,
@@ -180,8 +193,11 @@ def compose(subject: Subject) -> Script:
         empty_groups=p.get("empty_groups", False),
         some_frozen=bool(p["frozen"] or lora),
         decay=p["learning_rate_decay"],
-        optimizer="SGD" if has_truth else "AdamW",
-        learning_rate=0.01 if has_truth else 0.001,
+        optimizer=optimizer,
+        configured=p.get("optimizer") == "configured",
+        learning_rate=rate,
+        first_rate=_FIRST_RATE,
+        accumulates=p.get("no_sync") or p.get("marks_boundary"),
         clipping=p["gradient_clipping"],
         compile_backend=p["compile_backend"],
         infinite_step=p["infinite_gradient_step"],
@@ -212,8 +228,11 @@ def compose(subject: Subject) -> Script:
     )
 
 
-def settings(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
-    """The dictionary for ``deepspeed.initialize``: only what is configured. ``sized``: with sizes for a tiny model."""
+def settings(
+    p: Mapping[str, Any], *, sized: bool, rate: float = 0.001, optimizer: str = "AdamW"
+) -> dict[str, Any]:
+    """The dictionary for ``deepspeed.initialize``: only what is configured. ``sized``: with sizes for a tiny model. ``rate``
+    and ``optimizer`` are configured where they are not passed."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}
     for name, key in _ZERO_KEYS.items():
         is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
@@ -224,16 +243,31 @@ def settings(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
             zero[name] = {"device": "cpu"}
     found: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 8,
-        "gradient_accumulation_steps": 1 if p.get("no_sync") else p["gradient_accumulation_steps"],
+        "gradient_accumulation_steps": 1
+        if p.get("no_sync") or p.get("marks_boundary")
+        else p["gradient_accumulation_steps"],
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
     }
     if p["offload_optimizer"]:
         found["zero_force_ds_cpu_optimizer"] = False
-    if p["dtype"] == "bf16":
+    if p["zero_stage"] == 3 and p.get("exported") == "16bit":
+        zero["stage3_gather_16bit_weights_on_model_save"] = True
+    if p.get("torch_autocast"):
+        found["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
+    elif p["dtype"] == "bf16":
         found["bf16"] = {"enabled": True}
     if p["dtype"] == "fp16":
-        found["fp16"] = {"enabled": True, "initial_scale_power": 8}
+        scale = {"initial_scale_power": 8} if p.get("loss_scale") is None else {"loss_scale": p["loss_scale"]}
+        found["fp16"] = {"enabled": True, **scale}
+    if p.get("optimizer") == "configured":
+        plain = {"torch_adam": True} if optimizer == "AdamW" else {}
+        found["optimizer"] = {"type": optimizer, "params": {"lr": rate, **plain}}
+    if p.get("warmup"):
+        warmup = {"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
+        found["scheduler"] = {"type": "WarmupLR", "params": warmup}
+    if p.get("universal"):
+        found["checkpoint"] = {"load_universal": True}
     if p["gradient_clipping"] is not None:
         found["gradient_clipping"] = p["gradient_clipping"]
     if p.get("communication_dtype") is not None:
@@ -259,6 +293,8 @@ def _check(subject: Subject, p: Mapping[str, Any]) -> None:
     for name, value in p.items():
         if name not in known and value != subject.defaults.get(name):
             raise NoFragment(f"{name}={value}")
+    if p.get("resume") and (p["frozen"] or p["lora_rank"] or p["learning_rate_decay"] != 1):
+        raise NoFragment("a new engine for a model of which parts are frozen, or a schedule")
     if p["objective"] not in _OBJECTIVES:
         raise NoFragment(f"objective={p['objective']}")
     if p["lora_rank"] and subject.model == LAYERS:
@@ -300,6 +336,8 @@ def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, 
     plain = ["os"]
     if p.get("no_sync"):
         plain.append("contextlib")
+    if p.get("universal"):
+        plain.append("argparse")
     if verdict.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
         plain.append("copy")
     if counting == _HELD:
