@@ -26,7 +26,7 @@ SCENARIO = Scenario(
         "backward_on": "engine", "second_engine": False, "destroyed_engine": False, "marks_boundary": False,
         "gather_weights": False, "empty_cache": False, "module_hooks": False, "uneven_ranks": False, "universal": False,
         "exported": "", "group_learning_rates": False, "warmup": False, "allgather_bucket_size": None,
-        "module_granularity_threshold": None, "multi_rank_bucket_allreduce": None, "loss_scale": None,
+        "multi_rank_bucket_allreduce": None, "loss_scale": None,
         "torch_autocast": False, "contiguous_gradients": None,
         "reduce_scatter": None, "sub_group_size": None, "allgather_partitions": None, "all_reduce_for_fetch": None,
         "memory_efficient_linear": None, "communication_dtype": None, "prescale_gradients": None,

@@ -122,7 +122,7 @@ class _Exploration:
         """Everyday jobs; each value beside them; every two values together; what is near the faults. Failures but crashes
         are attributed after each of these, when most is known of what is sound."""
         self._try(space.everyday())
-        self._attribute_waiting()
+        self._attribute_hiding()
         bases = [base for base in map(self._sound, space.everyday()) if base is not None] or [space.simplest_row()]
         for rows in _parts(space.beside(bases)):
             self._try([row for row in rows if not self._is_forbidden(row)])
@@ -147,7 +147,7 @@ class _Exploration:
         """Reduces what still waits; then, for each fault that tells the releases apart, the gravest first, where it began or
         ended; then, for each, a script."""
         self._share = _REDUCED
-        self._attribute_waiting()
+        self._attribute_waiting(all_of_them=True)
         self._share = 1
         apart = sorted((one for one in self._faults if one.tells_apart), key=lambda one: severity(one.finding))
         found = [self._difference(fault) for fault in apart]
@@ -193,7 +193,7 @@ class _Exploration:
                 return None
             base = left
             self._try([base])
-            self._attribute_waiting()
+            self._attribute_hiding()
         return None
 
     def _near(self, bases: Sequence[Row]) -> list[Row]:
@@ -249,9 +249,17 @@ class _Exploration:
 
     # -- what explains it --------------------------------------------------------------------------------------------
 
-    def _attribute_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._attribute_all(waiting)
+    def _attribute_hiding(self) -> None:
+        """Of what waits, what hides all else in its configuration."""
+        hiding = [one for one in self._waiting if one.hides_others]
+        self._waiting = [one for one in self._waiting if not one.hides_others]
+        self._attribute_all(hiding)
+
+    def _attribute_waiting(self, *, all_of_them: bool = False) -> None:
+        """What tells the releases apart, and what hides all else; the rest at the end."""
+        now = [one for one in self._waiting if all_of_them or one.other is not None or one.hides_others]
+        self._waiting = [one for one in self._waiting if one not in now]
+        self._attribute_all(now)
 
     def _attribute_all(self, failures: Iterable[FailedTry]) -> None:
         for failure in sorted(failures, key=lambda one: one.order):

@@ -46,6 +46,10 @@ class FailedTry(msgspec.Struct, frozen=True, kw_only=True):
         return self.question.metric == OUTCOME.name
 
     @property
+    def hides_others(self) -> bool:
+        return _hides_others(self.question)
+
+    @property
     def order(self) -> tuple[Any, ...]:
         """What tells the releases apart first; the gravest, and of those the simplest, first."""
         return (self.other is None, severity(self.finding), len(space.changed(self.row)))
@@ -101,7 +105,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hides_others(self) -> bool:
         """Whether nothing else can be seen of training in a configuration that has it."""
-        return self.is_reduced and (self.is_crash or BY_NAME[self.question.metric].fails == "numerics")
+        return self.is_reduced and _hides_others(self.question)
 
     def is_in(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has all that it needs."""
@@ -115,6 +119,10 @@ class ChangedDefault(msgspec.Struct, frozen=True, kw_only=True):
     older: str  #: as JSON
     newer: str
     row: Row  #: in which that was seen
+
+
+def _hides_others(question: Question) -> bool:
+    return question.metric == OUTCOME.name or BY_NAME[question.metric].fails == "numerics"
 
 
 def _family(stack: Stack, question: Question) -> tuple[str, ...]:

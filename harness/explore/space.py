@@ -55,15 +55,15 @@ def everyday() -> list[Row]:
 
 def beside(bases: Sequence[Row]) -> list[Row]:
     """Each other value of each factor by itself beside each of the bases, with what it cannot be configured without. The
-    stage stays."""
-    rows = []
-    for factor in VARIED:
-        for value in explored_values(factor) if factor.name != "zero_stage" else ():
-            for base in bases:
-                row = _with(base, {factor.name: value, "zero_stage": base["zero_stage"]})
-                if row is not None and row != base:
-                    rows.append(row)
-    return rows
+    stage stays. First each value beside one base, each beside another one; then beside the next."""
+    values = [(f.name, value) for f in VARIED if f.name != "zero_stage" for value in explored_values(f)]
+    rounds: list[list[Row]] = [[] for _ in bases]
+    for at, (name, value) in enumerate(values):
+        trials = ((base, _with(base, {name: value, "zero_stage": base["zero_stage"]})) for base in bases)
+        rows = [row for base, row in trials if row is not None and row != base]
+        for number in range(len(rows)):
+            rounds[number].append(rows[(at + number) % len(rows)])
+    return [row for rows in rounds for row in rows]
 
 
 def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Row | None:

@@ -207,7 +207,6 @@ FACTORS = (
     _setting("communication_dtype", "communication in", "fp32", alone="a dtype of communication"),
     _setting("prescale_gradients", "prescale_gradients", True),
     _setting("allgather_bucket_size", "allgather_bucket_size", 4096),
-    _setting("module_granularity_threshold", "module_granularity_threshold", 20_000),
     _setting("multi_rank_bucket_allreduce", "use_multi_rank_bucket_allreduce", False),
     _setting("loss_scale", "a loss scale of", 256, alone="a loss scale that is not dynamic"),
     Factor(

@@ -60,7 +60,6 @@ REQUIREMENTS = (
     Requirement("allgather_partitions", (False,), "zero_stage", (1, 2)),
     Requirement("allgather_bucket_size", (4096,), "zero_stage", (1, 2)),
     Requirement("multi_rank_bucket_allreduce", (False,), "zero_stage", (1, 2)),
-    Requirement("module_granularity_threshold", (20_000,), "zero_stage", (3,)),
     Requirement("loss_scale", (256,), "dtype", ("fp16",)),
     Requirement("torch_autocast", (True,), "dtype", ("bf16",)),
     Requirement("torch_autocast", (True,), "zero_init", (False,)),

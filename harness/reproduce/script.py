@@ -86,7 +86,6 @@ _ZERO_KEYS = {
     "multi_rank_bucket_allreduce": "use_multi_rank_bucket_allreduce",
     "memory_efficient_linear": "memory_efficient_linear",
     "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
-    "module_granularity_threshold": "stage3_module_granularity_threshold",
     "prefetch_bucket_size": "stage3_prefetch_bucket_size",
     "persistence_threshold": "stage3_param_persistence_threshold",
     "max_live_parameters": "stage3_max_live_parameters",

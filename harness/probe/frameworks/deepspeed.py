@@ -35,7 +35,7 @@ def preload(device: str) -> None:
     import transformers.integrations.deepspeed  # noqa: F401
 
     import harness.probe.meters.meter
-    import harness.probe.oracles.truth  # noqa: F401
+    import harness.probe.oracles.truth
 
     if device == "cuda":
         from harness.probe.gpu import cuda
@@ -141,7 +141,7 @@ def start(
         if shard.leaf_modules:
             deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
         if not alone:
-            fill(model, weights_of)
+            fill(model, weights_of, work.torch_dtype if shard.torch_autocast else None)
         own = copy.deepcopy(settings)  # DeepSpeed takes entries out of what it is given
         made: Any = deepspeed.initialize(model=model, config=own, **_optimizer(work, shard, model))[0]
         compiled(made, shard, device)
@@ -244,8 +244,8 @@ def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
         integration.unset_hf_deepspeed_config()
 
 
-def fill(model: Any, weights_of: str = "") -> None:
-    """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
+def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
+    """Every weight as a function of its name (`workload.weight`), also where it is partitioned; ``rounded_to`` a dtype."""
     import torch
 
     from harness.probe.workloads.workload import weight
@@ -253,7 +253,8 @@ def fill(model: Any, weights_of: str = "") -> None:
     for name, parameter in model.named_parameters():
         with gathered(parameter, modifier_rank=0), torch.no_grad():
             if parameter.numel():
-                parameter.copy_(weight(weights_of + name, tuple(parameter.shape)))
+                values = weight(weights_of + name, tuple(parameter.shape))
+                parameter.copy_(values if rounded_to is None else values.to(rounded_to))
 
 
 #: The number of the step that loading a checkpoint undoes, beyond all real steps: its data differ from theirs.
@@ -453,6 +454,8 @@ def ideal(
         micro_batches=work.gradient_accumulation_steps,
         backwards=len(objectives.of(work).losses),
     )
+    if job.stage == 0:
+        return {}  # whatever the model takes
     taken = _taken(work, shape, meter, device) if device != "cuda" else None
     return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")
 

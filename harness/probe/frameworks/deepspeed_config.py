@@ -36,7 +36,6 @@ class Sharding:
     memory_efficient_linear: bool | None = None
     communication_dtype: str | None = None  #: of reduced gradients
     prescale_gradients: bool | None = None  #: gradients are divided before they are reduced
-    module_granularity_threshold: int | None = None  #: elements per layer; smaller modules are fetched whole; stage 3
     multi_rank_bucket_allreduce: bool | None = None  #: below stage 3
     torch_autocast: bool = False  #: fp32 weights, computed with in the dtype by torch's own autocast
     loss_scale: int | None = None  #: of fp16, where it is not dynamic
@@ -76,7 +75,6 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
         if work.exported == "16bit":
             zero["stage3_gather_16bit_weights_on_model_save"] = True
-        zero["stage3_module_granularity_threshold"] = shard.module_granularity_threshold
     if shard.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if shard.offload_param:

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
+import importlib.metadata
 import io
 import json
 import os
@@ -138,8 +138,9 @@ def _drop_oldest(folder: Path) -> None:
         too_much -= size
 
 
+@functools.cache
 def _releases() -> dict[str, str]:
-    return {name: importlib.import_module(name).__version__ for name in ("torch", "transformers", "peft")}
+    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft")}
 
 
 def _processor() -> list[Any]:
