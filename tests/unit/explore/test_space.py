@@ -46,7 +46,7 @@ def test_a_row_has_the_values_that_it_begins_with_and_nothing_forbidden() -> Non
         assert requirements.is_valid(row)
         assert space.has(row, {"checkpoint": True, "offload_param": True})
         assert not space.has(row, known)
-        assert len({name for name in row if row[name] != EVERYDAY[0][name]}) >= 8
+        assert len({name for name in row if row[name] != EVERYDAY[0][name]}) >= 5
 
 
 def test_values_that_do_not_go_together_make_no_row() -> None:
