@@ -19,7 +19,6 @@ from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store
 
-
 #: Tiny models train in seconds, also where other work keeps the machine busy; one that hangs must not take the budget.
 _TIMEOUT_S = 60.0
 
@@ -50,9 +49,9 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     Tiny models are trained on CPU in both: an everyday job of each ZeRO stage, each value of each factor beside them
     (ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then every two values
     together, and what is near what was found, until the budget is spent. Every try is judged by the oracles and against
-    the other release; every failure is reduced to what it needs, and those that need the same are one fault. The rest of the budget
-    goes to what was found: in which release it began or ended, and a script of the released packages alone. Results are
-    stored like all others, so the same call with a larger budget goes on.
+    the other release; every failure is reduced to what it needs, and those that need the same are one fault. The rest of
+    the budget goes to what was found: in which release it began or ended, and a script of the released packages alone.
+    Results are stored like all others, so the same call with a larger budget goes on.
 
     \b
     Examples:

@@ -156,9 +156,7 @@ class _Exploration:
             for one in found
             if not self._is_over
         ]
-        confirmations = [
-            confirmation_of(one, self._simplest, self._session) for one in found if not self._is_over
-        ]
+        confirmations = [confirmation_of(one, self._simplest, self._session) for one in found if not self._is_over]
         for fault, change, confirmation in itertools.zip_longest(apart, changes, confirmations):
             self._replace(fault, followed=Followed(change=change, confirmation=confirmation))
 

@@ -1,9 +1,9 @@
 """Which values were tried together, and rows that have those together that were not. Pure.
 
 A covering array of strength 2, made while it is used: only rows that ran to their end count, as what crashes hides all else
-(E. Dumlu, C. Yilmaz, M. Cohen, A. Porter, "Feedback driven adaptive combinatorial testing", 2011), and each row is the best of a few
-random ones (D. Cohen and others, "The AETG system", 1997). Rows are sparse: of values that are all drawn together, nearly
-every row has some that fail.
+(E. Dumlu and others, "Feedback driven adaptive combinatorial testing", 2011), and each row is the best of a few random ones
+(D. Cohen and others, "The AETG system", 1997). Rows are sparse: of values that are all drawn together, nearly every row has
+some that fail.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.reproduce.factors import BY_NAME, FACTORS, Factor, among
-from harness.reproduce.requirements import REQUIREMENTS, is_valid
+from harness.reproduce.requirements import REQUIREMENTS
 
 Row = dict[str, Any]
 
@@ -160,6 +160,3 @@ def simplest(name: str) -> Any:
 def has(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Whether a row has all of these values."""
     return all(name in row and among(row[name], (value,)) for name, value in values.items())
-
-
-__all__ = ["Row", "beside", "changed", "everyday", "has", "is_valid", "near", "pairs", "pairs_of", "simplest", "sprinkled"]

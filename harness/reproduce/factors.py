@@ -279,7 +279,9 @@ FACTORS = (
     _switch("gather_weights", "weights that are gathered between steps", configured=False),
     _switch("empty_cache", "empty_partition_cache between steps", configured=False),
     _switch("module_hooks", "the user's hooks on layers", configured=False),
-    _switch("uneven_ranks", "batches of other lengths on other ranks", off="the same length on all ranks", configured=False),
+    _switch(
+        "uneven_ranks", "batches of other lengths on other ranks", off="the same length on all ranks", configured=False
+    ),
     _switch("universal", "a universal checkpoint", configured=False),
     Factor(
         name="exported",

@@ -51,7 +51,7 @@ REQUIREMENTS = (
     Requirement("leaf_modules", (True,), "zero_stage", (3,)),
     Requirement("leaf_modules", (True,), "lora_rank", (0,)),
     Requirement("leaf_modules", (True,), "frozen", ("", "layers.0")),
-    Requirement("prescale_gradients", (True,), "zero_stage", (0, 1, 2)),
+    Requirement("prescale_gradients", (True,), "zero_stage", (0, 1)),  # 2 without reduce_scatter alone
     Requirement("all_reduce_for_fetch", (True,), "zero_stage", (3,)),
     Requirement("memory_efficient_linear", (False,), "zero_stage", (3,)),
     Requirement("sub_group_size", (20_000,), "zero_stage", (3,)),

@@ -227,9 +227,7 @@ def compose(subject: Subject) -> Script:
     )
 
 
-def settings(
-    p: Mapping[str, Any], *, sized: bool, rate: float = 0.001, optimizer: str = "AdamW"
-) -> dict[str, Any]:
+def settings(p: Mapping[str, Any], *, sized: bool, rate: float = 0.001, optimizer: str = "AdamW") -> dict[str, Any]:
     """The dictionary for ``deepspeed.initialize``: only what is configured. ``sized``: with sizes for a tiny model. ``rate``
     and ``optimizer`` are configured where they are not passed."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}

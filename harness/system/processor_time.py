@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.probe.border import processes
 
-#: Fields of /proc/PID/stat behind the name (proc(5)): time in user and in kernel mode, its own and that of its ended children.
+#: Fields of /proc/PID/stat behind the name (proc(5)): time in user and in kernel mode, its own and its ended children's.
 _TIMES = slice(11, 15)
 
 

@@ -48,7 +48,8 @@ def as_text(found: Explored) -> str:
         lines += ["", f"{more}: the budget ended before they were reduced."]
     if found.defaults:
         lines += ["", "Settings in force that differ where the same is configured:"]
-        lines += [f"   {plain(one.key)}: {plain(one.older)} in {older}, {plain(one.newer)} in {newer}" for one in found.defaults]
+        for one in found.defaults:
+            lines.append(f"   {plain(one.key)}: {plain(one.older)} in {older}, {plain(one.newer)} in {newer}")
     if found.pairs_covered < 1:
         lines += ["", "The budget ended first: the same call with a larger --budget goes on from here."]
     return "\n".join(lines) + "\n"
@@ -56,8 +57,8 @@ def as_text(found: Explored) -> str:
 
 def _covered(found: Explored) -> str:
     """How far the search came."""
-    share = int(100 * found.pairs_covered)
-    return "every pair of values among them" if found.pairs_covered >= 1 else f"{share} % of all pairs of values among them"
+    share = "every pair" if found.pairs_covered >= 1 else f"{int(100 * found.pairs_covered)} % of all pairs"
+    return f"{share} of values among them"
 
 
 def _minutes(seconds: float) -> str:

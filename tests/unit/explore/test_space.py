@@ -40,7 +40,9 @@ def test_rules_are_about_values_that_are_tried() -> None:
 def test_a_row_has_the_values_that_it_begins_with_and_nothing_forbidden() -> None:
     known = {"dtype": "fp16", "checkpoint": True}
     drawn = random.Random(0)
-    rows = [space.sprinkled(EVERYDAY[0], {"checkpoint": True, "offload_param": True}, 8, drawn, [known]) for _ in range(50)]
+    rows = [
+        space.sprinkled(EVERYDAY[0], {"checkpoint": True, "offload_param": True}, 8, drawn, [known]) for _ in range(50)
+    ]
     for row in rows:
         assert row is not None
         assert requirements.is_valid(row)
