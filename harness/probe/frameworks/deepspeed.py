@@ -34,6 +34,8 @@ def preload(device: str) -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     import transformers.integrations.deepspeed  # noqa: F401
 
+    import harness.probe.meters.meter
+    import harness.probe.oracles.truth  # noqa: F401
 
     if device == "cuda":
         from harness.probe.gpu import cuda
