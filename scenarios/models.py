@@ -29,3 +29,7 @@ _TABLE = {
 }
 
 SHAPES = {name: dict(zip(_FIELDS, row, strict=True)) for name, row in _TABLE.items()}
+SHAPES["mixtral-tiny"] = {
+    **SHAPES["llama-tiny"], "model_type": "mixtral", "intermediate_size": 64, "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+}  # fmt: skip

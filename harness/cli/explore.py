@@ -19,6 +19,9 @@ from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store
 
+#: Tiny models train in seconds, also where other work keeps the machine busy; one that hangs must not take the budget.
+_TIMEOUT_S = 60.0
+
 
 @click.command("explore")
 @options.release_options
@@ -43,12 +46,12 @@ from harness.store import Store
 def command(stacks: options.StackOptions, budget: float, seed: int, results: str | None, json_file: str | None) -> int:
     """Find what tells two releases apart in configurations that no scenario lists.
 
-    Tiny models are trained on CPU in both: first so that every two values of two factors are together at least once (ZeRO
-    stage, ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then again otherwise,
-    and near what was found, until the budget is spent. Every try is judged by the oracles and against the other release;
-    every failure is reduced to what it needs, and those that need the same are one fault. The rest of the budget
-    goes to what was found: in which release it began or ended, and a script of the released packages alone. Results are
-    stored like all others, so the same call with a larger budget goes on.
+    Tiny models are trained on CPU in both: an everyday job of each ZeRO stage, each value of each factor beside them
+    (ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then every two values
+    together, and what is near what was found, until the budget is spent. Every try is judged by the oracles and against
+    the other release; every failure is reduced to what it needs, and those that need the same are one fault. The rest of
+    the budget goes to what was found: in which release it began or ended, and a script of the released packages alone.
+    Results are stored like all others, so the same call with a larger budget goes on.
 
     \b
     Examples:
@@ -59,7 +62,8 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     \b
     Exit codes: 0 nothing tells them apart, 1 a fault that one of them has and the other has not, 2 not two releases.
     """
-    settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
+    loaded = options.load_settings(results=results)
+    settings = msgspec.structs.replace(loaded, executor="local", timeout_s=min(loaded.timeout_s, _TIMEOUT_S))
     installer = pipeline.new_installer(settings)
     package = _package(stacks, targets.varied_package(settings))
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)

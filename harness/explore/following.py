@@ -20,6 +20,17 @@ from harness.run.session import Session
 _FILE = "reproduce.py"
 
 
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What one release shows and another does not."""
+
+    question: Question
+    stack: Stack  #: that shows it
+    other: Stack
+    parameters: dict[str, Any]  #: of the smallest cell
+    published: Sequence[Stack]  #: the two and all releases between them, in version order
+    package: str  #: in which they differ
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Where a fault begins or ends, as far as releases were measured."""
 
@@ -43,35 +54,25 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
     confirmation: Confirmation | None = None
 
 
-def follow(
-    question: Question,
-    stack: Stack,
-    other: Stack,
-    parameters: dict[str, Any],
-    releases: Sequence[Stack],
-    package: str,
-    simplest: Scenario,
-    session: Session,
-    detail_of: DetailOf,
-    is_over: Callable[[], bool],
-) -> Followed:
-    """``stack`` shows it and ``other`` does not; they are the ends of ``releases``, in version order. Nothing is begun once
-    ``is_over``. Raises as a session does."""
-    if is_over():
-        return Followed()
+def change_of(
+    found: Difference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
+) -> Change:
+    """Where it began or ended. Nothing is begun once ``is_over``. Raises as a session does."""
 
     def shows(release: Stack) -> Verdict:
-        pair = ReleasePair(question, release, other, session, simplest, detail_of)
-        return pair.shows([parameters])[0]
+        pair = ReleasePair(found.question, release, found.other, session, simplest, detail_of)
+        return pair.shows([found.parameters])[0]
 
-    change = changed_in(releases, stack, shows, is_over)
-    if is_over():
-        return Followed(change=change)
-    scripted = Scripted(question, stack, other, package, _FILE, simplest, session)
-    script, runs, why_not = scripted.confirmed(parameters)
+    return changed_in(found.published, found.stack, shows, is_over)
+
+
+def confirmation_of(found: Difference, simplest: Scenario, session: Session) -> Confirmation:
+    """What a script of the released packages alone shows. Raises as a session does."""
+    scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
+    script, runs, why_not = scripted.confirmed(found.parameters)
     confirmed = [run.answer for run in runs[:2]] == [Verdict.BAD, Verdict.GOOD]
     text = script.text if script is not None else ""
-    return Followed(change=change, confirmation=Confirmation(is_confirmed=confirmed, script=text, why_not=why_not))
+    return Confirmation(is_confirmed=confirmed, script=text, why_not=why_not)
 
 
 def changed_in(

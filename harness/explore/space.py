@@ -1,4 +1,4 @@
-"""The configurations that an exploration tries: every pair of values of the factors, then random ones. Pure.
+"""The configurations that an exploration tries. Pure.
 
 The factors and their values are those of `harness.reproduce.factors`. No try is spent on what cannot be configured together
 (`harness.reproduce.requirements`).
@@ -6,16 +6,31 @@ The factors and their values are those of `harness.reproduce.factors`. No try is
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import covertable
-
 from harness.reproduce.factors import BY_NAME, FACTORS, Factor, among
-from harness.reproduce.requirements import REQUIREMENTS, is_valid
+from harness.reproduce.requirements import REQUIREMENTS
 
 Row = dict[str, Any]
+
+#: Two values of two factors, with the factors' names.
+Pair = frozenset[tuple[str, Any]]
+
+#: What most jobs have, whatever their stage: a fault of theirs needs few values besides.
+EVERYDAY: Row = {
+    "gradient_accumulation_steps": 2,
+    "dtype": "bf16",
+    "world_size": 2,
+    "model_outputs": "all",
+    "gradient_clipping": 1.0,
+    "zero_init": True,
+}
+
+#: Rules lead from one to another a few times at most.
+_MOST_RULES = 30
 
 
 def explored_values(factor: Factor) -> tuple[Any, ...]:
@@ -27,68 +42,109 @@ def explored_values(factor: Factor) -> tuple[Any, ...]:
 VARIED = tuple(factor for factor in FACTORS if len(explored_values(factor)) > 1)
 
 
-def alone() -> list[Row]:
-    """Each value but the simplest by itself, with what it cannot be configured without."""
-    return [
-        _configurable({f.name: f.values[0] for f in VARIED} | {factor.name: value}, factor.name)
-        for factor in VARIED
-        for value in explored_values(factor)[1:]
-    ]
+def simplest_row() -> Row:
+    return {factor.name: factor.values[0] for factor in VARIED}
 
 
-def _configurable(row: Row, kept: str) -> Row:
-    """With the first values by which all rules hold, and that of ``kept``."""
-    while broken := [rule for rule in REQUIREMENTS if not rule.holds(row)]:
-        rule = broken[0]
-        if rule.other != kept:
+def everyday() -> list[Row]:
+    """One job of each ZeRO stage, as most users have it."""
+    stages = reversed(BY_NAME["zero_stage"].values)
+    rows = (_with(simplest_row() | EVERYDAY, {"zero_stage": stage}) for stage in stages)
+    return [row for row in rows if row is not None]
+
+
+def beside(bases: Sequence[Row]) -> list[Row]:
+    """Each other value of each factor by itself beside each of the bases, with what it cannot be configured without. The
+    stage stays. First each value beside one base, each beside another one; then beside the next."""
+    values = [(f.name, value) for f in VARIED if f.name != "zero_stage" for value in explored_values(f)]
+    rounds: list[list[Row]] = [[] for _ in bases]
+    for at, (name, value) in enumerate(values):
+        trials = ((base, _with(base, {name: value, "zero_stage": base["zero_stage"]})) for base in bases)
+        rows = [row for base, row in trials if row is not None and row != base]
+        for number in range(len(rows)):
+            rounds[number].append(rows[(at + number) % len(rows)])
+    return [row for rows in rounds for row in rows]
+
+
+def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Row | None:
+    """The row with these values, and what they ask for; None where they, or those of ``kept``, do not go together. Other
+    values go where a rule wants it."""
+    fixed = {*values, *kept}
+    row = {**row, **values}
+    for _ in range(_MOST_RULES):
+        rule = next((rule for rule in REQUIREMENTS if not rule.holds(row)), None)
+        if rule is None:
+            return row
+        if rule.other not in fixed:
             row = {**row, rule.other: rule.needed[0]}
-        else:
+        elif rule.name not in fixed:
             others = (value for value in explored_values(BY_NAME[rule.name]) if not among(value, rule.values))
             row = {**row, rule.name: next(others)}
+        else:
+            return None
+    return None
+
+
+def sprinkled(
+    base: Row,
+    first: Mapping[str, Any],
+    count: int,
+    drawn: random.Random,
+    forbidden: Sequence[Mapping[str, Any]] = (),
+    seldom: Collection[str] = (),
+) -> Row | None:
+    """``base`` with the values of ``first``, and with so many others at random, as far as they go together; None where
+    ``first`` does not. No row has all values of one of ``forbidden``; values of the factors ``seldom`` are drawn once in
+    four times."""
+    row = _with(base, first)
+    if row is None or any(has(row, values) for values in forbidden):
+        return None
+    fixed = set(first)
+    for factor in drawn.sample(VARIED, len(VARIED)):
+        if len(fixed) >= len(first) + count:
+            break
+        if factor.name in fixed or (factor.name in seldom and drawn.random() > 0.25):
+            continue
+        value = drawn.choice(_notable(factor))
+        trial = _with(row, {factor.name: value}, fixed)
+        if trial is not None and not any(has(trial, values) for values in forbidden):
+            row = trial
+            fixed.add(factor.name)
     return row
 
 
-def covering(seed: str, forbidden: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
-    """Rows in which every two values of two factors are together at least once, where the rules let them: a covering array
-    of strength 2 (`covertable`, greedy). ``forbidden`` are values that no row may have together, as they are known to
-    fail. The same for the same arguments."""
-    choices = {factor.name: list(range(len(explored_values(factor)))) for factor in VARIED}
-    rules = [rule for rule in REQUIREMENTS if {rule.name, rule.other} <= choices.keys()]
-    constraints = [_condition((rule.name, rule.other), rule.holds) for rule in rules]
-    for values in forbidden:
-        constraints.append(_condition(tuple(values), lambda row, values=values: not has(row, values)))
-    rows = covertable.make(choices, salt=seed, constraints=constraints)
-    return [_decoded(row) for row in rows]
-
-
-def without(row: Row, forbidden: Sequence[Mapping[str, Any]], drawn: random.Random) -> Row | None:
-    """The row, with a value set back of each that it has and may not have together; None where it cannot be configured
-    then."""
-    for values in forbidden:
-        if has(row, values):
-            names = sorted(values)
-            drawn.shuffle(names)
-            trials = ({**row, name: simplest(name)} for name in names if not among(values[name], (simplest(name),)))
-            left = next((trial for trial in trials if is_valid(trial)), None)
-            if left is None:
-                return None
-            row = left
-    return row
-
-
-def near(drawn: random.Random, found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    """Random rows without end: the values of one of ``found``, where there are any, all but one of them, and values of three
-    other factors."""
+def near(bases: Sequence[Row], found: Sequence[Row], drawn: random.Random, forbidden: Sequence[Row]) -> Iterator[Row]:
+    """Random rows without end: the values of one of ``found``, all but one of them, and those of three other factors."""
     while True:
-        row = {factor.name: factor.values[0] for factor in VARIED}
-        start = dict(drawn.choice(found)) if found else {}
-        if start:
-            del start[drawn.choice(sorted(start))]
-        row |= start
-        for factor in drawn.sample([f for f in VARIED if f.name not in start], 3):
-            row[factor.name] = drawn.choice(explored_values(factor)[1:])
-        if is_valid(row):
+        start = dict(drawn.choice(found))
+        del start[drawn.choice(sorted(start))]
+        row = sprinkled(drawn.choice(bases), start, 3, drawn, forbidden)
+        if row is not None:
             yield row
+
+
+def _notable(factor: Factor) -> tuple[Any, ...]:
+    """The values that are not in every other row anyway: the simplest ones are, but where everyday jobs have another."""
+    values = explored_values(factor)
+    return values if factor.name in EVERYDAY else values[1:]
+
+
+def pairs(base: Row | None = None) -> set[Pair]:
+    """Every two notable values of two factors that can be configured together; beside a base, in its stage."""
+    stage = {} if base is None else {"zero_stage": base["zero_stage"]}
+    row = simplest_row() if base is None else base
+    values = [(f.name, value) for f in VARIED if f.name not in stage for value in _notable(f)]
+    return {
+        frozenset((one, other))
+        for one, other in itertools.combinations(values, 2)
+        if one[0] != other[0] and _with(row, {**stage, **dict((one, other))}) is not None
+    }
+
+
+def pairs_of(row: Mapping[str, Any]) -> set[Pair]:
+    """Those that a row has."""
+    values = [(f.name, row[f.name]) for f in VARIED if among(row[f.name], _notable(f))]
+    return {frozenset(both) for both in itertools.combinations(values, 2)}
 
 
 def changed(parameters: Mapping[str, Any]) -> Row:
@@ -104,16 +160,3 @@ def simplest(name: str) -> Any:
 def has(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Whether a row has all of these values."""
     return all(name in row and among(row[name], (value,)) for name, value in values.items())
-
-
-def _condition(names: Sequence[str], holds: Any) -> dict[str, Any]:
-    """A constraint as `covertable` takes it, of rows that hold the numbers of values."""
-    return {
-        "operator": "fn",
-        "requires": list(names),
-        "evaluate": lambda row: holds(_decoded({n: row[n] for n in names})),
-    }
-
-
-def _decoded(row: Mapping[str, int]) -> Row:
-    return {name: explored_values(BY_NAME[name])[number] for name, number in row.items()}

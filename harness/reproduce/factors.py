@@ -80,7 +80,8 @@ STAGE = Factor(name="zero_stage", title="ZeRO stage", values=(0, 1, 2, 3), confi
 
 FACTORS = (
     STAGE,
-    Factor(name="world_size", title="ranks", values=(1, 2), counted=True),
+    # Three ranks divide no parameter of the tiny models, so that every share is padded.
+    Factor(name="world_size", title="ranks", values=(1, 2), further=(3,), counted=True),
     Factor(name="gradient_accumulation_steps", title="gradient accumulation", values=(1, 2, 4), counted=True),
     Factor(
         name="model_outputs",
@@ -135,8 +136,9 @@ FACTORS = (
         name="model",
         title="the model",
         values=("llama-tiny", "qwen2-tiny"),
-        further=("llama-many",),
+        further=("llama-many", "mixtral-tiny"),
         words={
+            "mixtral-tiny": "a mixture of experts",
             "llama-tiny": "untied weights",
             "qwen2-tiny": "tied weights and biases",
             "llama-many": "many small layers",
@@ -162,6 +164,7 @@ FACTORS = (
         name="lora_autocast",
         title="adapters in fp32",
         values=(False,),
+        further=(True,),
         words={True: "adapters in fp32", False: "adapters in the model's dtype"},
     ),
     _switch("decay_groups", "two parameter groups", off="one parameter group", configured=False),
@@ -179,6 +182,21 @@ FACTORS = (
         further=(0.5,),
         words={1.0: "a constant learning rate"},
     ),
+    Factor(
+        name="group_learning_rates",
+        title="parameter groups of different learning rates",
+        values=(False,),
+        further=(True,),
+        words={True: "parameter groups of different learning rates", False: "one learning rate"},
+    ),
+    Factor(
+        name="warmup",
+        title="a WarmupLR named in the configuration",
+        values=(False,),
+        further=(True,),
+        words={True: "a WarmupLR named in the configuration", False: "no WarmupLR"},
+        configured=True,
+    ),
     _switch("identical_micro_batches", "identical micro-batches", off="different micro-batches", configured=False),
     _setting("overlap_comm", "overlap_comm", False, True),
     _setting("round_robin_gradients", "round_robin_gradients", True),
@@ -191,6 +209,16 @@ FACTORS = (
     _setting("sub_group_size", "sub-groups of", 20_000, alone="a size of sub-groups"),
     _setting("communication_dtype", "communication in", "fp32", alone="a dtype of communication"),
     _setting("prescale_gradients", "prescale_gradients", True),
+    _setting("allgather_bucket_size", "allgather_bucket_size", 4096),
+    _setting("multi_rank_bucket_allreduce", "use_multi_rank_bucket_allreduce", False),
+    _setting("loss_scale", "a loss scale of", 256, alone="a loss scale that is not dynamic"),
+    Factor(
+        name="torch_autocast",
+        title="torch_autocast",
+        values=(False, True),
+        words={True: "torch_autocast", False: "no torch_autocast"},
+        configured=True,
+    ),
     _setting("prefetch_bucket_size", "prefetch_bucket_size"),
     *(
         Factor(name=name, title=name, values=(value,), configured=True)
@@ -249,6 +277,26 @@ FACTORS = (
         },
     ),
     _switch("second_engine", "two engines in one process", off="one engine", configured=False),
+    _switch("destroyed_engine", "an engine that was destroyed before", configured=False),
+    _switch("marks_boundary", "accumulation by the caller, who marks its boundary", configured=False),
+    _switch("gather_weights", "weights that are gathered between steps", configured=False),
+    _switch("empty_cache", "empty_partition_cache between steps", configured=False),
+    _switch("module_hooks", "the user's hooks on layers", configured=False),
+    _switch(
+        "uneven_ranks", "batches of other lengths on other ranks", off="the same length on all ranks", configured=False
+    ),
+    _switch("universal", "a universal checkpoint", configured=False),
+    Factor(
+        name="exported",
+        title="weights exported by",
+        alone="how weights are exported",
+        values=("", "zero_to_fp32", "16bit"),
+        words={
+            "": "weights that are not exported",
+            "zero_to_fp32": "weights read by zero_to_fp32",
+            "16bit": "weights saved by save_16bit_model",
+        },
+    ),
 )
 
 BY_NAME = {factor.name: factor for factor in FACTORS}

@@ -36,6 +36,9 @@ from harness.reproduce.factors import SIZES
 #: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
 
+#: With which a warm-up begins.
+_FIRST_RATE = 0.0002
+
 #: What differs from plain PyTorch by more is wrong: as a share of a loss or a gradient norm, and of what the weights
 #: moved. A sound release was seen at a tenth of it.
 TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
@@ -105,6 +108,7 @@ _ZERO_KEYS = {
     "sub_group_size": "sub_group_size",
     "hpz_partition_size": "zero_hpz_partition_size",
     "allgather_partitions": "allgather_partitions",
+    "multi_rank_bucket_allreduce": "use_multi_rank_bucket_allreduce",
     "memory_efficient_linear": "memory_efficient_linear",
     "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
     "prefetch_bucket_size": "stage3_prefetch_bucket_size",
@@ -113,10 +117,11 @@ _ZERO_KEYS = {
     "max_reuse_distance": "stage3_max_reuse_distance",
 }
 
-#: Calls around a micro-batch that older results do not name.
+#: Calls around a micro-batch, and what is done with engines, that older results do not name.
 _CALLS = (
-    *("forward_between", "varying_length", "uneven_last", "identical_micro_batches", "evaluate_within", "no_sync"),
-    *("resume", "second_engine", "leaf_modules"),
+    *("forward_between", "varying_length", "evaluate_within", "no_sync", "uneven_last", "uneven_ranks"),
+    *("identical_micro_batches", "marks_boundary", "gather_weights", "empty_cache", "module_hooks", "leaf_modules"),
+    *("destroyed_engine", "second_engine", "group_learning_rates", "warmup", "exported", "universal", "resume"),
 )
 
 #: What else the fragments say.
@@ -125,9 +130,12 @@ _SAID = {
     *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
     *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
     *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate", "empty_groups"),
-    *("communication_dtype", "prescale_gradients", "backward_on", "optimizer"),
+    *("communication_dtype", "prescale_gradients", "backward_on", "optimizer", "loss_scale", "torch_autocast"),
     *_CALLS,
 }
+
+#: Steps of a script; a warm-up begins to rise in the third.
+_MORE_STEPS = 4
 
 #: What a script does not have: sizes of its own are small already, nothing completes its configuration, and adapters are of
 #: peft's default dtype.
@@ -190,7 +198,7 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         dtype=p["dtype"],
-        steps=_STEPS,
+        steps=_MORE_STEPS if p.get("warmup") else _STEPS,
         micro_batches=p["gradient_accumulation_steps"],
         config=literal(settings(p, optimizer, sized=p["zero_stage"] == 3 or figure is not None)),
         is_known=subject.expected is not msgspec.UNSET,
@@ -212,6 +220,8 @@ def compose(subject: Subject) -> Script:
         optimizer=optimizer.name,
         learning_rate=optimizer.learning_rate,
         optimizer_is_configured=p.get("optimizer") == "configured",
+        first_rate=_FIRST_RATE,
+        accumulates=p.get("no_sync") or p.get("marks_boundary"),
         clipping=p["gradient_clipping"],
         compile_backend=p["compile_backend"],
         infinite_step=p["infinite_gradient_step"],
@@ -256,7 +266,9 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
             zero[name] = {"device": "cpu"}
     found: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 8,
-        "gradient_accumulation_steps": 1 if p.get("no_sync") else p["gradient_accumulation_steps"],
+        "gradient_accumulation_steps": 1
+        if p.get("no_sync") or p.get("marks_boundary")
+        else p["gradient_accumulation_steps"],
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
     }
@@ -265,10 +277,20 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
         found["optimizer"] = {"type": optimizer.name, "params": options}
     if p["offload_optimizer"]:
         found["zero_force_ds_cpu_optimizer"] = False
-    if p["dtype"] == "bf16":
+    if p["zero_stage"] == 3 and p.get("exported") == "16bit":
+        zero["stage3_gather_16bit_weights_on_model_save"] = True
+    if p.get("torch_autocast"):
+        found["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
+    elif p["dtype"] == "bf16":
         found["bf16"] = {"enabled": True}
     if p["dtype"] == "fp16":
-        found["fp16"] = {"enabled": True, "initial_scale_power": 8}
+        scale = {"initial_scale_power": 8} if p.get("loss_scale") is None else {"loss_scale": p["loss_scale"]}
+        found["fp16"] = {"enabled": True, **scale}
+    if p.get("warmup"):
+        warmup = {"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
+        found["scheduler"] = {"type": "WarmupLR", "params": warmup}
+    if p.get("universal"):
+        found["checkpoint"] = {"load_universal": True}
     if p["gradient_clipping"] is not None:
         found["gradient_clipping"] = p["gradient_clipping"]
     if p.get("communication_dtype") is not None:
@@ -298,8 +320,6 @@ def _check(subject: Subject, p: Mapping[str, Any]) -> None:
         raise NoFragment(f"objective={p['objective']}")
     if p["lora_rank"] and subject.model == LAYERS:
         raise NoFragment("adapters on layers of torch's own")
-    if p.get("leaf_modules") and subject.model == LAYERS:
-        raise NoFragment("layers of torch's own as leaf modules")
     if subject.question.phase and subject.question.phase not in REGULAR_PHASES:
         raise NoFragment(f"the phase {subject.question.phase}")
     if subject.question.metric == HOST_CALLS.name and subject.question.phase == "init":
@@ -341,6 +361,8 @@ def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, 
     plain = ["os"]
     if p.get("no_sync"):
         plain.append("contextlib")
+    if p.get("universal"):
+        plain.append("argparse")
     if verdict.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
         plain.append("copy")
     if figure is not None and figure.template == "storages":

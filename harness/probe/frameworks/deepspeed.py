@@ -16,6 +16,7 @@ from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
 from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero
 from harness.probe.frameworks.deepspeed_engine import configuration, gathered, mean_loss, whole_parameters
+from harness.probe.frameworks.deepspeed_files import exported_parameters, shared_folder, universal
 from harness.probe.process import meeting
 
 
@@ -132,19 +133,23 @@ def start(
 
     def engine(weights_of: str = "") -> Any:
         with zero_init(settings, shard):
-            model = workload.build(work, model_config, work.torch_dtype)
+            model = workload.build(work, model_config, torch.float32 if shard.torch_autocast else work.torch_dtype)
+        if work.module_hooks:
+            look_on(model)
         if shard.load_on_device:
             model = model.to(accelerator(device))
         if shard.leaf_modules:
             deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
         if not alone:
-            fill(model, weights_of)
+            fill(model, weights_of, work.torch_dtype if shard.torch_autocast else None)
         own = copy.deepcopy(settings)  # DeepSpeed takes entries out of what it is given
         made: Any = deepspeed.initialize(model=model, config=own, **_optimizer(work, shard, model))[0]
         compiled(made, shard, device)
         return made
 
     with measured():
+        if work.destroyed_engine:
+            engine("second.").destroy()
         first = engine()
         second = engine("second.") if work.second_engine else None
     torch.manual_seed(0)
@@ -157,12 +162,19 @@ def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
 
     groups = workload.parameter_groups(work, model)
     if shard.optimizer == "configured":
-        decays = functools.partial(workload.scheduler, work) if work.learning_rate_decay != 1 else None
+        decays = functools.partial(workload.scheduler, work) if work.learning_rate_decay != 1 and not work.warmup else None
         return {"model_parameters": groups, "lr_scheduler": decays}
     if shard.optimizer != "passed":
         raise ValueError(f"no such optimizer: {shard.optimizer} (known: configured, passed)")
     optimizer = workload.optimizer(work, groups)
-    return {"optimizer": optimizer, "lr_scheduler": workload.scheduler(work, optimizer)}
+    return {"optimizer": optimizer, "lr_scheduler": None if work.warmup else workload.scheduler(work, optimizer)}
+
+
+def look_on(model: Any) -> None:
+    """Hooks as users put on layers to log activations and gradients: they change nothing."""
+    for layer in layers_of(model):
+        layer.register_forward_hook(lambda module, inputs, output: None)
+        layer.register_full_backward_hook(lambda module, inputs, output: None)
 
 
 def layers_of(model: Any) -> Any:
@@ -232,8 +244,8 @@ def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
         integration.unset_hf_deepspeed_config()
 
 
-def fill(model: Any, weights_of: str = "") -> None:
-    """Every weight as a function of its name (`workload.weight`), also where it is partitioned."""
+def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
+    """Every weight as a function of its name (`workload.weight`), also where it is partitioned; ``rounded_to`` a dtype."""
     import torch
 
     from harness.probe.workloads.workload import weight
@@ -241,7 +253,8 @@ def fill(model: Any, weights_of: str = "") -> None:
     for name, parameter in model.named_parameters():
         with gathered(parameter, modifier_rank=0), torch.no_grad():
             if parameter.numel():
-                parameter.copy_(weight(weights_of + name, tuple(parameter.shape)))
+                values = weight(weights_of + name, tuple(parameter.shape))
+                parameter.copy_(values if rounded_to is None else values.to(rounded_to))
 
 
 #: The number of the step that loading a checkpoint undoes, beyond all real steps: its data differ from theirs.
@@ -305,9 +318,7 @@ class DeepSpeedTraining:
         """Saves a checkpoint and loads it. A step in between changes everything that was saved."""
         import torch.distributed as dist
 
-        if meeting.spans_machines():
-            raise RuntimeError("a checkpoint needs a folder that all ranks share, and these ranks span machines")
-        folder = os.path.join(os.path.dirname(os.environ["DSREGRESS_RENDEZVOUS"].removeprefix("file://")), "checkpoint")
+        folder = shared_folder("checkpoint")
         self._engine.save_checkpoint(folder, tag="saved")
         self._data = self._data_of(_ELSEWHERE)
         for number in range(self.micro_batches):
@@ -320,7 +331,8 @@ class DeepSpeedTraining:
             self._engine = None
             gc.collect()  # an engine is part of cycles, and a restart leaves nothing of it
             self._engine = self._make()
-        path, _ = self._engine.load_checkpoint(folder, tag="saved")
+        tag = universal(folder, "saved", self._rank) if self._work.universal else "saved"
+        path, _ = self._engine.load_checkpoint(folder, tag=tag)
         if path is None:
             raise RuntimeError("the framework finds no checkpoint where it saved one")
         dist.barrier()
@@ -337,10 +349,12 @@ class DeepSpeedTraining:
             self._without_gradients(micro_batch)
 
     def backward(self, micro_batch: int) -> None:
-        caller_accumulates = self._work.no_sync and self.micro_batches > 1
-        local = caller_accumulates and micro_batch < self.micro_batches - 1
+        last = micro_batch == self.micro_batches - 1
+        if self._work.marks_boundary:
+            self._engine.set_gradient_accumulation_boundary(last and self._at_loss == self.backwards - 1)
+        local = self._work.no_sync and not last
         with self._engine.no_sync() if local else contextlib.nullcontext():
-            self._backward_on(self._loss / self.micro_batches if caller_accumulates else self._loss)
+            self._backward_on(self._loss / self.micro_batches if self._work.caller_accumulates else self._loss)
         self._losses.append(self._loss.detach())
         self._loss = None
         self._at_loss = (self._at_loss + 1) % self.backwards
@@ -360,8 +374,14 @@ class DeepSpeedTraining:
 
     def step(self, micro_batch: int) -> None:
         last = micro_batch == self.micro_batches - 1
-        if last or not self._work.no_sync:
+        if last or not self._work.caller_accumulates:
             self._engine.step()
+        if last and self._work.gather_weights:
+            for parameter in self._engine.module.parameters():
+                with gathered(parameter):
+                    parameter.detach().clone()
+        if last and self._work.empty_cache:
+            self._engine.empty_partition_cache()
         if (self._work.evaluate and last) or (self._work.evaluate_within and micro_batch == 0):
             self._evaluate()
 
@@ -388,7 +408,11 @@ class DeepSpeedTraining:
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any] | None:
-        return whole_parameters(self._engine.module) if self._work.judged and not self._alone else None
+        if self._alone or not self._work.judged:
+            return None
+        if self._work.exported:
+            return exported_parameters(self._engine, self._work.exported, shared_folder("exported"))
+        return whole_parameters(self._engine.module)
 
     def configuration(self) -> dict[str, Any]:
         return configuration(self._engine, self._model_config)
@@ -425,13 +449,28 @@ def ideal(
     job = oracle.from_configuration(
         effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
-        element_bytes=work.torch_dtype.itemsize,
+        element_bytes=4 if shard.torch_autocast else work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
         micro_batches=work.gradient_accumulation_steps,
         backwards=len(objectives.of(work).losses),
     )
-    taken = plain.activations(work, shape, meter, accelerator(device)) if device != "cuda" else None
+    if job.stage == 0:
+        return {}  # whatever the model takes
+    taken = _taken(work, shape, meter, device) if device != "cuda" else None
     return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")
+
+
+def _taken(work: Any, shape: Mapping[str, Any], meter: Meter, device: str) -> Any:
+    """By plain PyTorch for a micro-batch, which all releases of a workload have alike."""
+    from harness.probe.oracles import plain, truth_store
+
+    file = truth_store.memory_file_of(work, shape, device)
+    if file is not None and (kept := truth_store.read_memory(file)) is not None:
+        return kept
+    taken = plain.activations(work, shape, meter, accelerator(device))
+    if file is not None:
+        truth_store.write_memory(file, taken)
+    return taken
 
 
 def model(training: DeepSpeedTraining) -> Any:

@@ -36,6 +36,9 @@ class Sharding:
     memory_efficient_linear: bool | None = None
     communication_dtype: str | None = None  #: of reduced gradients
     prescale_gradients: bool | None = None  #: gradients are divided before they are reduced
+    multi_rank_bucket_allreduce: bool | None = None  #: below stage 3
+    torch_autocast: bool = False  #: fp32 weights, computed with in the dtype by torch's own autocast
+    loss_scale: int | None = None  #: of fp16, where it is not dynamic
     optimizer: str = "passed"  #: to ``initialize``; or "configured": named in the configuration
     leaf_modules: bool = False  #: each layer is fetched whole, by ``set_z3_leaf_modules``
     load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
@@ -46,7 +49,7 @@ class Sharding:
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """The dictionary that ``deepspeed.initialize`` gets."""
     from harness.probe.frameworks import integrations
-    from harness.probe.workloads.workload import Workload, pick
+    from harness.probe.workloads.workload import WARMUP, Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     zero = {
@@ -61,6 +64,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         "zero_hpz_partition_size": shard.hpz_partition_size,
         "allgather_partitions": shard.allgather_partitions,
         "memory_efficient_linear": shard.memory_efficient_linear,
+        "use_multi_rank_bucket_allreduce": shard.multi_rank_bucket_allreduce,
     }
     if shard.zero_stage == 3:
         zero["stage3_prefetch_bucket_size"] = shard.prefetch_bucket_size
@@ -69,15 +73,17 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
         zero["stage3_use_all_reduce_for_fetch_params"] = shard.all_reduce_for_fetch
         zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
+        if work.exported == "16bit":
+            zero["stage3_gather_16bit_weights_on_model_save"] = True
     if shard.offload_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if shard.offload_param:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     settings: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": work.micro_batch_size,
-        "gradient_accumulation_steps": 1 if work.no_sync else work.gradient_accumulation_steps,
+        "gradient_accumulation_steps": 1 if work.caller_accumulates else work.gradient_accumulation_steps,
         "zero_optimization": {name: value for name, value in zero.items() if value is not None},
-        "bf16": {"enabled": work.dtype == "bf16"},
+        "bf16": {"enabled": work.dtype == "bf16" and not shard.torch_autocast},
         "zero_allow_untested_optimizer": True,
         # The optimizer that is passed in stays, also under offload: DeepSpeed's own is a C++ extension to be compiled.
         "zero_force_ds_cpu_optimizer": False,
@@ -85,6 +91,14 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     }
     if work.dtype == "fp16":
         settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
+        if shard.loss_scale is not None:
+            settings["fp16"] = {"enabled": True, "loss_scale": shard.loss_scale}
+    if shard.torch_autocast:
+        settings["torch_autocast"] = {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[work.dtype]}
+    if work.warmup:
+        settings["scheduler"] = {"type": "WarmupLR", "params": dict(WARMUP)}
+    if work.universal:
+        settings["checkpoint"] = {"load_universal": True}
     if work.gradient_clipping is not None:
         settings["gradient_clipping"] = work.gradient_clipping
     if shard.communication_dtype is not None:

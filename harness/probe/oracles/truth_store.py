@@ -1,4 +1,5 @@
-"""The truth of a workload, kept for the other releases of a sweep: plain PyTorch trains the same for all of them.
+"""The truth of a workload, kept for the other releases of a sweep: plain PyTorch trains the same for all of them, and takes
+the same memory.
 
 A file is named by the hash of all that decides what is in it: the workload, the model's shape, the releases of torch and of
 the libraries that build the model, the processor's kind, and the source of the oracle. What is measured could write there
@@ -11,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
+import importlib.metadata
 import io
 import json
 import os
@@ -24,14 +25,17 @@ import torch
 
 from harness.probe.border.surroundings import TRUTHS
 from harness.probe.border.untrusted import write_whole
+from harness.probe.oracles.ideal import PlainMemory
 from harness.probe.oracles.references import References
 from harness.probe.workloads.workload import Workload
 
 #: Beyond this, the files that were not read for longest go: a tiny Llama's has a MiB.
 MOST_BYTES = 1 << 30
 
-#: Parameters of a workload that change no number of plain PyTorch: it has one forward, and evaluates and saves nothing.
+#: Parameters of a workload that change no number of plain PyTorch: it has one forward, evaluates and saves nothing, and
+#: computes again what it computed before.
 _INDIFFERENT: dict[str, Any] = {
+    "gradient_checkpointing": "none",
     "evaluate": False,
     "evaluate_within": False,
     "checkpoint": False,
@@ -40,6 +44,13 @@ _INDIFFERENT: dict[str, Any] = {
     "no_sync": False,
     "backward_on": "engine",
     "second_engine": False,
+    "destroyed_engine": False,
+    "marks_boundary": False,
+    "gather_weights": False,
+    "empty_cache": False,
+    "module_hooks": False,
+    "exported": "",
+    "universal": False,
     "model_outputs": "all",
 }
 
@@ -58,17 +69,43 @@ def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = Non
     folder = os.environ.get(TRUTHS)
     if not folder:
         return None
-    decides = {
-        "work": dataclasses.asdict(dataclasses.replace(work, **_INDIFFERENT)),
+    same = dataclasses.replace(work, **_INDIFFERENT)
+    return Path(folder) / f"{_name({**_decides(same, shape), 'steps': steps, 'job': job})}.pt"
+
+
+def _decides(work: Workload, shape: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "work": dataclasses.asdict(work),
         "shape": dict(shape),
-        "steps": steps,
-        "job": job,
         "releases": _releases(),
         "processor": _processor(),
         "source": _source(),
     }
-    name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
-    return Path(folder) / f"{name[:32]}.pt"
+
+
+def _name(decides: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
+    """Where what plain PyTorch takes for a micro-batch of a workload is kept; None where nothing is."""
+    folder = os.environ.get(TRUTHS)
+    return Path(folder) / f"{_name({**_decides(work, shape), 'device': device})}.json" if folder else None
+
+
+def read_memory(file: Path) -> PlainMemory | None:
+    """None where there is nothing that can be read."""
+    try:
+        return PlainMemory(**{name: int(nbytes) for name, nbytes in json.loads(file.read_text()).items()})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def write_memory(file: Path, taken: PlainMemory) -> None:
+    """As `write`."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(dataclasses.asdict(taken)))
 
 
 def read(file: Path) -> References | None:
@@ -92,7 +129,7 @@ def write(file: Path, references: References) -> None:
 
 
 def _drop_oldest(folder: Path) -> None:
-    found = sorted((status.st_mtime, status.st_size, file) for file in folder.glob("*.pt") if (status := file.stat()))
+    found = sorted((status.st_mtime, status.st_size, file) for file in folder.glob("[0-9a-f]*.*") if (status := file.stat()))
     too_much = sum(size for _, size, _ in found) - MOST_BYTES
     for _, size, file in found:
         if too_much <= 0:
@@ -101,8 +138,9 @@ def _drop_oldest(folder: Path) -> None:
         too_much -= size
 
 
+@functools.cache
 def _releases() -> dict[str, str]:
-    return {name: importlib.import_module(name).__version__ for name in ("torch", "transformers", "peft")}
+    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft")}
 
 
 def _processor() -> list[Any]:

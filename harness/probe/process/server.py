@@ -17,6 +17,8 @@ import select
 import signal
 import sys
 import time
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -241,12 +243,20 @@ def _record(path: Path) -> Message | None:
 
 
 def _cell_process(folder: Path, server: Channel) -> int:
-    """Runs the cell in the forked process, as one pytest session with one item, so that pytest-benchmark is the timer."""
+    """Runs the cell in the forked process. With timed rounds it is one pytest session with one item, so that
+    pytest-benchmark is the timer; starting that takes a quarter of the time of a tiny cell, which needs no timer."""
     handle = logs.open_log(folder / "cell.log")
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.chdir(folder)
     request = CellRequest(**json.loads((folder / "request.json").read_text()))
+    session = _CellPlugin(request, folder, server)
+    if not request.rounds:
+        from harness.probe.process.cell import execute  # which imports the framework's torch
+
+        with _filters_of_pytest():
+            execute(request, folder, None, session)
+        return 0
     options = [
         f"{Path(__file__).with_name('item.py')}",
         "-p", "pytest_benchmark.plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler",
@@ -254,7 +264,16 @@ def _cell_process(folder: Path, server: Channel) -> int:
         "-o", "python_files=item.py", f"--benchmark-json={folder / 'benchmark.json'}",
     ]  # fmt: skip
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return int(pytest.main(options, plugins=[_CellPlugin(request, folder, server)]))
+    return int(pytest.main(options, plugins=[session]))
+
+
+@contextlib.contextmanager
+def _filters_of_pytest() -> Iterator[None]:
+    """Warnings are shown as often as in a pytest session, so that a cell counts the same with timed rounds and without."""
+    with warnings.catch_warnings():
+        for category in (DeprecationWarning, PendingDeprecationWarning):
+            warnings.filterwarnings("always", category=category)
+        yield
 
 
 class _CellPlugin:

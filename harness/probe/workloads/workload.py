@@ -7,6 +7,7 @@ same data from the same start.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -68,8 +69,23 @@ class Workload:
     #: what ``backward`` is called on: the engine, the loss, or several losses with a gradient of their own
     backward_on: str = "engine"
     second_engine: bool = False  #: another engine of the same kind trains between the steps
+    destroyed_engine: bool = False  #: another engine of the same kind was there before, and was destroyed
+    marks_boundary: bool = False  #: the caller accumulates: it says which micro-batch is the last of a step
+    gather_weights: bool = False  #: every weight is read whole after each step, as for an engine that generates
+    empty_cache: bool = False  #: gathered parameters are given up after each step
+    module_hooks: bool = False  #: the user's own hooks on every layer, which only look
+    exported: str = ""  #: how the trained weights are read: from the engine, or from a file of this kind
+    universal: bool = False  #: the ``checkpoint`` is converted to a universal one before it is loaded
+    uneven_ranks: bool = False  #: sequences are shorter from rank to rank
+    group_learning_rates: bool = False  #: the second of two parameter groups learns at a tenth of the rate
+    warmup: bool = False  #: the learning rate rises as the configuration's WarmupLR says
     #: the first steps are compared with plain PyTorch, which takes as long as they do
     judged: bool = True
+
+    @property
+    def caller_accumulates(self) -> bool:
+        """Whether the framework is configured without accumulation, and does not know of it."""
+        return self.no_sync or self.marks_boundary
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -148,12 +164,13 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not work.decay_groups:
         return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
+    own_rate = {"lr": work.learning_rate / 10} if work.group_learning_rates else {}
     # By name, not by dimension: a partitioned parameter has lost its own shape.
     plain = [p for name, p in named if name.endswith("bias") or "norm" in name]
     ids = {id(p) for p in plain}
     groups = [
         {"params": [p for _, p in named if id(p) not in ids], "weight_decay": work.weight_decay},
-        {"params": plain, "weight_decay": 0.0},
+        {"params": plain, "weight_decay": 0.0, **own_rate},
     ]
     return [group for group in groups if group["params"] or work.empty_groups]
 
@@ -171,9 +188,23 @@ def adam(work: Workload) -> dict[str, Any]:
 
 def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
     """The learning rate's schedule, torch's own; None where it is constant."""
+    if work.warmup:
+        rates = [functools.partial(_warming, group["lr"]) for group in optimizer.param_groups]
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
     if work.learning_rate_decay == 1:
         return None
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
+
+
+#: DeepSpeed's WarmupLR: each group's rate rises from the first one to its own.
+WARMUP = {"warmup_min_lr": 2e-4, "warmup_num_steps": 2, "warmup_type": "linear"}
+
+
+def _warming(rate: float, step: int) -> float:
+    """The share of a group's rate in a step. The first two steps have the least one: what WarmupLR calls iteration 0 is
+    the second step."""
+    first, steps = float(WARMUP["warmup_min_lr"]), int(WARMUP["warmup_num_steps"])
+    return (first + (rate - first) * min(1.0, max(0, step - 1) / steps)) / rate
 
 
 ADAM_BETAS = (0.9, 0.95)
@@ -193,6 +224,8 @@ def batch(
     length = work.sequence_length
     if work.varying_length:
         length -= (length // 8) * ((step + micro_batch) % 4)
+    if work.uneven_ranks:
+        length -= (length // 8) * (rank % 4)
     is_last = step % 2 == 1 and micro_batch == work.gradient_accumulation_steps - 1
     sequences = max(1, work.micro_batch_size // 2) if work.uneven_last and is_last else work.micro_batch_size
     shape = (sequences, length)

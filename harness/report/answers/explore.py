@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
-from harness.explore.exploring import Explored, Fault
+from harness.explore import space
+from harness.explore.exploring import Explored
+from harness.explore.faults import Fault
 from harness.model import Stack
 from harness.report.plain import plain
 from harness.reproduce import cells
@@ -14,20 +16,22 @@ from harness.reproduce.factors import BY_NAME, SIMPLEST
 from harness.wording import commands
 from harness.wording.quantities import plural
 
-#: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault.
-SCHEMA = 2
+#: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault; 3 ``pairs_covered``
+#: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault.
+SCHEMA = 3
 
 
 def as_text(found: Explored) -> str:
     """For a terminal, ending in a newline."""
     older, newer = (_version(found, stack) for stack in found.request.releases)
     apart = [fault for fault in found.faults if fault.tells_apart]
-    covered = "every pair of values among them" if found.pairs_covered else "not yet every pair of values"
+    covered = _covered(found)
     alike = f"{found.passed} sound and alike in both"
     lines = [
         plain(f"{found.request.package} {older} and {newer}: {plural(len(apart), 'fault')} that one of them has alone"),
-        f"{plural(found.tries, 'configuration')} in {found.seconds:.0f} s, {covered}; {alike}.",
-        f"{plural(found.cells, 'run')}, those of reductions included; seed {found.request.seed}.",
+        f"{plural(found.tries, 'configuration')}, {covered}; {alike}.",
+        f"{plural(found.cells, 'run')}, those of reductions included, in {_minutes(found.seconds)} minutes with "
+        f"{_minutes(found.processor_s)} processor-minutes; seed {found.request.seed}.",
     ]
     for number, fault in enumerate(apart, start=1):
         lines += ["", *_fault(found, fault, number)]
@@ -42,9 +46,23 @@ def as_text(found: Explored) -> str:
     if found.left:
         more = f"{plural(found.left, 'failure')} more, of kinds that faults above have"
         lines += ["", f"{more}: the budget ended before they were reduced."]
-    if not found.pairs_covered:
+    if found.defaults:
+        lines += ["", "Settings in force that differ where the same is configured:"]
+        for one in found.defaults:
+            lines.append(f"   {plain(one.key)}: {plain(one.older)} in {older}, {plain(one.newer)} in {newer}")
+    if found.pairs_covered < 1:
         lines += ["", "The budget ended first: the same call with a larger --budget goes on from here."]
     return "\n".join(lines) + "\n"
+
+
+def _covered(found: Explored) -> str:
+    """How far the search came."""
+    share = "every pair" if found.pairs_covered >= 1 else f"{int(100 * found.pairs_covered)} % of all pairs"
+    return f"{share} of values among them"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f}"
 
 
 def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
@@ -59,7 +77,8 @@ def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
         f"   needs: {plain(needs(fault))}"
         if fault.is_reduced
         else "   not reduced: the budget ended, or it was not seen again",
-        f"   seen in {plural(fault.tries, 'configuration')}",
+        f"   seen in {plural(fault.tries, 'configuration')}, first after {_minutes(fault.found_s)} minutes with "
+        f"{_minutes(fault.found_processor_s)} processor-minutes",
     ]
     lines += [f"   {plain(text)}" for text in _followed(found, fault)]
     if fault.is_reduced and fault.other is not None:
@@ -84,8 +103,12 @@ def _followed(found: Explored, fault: Fault) -> list[str]:
 
 
 def needs(fault: Fault) -> str:
-    """``ZeRO stage 1, gradient accumulation 2``; "nothing" where the simplest training shows it."""
-    return ", ".join(BY_NAME[name].text((value,)) for name, value in fault.needs.items()) or "nothing"
+    """``ZeRO stage 1 or 2, gradient accumulation 2``; "nothing" where the simplest training shows it."""
+    parts = []
+    for name in fault.needs:
+        values = list({repr(needs[name]): needs[name] for needs in fault.all_needs}.values())
+        parts.append(BY_NAME[name].text(values))
+    return ", ".join(parts) or "nothing"
 
 
 def as_json(found: Explored) -> bytes:
@@ -97,11 +120,16 @@ def as_json(found: Explored) -> bytes:
         "seed": found.request.seed,
         "budget_s": found.request.budget_s,
         "seconds": found.seconds,
+        "processor_s": found.processor_s,
         "configurations": found.tries,
         "passed": found.passed,
         "not_reduced": found.left,
         "pairs_covered": found.pairs_covered,
         "runs": found.cells,
+        "defaults": [
+            {"key": one.key, "older": one.older, "newer": one.newer, "needs": space.changed(one.row)}
+            for one in found.defaults
+        ],
         "faults": [
             {
                 "release": _version(found, fault.stack),
@@ -109,6 +137,9 @@ def as_json(found: Explored) -> bytes:
                 "metric": fault.question.name,
                 "message": fault.finding.message,
                 "needs": fault.needs,
+                "also": fault.also,
+                "found_s": fault.found_s,
+                "found_processor_s": fault.found_processor_s,
                 "reduced": fault.is_reduced,
                 "variant": fault.variant,
                 "configurations": fault.tries,

@@ -15,6 +15,7 @@ pytest.importorskip("peft")
 from harness.probe.border.surroundings import TRUTHS  # noqa: E402
 from harness.probe.border.wire import Numerics  # noqa: E402
 from harness.probe.oracles import training, truth, truth_store  # noqa: E402
+from harness.probe.oracles.ideal import PlainMemory  # noqa: E402
 from harness.probe.workloads.workload import Workload  # noqa: E402
 
 STEPS = 3
@@ -53,11 +54,39 @@ def test_what_is_kept_gives_the_same_verdict_and_is_not_trained_again(
 
 
 def test_what_plain_pytorch_does_not_do_changes_no_truth() -> None:
-    changed = dataclasses.replace(WORK, evaluate=True, checkpoint=True, forward_between=True, model_outputs="loss")
+    changed = dataclasses.replace(
+        WORK,
+        evaluate=True,
+        checkpoint=True,
+        forward_between=True,
+        model_outputs="loss",
+        gradient_checkpointing="reentrant",
+    )
     assert truth_store.file_of(changed, LLAMA, STEPS) == truth_store.file_of(WORK, LLAMA, STEPS)
 
 
-@pytest.mark.parametrize("changes", [{"dtype": "fp32"}, {"world_size": 1}, {"gradient_checkpointing": "reentrant"}])
+@pytest.mark.parametrize("kind", ["reentrant", "non_reentrant"])
+def test_checkpointing_computes_again_what_it_computed(kind: str) -> None:
+    again = dataclasses.replace(WORK, gradient_checkpointing=kind)
+    one, other = (training.train(work, LLAMA, STEPS, torch.bfloat16) for work in (again, WORK))
+    assert (one.losses, one.gradient_norms) == (other.losses, other.gradient_norms)
+
+
+def test_what_plain_pytorch_takes_is_kept_for_each_device_and_workload() -> None:
+    taken = PlainMemory(batch=1, forward_peak=2, forward_retained=3, backward_peak=4)
+    file = truth_store.memory_file_of(WORK, LLAMA, "cpu")
+    assert file is not None
+    assert truth_store.read_memory(file) is None
+    truth_store.write_memory(file, taken)
+    assert truth_store.read_memory(file) == taken
+    other = dataclasses.replace(WORK, gradient_checkpointing="reentrant")
+    assert file not in (
+        truth_store.memory_file_of(other, LLAMA, "cpu"),
+        truth_store.memory_file_of(WORK, LLAMA, "meta"),
+    )
+
+
+@pytest.mark.parametrize("changes", [{"dtype": "fp32"}, {"world_size": 1}, {"warmup": True}])
 def test_another_workload_has_a_truth_of_its_own(changes: dict[str, Any]) -> None:
     changed = dataclasses.replace(WORK, **changes)
     assert truth_store.file_of(changed, LLAMA, STEPS) != truth_store.file_of(WORK, LLAMA, STEPS)

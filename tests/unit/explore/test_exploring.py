@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -29,13 +27,11 @@ MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 
 Parameters = Mapping[str, Any]
 
-#: Arrays of all factors take ten seconds to make; those of a few show the same, and tests ask for the same ones.
+#: What there is to try of a few factors is tried in no time.
 FEW = {
     *("zero_stage", "world_size", "gradient_accumulation_steps", "model_outputs", "dtype", "objective", "evaluate"),
     *("offload_optimizer", "checkpoint", "no_sync", "gradient_checkpointing", "overlap_comm"),
 }
-MAKE = space.covering
-COVERING = functools.cache(lambda seed, known: MAKE(seed, ast.literal_eval(known)))
 
 
 def quarter(version: str, p: Parameters) -> bool:
@@ -80,8 +76,8 @@ def explored(
         return [stored[cell.id] for cell in cells]
 
     monkeypatch.setattr(space, "VARIED", tuple(factor for factor in space.VARIED if factor.name in FEW))
-    monkeypatch.setattr(exploring.space, "covering", lambda seed, known: COVERING(seed, repr(known)))
-    monkeypatch.setattr(exploring, "follow", lambda *arguments: Followed())
+    monkeypatch.setattr(exploring, "change_of", lambda *arguments: None)
+    monkeypatch.setattr(exploring, "confirmation_of", lambda *arguments: None)
     monkeypatch.setattr(exploring.time, "monotonic", lambda: clock.now)
     made_up = SimpleNamespace(build=lambda stacks: None, keep_open=lambda: None, measure=measure, settings=Settings())
     request = ExploreQuery(
@@ -108,7 +104,7 @@ def test_faults_of_either_release_are_told_apart_and_by_cause(monkeypatch: pytes
     found = explored(monkeypatch, wrong=quarter, crashes=crash)
     needs = {(fault.stack.label, report.needs(fault)) for fault in found.faults}
     assert needs == {
-        ("0.18.3", "ZeRO stage 1, gradient accumulation 2, a model that returns several tensors"),
+        ("0.18.3", "ZeRO stage 1 or 2, gradient accumulation 2 or 4, a model that returns several tensors"),
         ("0.18.2", "ZeRO stage 1, two backwards in a micro-batch"),
     }
 
@@ -127,9 +123,9 @@ def test_two_sound_releases_have_no_fault_and_the_budget_is_kept(monkeypatch: py
 
 def test_a_budget_that_ends_early_leaves_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, budget_s=20, wrong=lambda version, p: version == "0.18.3")
-    assert not found.pairs_covered
+    assert found.pairs_covered < 0.5
     text = report.as_text(found)
-    assert "not yet every pair of values" in text
+    assert "6 % of all pairs of values" in text
     assert text.endswith("The budget ended first: the same call with a larger --budget goes on from here.\n")
 
 
@@ -140,7 +136,7 @@ def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(mon
     assert lines[3:6] == [
         "",
         " 1 deepspeed 0.18.3, not 0.18.2: the gradient norm is wrong: 30 times the tolerance from plain PyTorch, rank 0",
-        "   needs: ZeRO stage 1, gradient accumulation 2, a model that returns several tensors",
+        "   needs: ZeRO stage 1 or 2, gradient accumulation 2 or 4, a model that returns several tensors",
     ]
     assert lines[7] == (
         "   python -m harness reproduce "

@@ -1,4 +1,4 @@
-"""What an exploration tries: every pair of values, nothing that cannot be configured."""
+"""What an exploration tries: everyday jobs and what is beside them, nothing that cannot be configured."""
 
 from __future__ import annotations
 
@@ -8,35 +8,26 @@ import random
 from harness.explore import space
 from harness.explore.space import REQUIREMENTS, VARIED, explored_values
 from harness.reproduce import requirements
-from harness.reproduce.factors import BY_NAME
 
-ROWS = space.covering("0")
-
-
-def test_every_two_values_that_the_rules_let_are_together_in_some_row() -> None:
-    assert all(requirements.is_valid(row) for row in ROWS)
-    names = ("zero_stage", "gradient_accumulation_steps", "model_outputs", "dtype", "checkpoint", "world_size")
-    for one, other in itertools.combinations(names, 2):
-        for value, second in itertools.product(explored_values(BY_NAME[one]), explored_values(BY_NAME[other])):
-            assert any(space.has(row, {one: value, other: second}) for row in ROWS)
+EVERYDAY = space.everyday()
 
 
-def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
-    assert space.covering("0") == ROWS != space.covering("1")
+def test_there_is_an_everyday_job_of_each_stage() -> None:
+    assert [row["zero_stage"] for row in EVERYDAY] == [3, 2, 1, 0]
+    assert all(requirements.is_valid(row) for row in EVERYDAY)
+    assert [row["zero_init"] for row in EVERYDAY] == [True, False, False, False]
+    assert {row["gradient_accumulation_steps"] for row in EVERYDAY} == {2}
 
 
-def test_what_is_known_to_crash_is_in_no_row() -> None:
-    known = {"zero_stage": 1, "objective": "two_backwards"}
-    rows = space.covering("0", [known])
-    assert rows
-    assert not any(space.has(row, known) for row in rows)
-
-
-def test_rows_near_a_fault_have_all_but_one_of_its_values() -> None:
-    known = {"zero_stage": 1, "gradient_accumulation_steps": 2, "model_outputs": "all"}
-    for row in itertools.islice(space.near(random.Random(0), [known]), 50):
-        assert requirements.is_valid(row)
-        assert sum(space.has(row, {name: value}) for name, value in known.items()) >= 2
+def test_each_value_is_tried_beside_a_job_with_what_it_needs_and_its_stage_stays() -> None:
+    rows = space.beside(EVERYDAY)
+    assert all(requirements.is_valid(row) for row in rows)
+    tried = {(name, repr(value)) for row in [*rows, *EVERYDAY] for name, value in row.items()}
+    assert {(f.name, repr(value)) for f in VARIED for value in explored_values(f)} == tried
+    for base in EVERYDAY:
+        own = [row for row in rows if row["zero_stage"] == base["zero_stage"]]
+        assert {**base, "dtype": "fp32"} in own
+        assert base not in own
 
 
 def test_rules_are_about_values_that_are_tried() -> None:
@@ -46,17 +37,26 @@ def test_rules_are_about_values_that_are_tried() -> None:
         assert set(map(repr, rule.needed)) < set(map(repr, tried[rule.other])), rule
 
 
-def test_each_value_is_tried_alone_with_what_it_needs() -> None:
-    rows = space.alone()
-    assert all(requirements.is_valid(row) for row in rows)
-    assert {name: value for row in rows for name, value in space.changed(row).items()}.keys() == {
-        factor.name for factor in space.VARIED
-    }
-    assert {"zero_stage": 3, "zero_init": True} in [space.changed(row) for row in rows]
+def test_a_row_has_the_values_that_it_begins_with_and_nothing_forbidden() -> None:
+    known = {"dtype": "fp16", "checkpoint": True}
+    drawn = random.Random(0)
+    rows = [
+        space.sprinkled(EVERYDAY[0], {"checkpoint": True, "offload_param": True}, 8, drawn, [known]) for _ in range(50)
+    ]
+    for row in rows:
+        assert row is not None
+        assert requirements.is_valid(row)
+        assert space.has(row, {"checkpoint": True, "offload_param": True})
+        assert not space.has(row, known)
+        assert len({name for name in row if row[name] != EVERYDAY[0][name]}) >= 5
 
 
-def test_a_row_does_without_what_is_known_to_crash() -> None:
-    row = {**space.alone()[0], "zero_stage": 1, "checkpoint": True, "evaluate": True}
-    left = space.without(row, [{"zero_stage": 1, "checkpoint": True}], random.Random(0))
-    assert left in ({**row, "zero_stage": 0}, {**row, "checkpoint": False})
-    assert space.without(row, [{"checkpoint": True, "dtype": "bf16"}], random.Random(0)) == row
+def test_values_that_do_not_go_together_make_no_row() -> None:
+    assert space.sprinkled(EVERYDAY[0], {"zero_stage": 2, "zero_init": True}, 0, random.Random(0)) is None
+
+
+def test_rows_near_a_fault_have_all_but_one_of_its_values() -> None:
+    known = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
+    for row in itertools.islice(space.near(EVERYDAY, [known], random.Random(0), []), 50):
+        assert requirements.is_valid(row)
+        assert sum(space.has(row, {name: value}) for name, value in known.items()) >= 2

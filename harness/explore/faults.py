@@ -1,0 +1,230 @@
+"""What two releases show in a configuration, and what is known of a fault. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness import compare
+from harness.bisect.questions import DetailOf, Question
+from harness.compare.comparison import Comparison
+from harness.compare.groups import severity
+from harness.compare.metrics import BY_NAME, COLLECTIVE_COUNT, CONFIGURATION, FLOPS, OUTCOME, Direction
+from harness.compare.outcomes import signature
+from harness.config.thresholds import Thresholds
+from harness.explore import space
+from harness.explore.following import Followed
+from harness.explore.space import Row
+from harness.model import Finding, Result, Stack, is_measurement
+from harness.reproduce import cells
+from harness.reproduce.factors import BY_NAME as FACTOR_OF
+
+#: What counts as a fault: what fails a run, and work that is counted and that the training itself decides. Calls of Python
+#: and time are costs of every change.
+_FAULTS = ("numerics", "crash", "memory")
+_WORK = (COLLECTIVE_COUNT.family, FLOPS.family)
+
+
+class FailedTry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one try shows."""
+
+    stack: Stack
+    other: Stack | None  #: None where both releases show it
+    row: Row
+    finding: Finding
+    question: Question
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return _family(self.stack, self.question)
+
+    @property
+    def is_crash(self) -> bool:
+        return self.question.metric == OUTCOME.name
+
+    @property
+    def hides_others(self) -> bool:
+        return _hides_others(self.question)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """What tells the releases apart first; the gravest, and of those the simplest, first."""
+        return (self.other is None, severity(self.finding), len(space.changed(self.row)))
+
+    @property
+    def as_asked(self) -> list[FailedTry]:
+        """As it is; and of the one release alone, where the other one may fail otherwise in this configuration."""
+        metric = BY_NAME[self.question.metric]
+        has_truth = metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE
+        alone = [msgspec.structs.replace(self, other=None)] if self.other is not None and has_truth else []
+        return [self, *alone]
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause, as far as it is known: failures of one kind that need the same."""
+
+    stack: Stack  #: the release that has it
+    other: Stack | None  #: one that does not; None where both have it
+    question: Question
+    finding: Finding  #: in the first try that showed it
+    parameters: dict[str, Any]  #: of the smallest cell that was found
+    variant: str  #: that cell's
+    is_reduced: bool  #: False where the budget ended first
+    found_s: float = 0.0  #: after the exploration began
+    found_processor_s: float = 0.0  #: that all its processes had used by then
+    also: tuple[Row, ...] = ()  #: other values of what it needs that show it as well
+    tries: int = 1  #: that it explains
+    followed: Followed = Followed()
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether one release has it and the other does not, and what it needs is known."""
+        return self.other is not None and self.is_reduced
+
+    @property
+    def needs(self) -> Row:
+        """The values of the smallest cell that are not the simplest."""
+        return space.changed(self.parameters)
+
+    @property
+    def all_needs(self) -> tuple[Row, ...]:
+        """Sets of values of which each shows it."""
+        return (self.needs, *self.also)
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return _family(self.stack, self.question)
+
+    @property
+    def is_crash(self) -> bool:
+        return self.question.metric == OUTCOME.name
+
+    @property
+    def hides_others(self) -> bool:
+        """Whether nothing else can be seen of training in a configuration that has it."""
+        return self.is_reduced and _hides_others(self.question)
+
+    def is_in(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row has all that it needs."""
+        return self.is_reduced and any(space.has(row, needs) for needs in self.all_needs)
+
+
+class ChangedDefault(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting in force that differs where the same is configured."""
+
+    key: str
+    older: str  #: as JSON
+    newer: str
+    row: Row  #: in which that was seen
+
+
+def _hides_others(question: Question) -> bool:
+    return question.metric == OUTCOME.name or BY_NAME[question.metric].fails == "numerics"
+
+
+def _family(stack: Stack, question: Question) -> tuple[str, ...]:
+    """What failures of one cause share, besides what they need."""
+    return (stack.id, BY_NAME[question.metric].family, question.key)
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tries of some rows show."""
+
+    failures: list[FailedTry]  #: of both releases; what both show alike is one
+    families: dict[str, set[tuple[str, ...]]]  #: by workload
+    absent: list[Row]  #: values that call what one of the releases does not have
+    defaults: list[ChangedDefault]
+
+
+def judged(
+    results: Mapping[str, Result],
+    row_of: Mapping[str, Row],
+    releases: Sequence[Stack],
+    thresholds: Thresholds,
+    detail_of: DetailOf,
+) -> Shown:
+    """What the oracles, and a comparison with the other release, say of each. ``row_of`` is by workload."""
+    older, newer = releases
+    absent: list[Row] = []
+    found: dict[str, dict[tuple[str, ...], FailedTry]] = {}
+    defaults: list[ChangedDefault] = []
+    for stack, other in ((newer, older), (older, newer)):
+        comparison = compare.compare(results.values(), other.id, thresholds, detail_of)
+        found[stack.id] = _of_release(comparison, stack, other, results, row_of, absent)
+        if stack is newer:
+            defaults = _defaults(comparison, stack, row_of)
+    newers, olders = found[newer.id], found[older.id]
+    families: dict[str, set[tuple[str, ...]]] = {}
+    for (workload, *_), failure in (*newers.items(), *olders.items()):
+        families.setdefault(workload, set()).add(failure.family)
+    failures = [
+        *(msgspec.structs.replace(one, other=None) if key in olders else one for key, one in newers.items()),
+        *(one for key, one in olders.items() if key not in newers),
+    ]
+    return Shown(failures=failures, families=families, absent=absent, defaults=defaults)
+
+
+def _of_release(
+    comparison: Comparison,
+    stack: Stack,
+    other: Stack,
+    results: Mapping[str, Result],
+    row_of: Mapping[str, Row],
+    absent: list[Row],
+) -> dict[tuple[str, ...], FailedTry]:
+    """By workload and what it is. Adds to ``absent``."""
+    found: dict[tuple[str, ...], FailedTry] = {}
+    for group in comparison.groups:
+        one = group.headline
+        if lacking := _absent(results[one.cell], row_of[one.workload]):
+            absent += [values for values in lacking if values not in absent]
+            continue
+        question = _question(one, results)
+        if one.stack == stack.id and question is not None:
+            failure = FailedTry(stack=stack, other=other, row=row_of[one.workload], finding=one, question=question)
+            found[(one.workload, *failure.family[1:])] = failure
+    return found
+
+
+def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
+    """What a finding asks of other cells; None where it is no fault of a release."""
+    metric = BY_NAME[found.metric]
+    counts = metric.fails in _FAULTS or metric.family in _WORK
+    if not counts or found.kind not in ("wrong", "regression", "failed"):
+        return None
+    if metric is not OUTCOME:
+        return Question(metric.name, found.phase if metric.per_phase else "") if found.relevant else None
+    result = results[found.cell]
+    return cells.with_error(Question(metric.name), result) if is_measurement(result.outcome) else None
+
+
+def _absent(result: Result, row: Row) -> list[Row]:
+    """The values of a row that call the attribute of the engine whose absence ended it."""
+    found = re.search(r"has no attribute '(\w+)'", signature(result.outcome))
+    changed = space.changed(row)
+    return [{name: changed[name]} for name in changed if found and FACTOR_OF[name].api == found[1]]
+
+
+def _defaults(comparison: Comparison, newer: Stack, row_of: Mapping[str, Row]) -> list[ChangedDefault]:
+    found = []
+    for group in comparison.groups:
+        one = group.headline
+        if one.metric == CONFIGURATION.name and one.stack == newer.id and one.relevant and isinstance(one.value, dict):
+            for key, value in one.value.items():
+                before = one.baseline_value[key]
+                row = row_of[one.workload]
+                found.append(ChangedDefault(key=key, older=_spelled(before), newer=_spelled(value), row=row))
+    return found
+
+
+def _spelled(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def forbidden(faults: Collection[Fault], absent: Sequence[Row]) -> list[Row]:
+    """Sets of values that no further row may have: what is known to crash, and what one of the releases does not have."""
+    crashes = [needs for fault in faults if fault.is_crash and fault.is_reduced for needs in fault.all_needs]
+    return [*filter(None, crashes), *absent]
