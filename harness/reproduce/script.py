@@ -190,7 +190,7 @@ def compose(subject: Subject) -> Script:
     imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
     shape = dict(p.get("shape", {}))
-    optimizer = _SGD if has_truth else _ADAM
+    optimizer = _SGD if has_truth and not p.get("universal") else _ADAM  # a universal checkpoint wants moments
     text = TEMPLATES.get_template("script.py.jinja").render(
         pip_bad=pip(names, subject.bad),
         pip_good=pip(names, subject.good),
