@@ -277,7 +277,7 @@ class _Exploration:
 
     def _explained(self, failure: FailedTry) -> bool:
         """Whether a known fault does: then it counts the failure."""
-        same_kind = [fault for fault in self._faults if fault.family == failure.family and fault.is_reduced]
+        same_kind = [fault for fault in self._faults if fault.may_explain(failure)]
         for fault in same_kind:
             if fault.is_in(failure.row):
                 self._replace(fault, tries=fault.tries + 1)

@@ -107,6 +107,13 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         """Whether nothing else can be seen of training in a configuration that has it."""
         return self.is_reduced and _hides_others(self.question)
 
+    def may_explain(self, failure: FailedTry) -> bool:
+        """Whether the failure is of its kind. The memory oracle sees what a comparison sees as well."""
+        if not self.is_reduced or self.stack != failure.stack:
+            return False
+        both = {BY_NAME[self.question.metric].fails, BY_NAME[failure.question.metric].fails}
+        return self.family == failure.family or (both == {"memory"} and self.other == failure.other)
+
     def is_in(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has all that it needs."""
         return self.is_reduced and any(space.has(row, needs) for needs in self.all_needs)

@@ -12,6 +12,7 @@ from harness.bisect.halving import next_probe, sought
 from harness.bisect.questions import DetailOf, Question
 from harness.model import Stack, Verdict
 from harness.probe.scenario import Scenario
+from harness.reproduce import cells
 from harness.reproduce.cells import ReleasePair
 from harness.reproduce.reproduction import Scripted
 from harness.run.session import Session
@@ -69,7 +70,8 @@ def change_of(
 def confirmation_of(found: Difference, simplest: Scenario, session: Session) -> Confirmation:
     """What a script of the released packages alone shows. Raises as a session does."""
     scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
-    script, runs, why_not = scripted.confirmed(found.parameters)
+    cell = cells.cell_of(simplest, found.stack, found.parameters)
+    script, runs, why_not = scripted.confirmed(cell.parameters)  # with the model's shape
     confirmed = [run.answer for run in runs[:2]] == [Verdict.BAD, Verdict.GOOD]
     text = script.text if script is not None else ""
     return Confirmation(is_confirmed=confirmed, script=text, why_not=why_not)
