@@ -102,6 +102,7 @@ def _write_json(comparison: Comparison, file: str, code: int) -> None:
 def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int, stored: Sequence[str]) -> None:
     # Its libraries take a third of a second to import, which other reports need not wait for.
     from harness.report.html import site
+    from harness.report.problem_facts import known_answers
 
     built = site.build(
         comparison,
@@ -110,9 +111,14 @@ def _write_site(comparison: Comparison, settings: Settings, folder: str, code: i
         exit_code=code,
         spread=functools.partial(in_order, batch=_WORKLOADS),
         explained=explained_in(stored),
+        known=known_answers(settings.results, settings.reproducers, _note_unread),
     )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
     note(f"site: {Path(folder) / 'index.html'} ({done})")
+
+
+def _note_unread(file: str, why: str) -> None:
+    note(f"left out: {file}: {why}")
 
 
 def console(*, stderr: bool = False) -> Console:

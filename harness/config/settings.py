@@ -31,6 +31,9 @@ else:
 MOST_ROUNDS = 10_000
 MOST_TIMEOUT_S = 30 * 24 * 3600
 
+#: Settings that name a folder.
+_FOLDERS = ("scenarios", "results", "reproducers", "environments")
+
 FailOn = Literal["memory", "time", "numerics", "crash"]
 
 #: What a stack is made of where no pyproject says otherwise; these stacks' locks ship with the harness.
@@ -50,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     baseline: str = "0.15.0"  #: a version of the varied package
     scenarios: str = "scenarios"
     results: str = "results"
+    reproducers: str = "docs/reproducers"  #: answers of `reproduce`, which reports join with problems
     environments: str = ".dsregress"  #: environments, resolved locks and scratch files
     select: tuple[str, ...] = ("*_zero3_backward/gradient_checkpointing=non_reentrant/cpu",)
     selections: dict[str, tuple[str, ...]] = {}  #: name -> what ``--select NAME`` runs in the place of ``select``
@@ -101,7 +105,7 @@ def load(
     if "scenarios" not in values and not (root / "scenarios").is_dir():
         values["scenarios"] = str(Path(__file__).resolve().parents[2] / "scenarios")  # those that ship with us
     settings = msgspec.structs.replace(defaults, **values, root=str(root))
-    folders = {name: str(root / getattr(settings, name)) for name in ("scenarios", "results", "environments")}
+    folders = {name: str(root / getattr(settings, name)) for name in _FOLDERS}
     settings = msgspec.structs.replace(settings, **folders)
     _check(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
     return settings
@@ -184,7 +188,7 @@ def _check(settings: Settings, file: str, given: Collection[str]) -> None:
         if not is_in(getattr(settings, name)):
             where = "command line" if name in given else file
             raise UsageError(f"{name} is not {words}", where=where, hint=hint)
-    for name in ("scenarios", "results", "environments"):
+    for name in _FOLDERS:
         if "\0" in getattr(settings, name):
             where = "command line" if name in given else file
             raise UsageError(f"{name} has a NUL in it", where=where, hint="no file can be named like that")

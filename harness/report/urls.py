@@ -52,6 +52,12 @@ def finding_page(found: Finding) -> str:
     return f"finding/{slug('-'.join(identity))}.html"
 
 
+def problem_page(since: str, worst: Finding) -> str:
+    """Of the problem that begins in the stack ``since`` and whose worst finding this is."""
+    identity = [worst.kind, worst.metric, worst.phase, worst.scenario, worst.variant, worst.device, since]
+    return f"problem/{slug('-'.join(identity))}.html"
+
+
 #: What the first page answers from.
 UPGRADE_DATA = "data/upgrade.js"
 

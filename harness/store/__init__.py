@@ -1,5 +1,6 @@
 """Results on disk: `Store` writes, loads and queries them; `schema` is their format."""
 
+from harness.store.beside import files_beside
 from harness.store.explanations import Explanations, explained_in
 from harness.store.folder import Loaded, Store, newest
 from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_in, key_of
@@ -16,6 +17,7 @@ __all__ = [
     "detail_hashes",
     "encode",
     "explained_in",
+    "files_beside",
     "key_in",
     "key_of",
     "newest",

@@ -181,6 +181,13 @@ class Bundle:
         return ""
 
 
+def header(file: str) -> Header:
+    """What a bundle is, by its first line alone. Raises as `Bundle`."""
+    with open(open_regular(file, follow_links=True), "rb") as packed, gzip.GzipFile(fileobj=packed) as stream:
+        _, first = next(_lines(stream, []), (1, b""))
+        return _header(first, file)
+
+
 def opened(file: str) -> Bundle:
     """The bundle in a file, read once as long as it stays the same. Raises as `Bundle`."""
     state = os.stat(file)

@@ -21,6 +21,8 @@ _SOURCES = {
 #: ``deepspeed/runtime/zero/stage3.py:1234 in step``: a place in the code, as results have it.
 _PLACE = re.compile(r"(?P<file>(?P<package>\w+)/(?:[\w-]+/)*[\w-]+\.py):(?P<line>\d+)\b")
 
+_THREAD = re.compile(r"https://github\.com/[\w.-]+/(?P<repository>[\w.-]+)/(?:issues|pull)/(?P<number>\d+)")
+
 
 def release_url(package: str, version: str) -> str:
     """Of a release, at the index. A build (``2.13.0+cpu``) is that of its release."""
@@ -34,6 +36,13 @@ def tag_url(package: str, version: str) -> str:
     return f"{_SOURCES[package][0]}/tree/v{quote(_released(version))}"
 
 
+def compare_url(package: str, before: str, after: str) -> str:
+    """Of what changed between two releases; empty where the package's repository is not known."""
+    if package not in _SOURCES:
+        return ""
+    return f"{_SOURCES[package][0]}/compare/v{quote(_released(before))}...v{quote(_released(after))}"
+
+
 def place_url(place: str, versions: Mapping[str, str]) -> str:
     """Of a line of a package's file, as released; empty where the package, or its version, is not known."""
     found = _PLACE.match(place)
@@ -42,6 +51,12 @@ def place_url(place: str, versions: Mapping[str, str]) -> str:
     repository, folder = _SOURCES[found["package"]]
     tag = f"v{quote(_released(versions[found['package']]))}"
     return f"{repository}/blob/{tag}/{folder}{found['file']}#L{found['line']}"
+
+
+def thread_name(address: str) -> str:
+    """``DeepSpeed#7116`` for the address of an issue or a pull request; any other address as it is."""
+    found = _THREAD.fullmatch(address)
+    return f"{found['repository']}#{found['number']}" if found else address
 
 
 def _released(version: str) -> str:

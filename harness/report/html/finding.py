@@ -72,6 +72,7 @@ class FindingPage(Page, frozen=True, kw_only=True):
     worst: str  #: the stack that the message, and what follows from it, are of
     section: str
     relevant: bool
+    problem: str  #: the page of the problem that it belongs to; empty where it belongs to none
     history: History
     metric: str
     phase: str
@@ -99,8 +100,9 @@ def finding_page(
     times: Mapping[str, StepTime],
     explained: ExplanationOf,
     problem: ProblemLine | None,
+    problem_pages: Mapping[int, str],
 ) -> FindingPage:
-    """The finding belongs to ``problem``; ``beside`` are the rows of the same workload, ``times`` the step times
+    """The finding belongs to ``problem``, whose page is that of its number; ``beside`` are the rows of the same workload, ``times`` the step times
     by stack."""
     found = row.headline
     with_it = {group.headline.stack for group in row.groups}
@@ -118,6 +120,7 @@ def finding_page(
         worst=comparison.names[found.stack],
         section=_KIND.get(found.kind) or _SECTION.get(row.section, row.section.lower()),
         relevant=found.relevant,
+        problem=problem_pages[problem.number] if problem is not None else "",
         history=over_releases,
         metric=BY_NAME[found.metric].title,
         phase=found.phase,

@@ -53,7 +53,7 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     report: Conclusions | None
     upgrade: UpgradeForm
     worst: tuple[FindingLine, ...]
-    evidence: dict[int, str]  #: number of a problem -> the page of its worst finding
+    problem_pages: dict[int, str]  #: by the problem's number
 
 
 class FindingsPage(Page, frozen=True, kw_only=True):
@@ -110,11 +110,11 @@ def matrix_pages(
     paged: Sequence[tuple[WorkloadRow, ...]],
     report: Conclusions,
     lines: Sequence[FindingLine],
-    evidence: dict[int, str],
+    problem_pages: dict[int, str],
     upgrade: UpgradeForm,
 ) -> Iterator[tuple[str, MatrixPage]]:
-    """``(path, page)``. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first, ``evidence`` the
-    `evidence_pages`."""
+    """``(path, page)``. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first, ``problem_pages`` the addresses
+    of the problems' pages by their numbers."""
     rows = [row for page in paged for row in page]
     addresses = tuple(urls.matrix_page(at) for at in range(len(paged)))
     for number, own in enumerate(paged):
@@ -129,7 +129,7 @@ def matrix_pages(
             report=report if number == 0 else None,
             upgrade=upgrade if number == 0 else UpgradeForm(),
             worst=tuple(lines[:_MOST_WORST]) if number == 0 else (),
-            evidence=evidence if number == 0 else {},
+            problem_pages=problem_pages if number == 0 else {},
         )
         yield addresses[number], page
 
@@ -145,14 +145,6 @@ def matrix_rows(frame: PageFrame, summaries: Sequence[WorkloadSummary]) -> list[
         pages[-1].append(row)
         left -= len(row.spans)
     return [tuple(page) for page in pages]
-
-
-def evidence_pages(report: Conclusions, rows: Sequence[Row]) -> dict[int, str]:
-    """Number of a problem -> the page of its worst finding."""
-    pages = {
-        found.key: urls.finding_page(row.headline) for row in rows for group in row.groups for found in group.findings
-    }
-    return {line.number: pages[line.worst.key] for line in report.screen.problems if line.worst.key in pages}
 
 
 def findings_pages(report: Conclusions, lines: Sequence[FindingLine]) -> Iterator[tuple[str, FindingsPage]]:

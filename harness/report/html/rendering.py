@@ -68,6 +68,7 @@ def environment() -> jinja2.Environment:
         name_parts=_name_parts,
         release_url=addresses.release_url,
         tag_url=addresses.tag_url,
+        thread_name=addresses.thread_name,
         made_by=commands.REPORT_AS_SITE,
     )
     return made

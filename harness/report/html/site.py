@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
@@ -22,10 +22,12 @@ from harness.report.html.finding import finding_page
 from harness.report.html.holders import ExplanationOf, nothing_explained
 from harness.report.html.overview import WorkloadRow
 from harness.report.html.page import Conclusions, FindingLine, PageFrame
+from harness.report.html.problem import ProblemPage, problem_page
 from harness.report.html.rendering import Renderer
 from harness.report.html.site_files import SiteFiles
 from harness.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
+from harness.report.problem_facts import KnownAnswers, problem_facts
 from harness.report.rows import Row, all_rows, section_of
 from harness.report.view import view
 
@@ -68,11 +70,13 @@ def build(
     exit_code: int,
     spread: Spread = one_after_another,
     explained: ExplanationOf = nothing_explained,
+    known: KnownAnswers = KnownAnswers(),
 ) -> Built:
-    """Write the site into ``folder``. Other files there stay. Raises ResultsError."""
+    """Write the site into ``folder``. Other files there stay. ``known`` are answers to join with its problems. Raises
+    ResultsError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _SiteBuilder(comparison, folder, thresholds, explained).run(exit_code, spread)
+        return _SiteBuilder(comparison, folder, thresholds, explained, known).run(exit_code, spread)
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}",
@@ -84,15 +88,24 @@ def build(
 class _SiteBuilder:
     """One build: first every workload's own pages, then the pages about all of them."""
 
-    def __init__(self, comparison: Comparison, folder: Path, thresholds: Thresholds, explained: ExplanationOf) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        folder: Path,
+        thresholds: Thresholds,
+        explained: ExplanationOf,
+        known: KnownAnswers,
+    ) -> None:
         self._comparison = comparison
         self._explained = explained
         self._thresholds = thresholds
         self._rooms = rooms = CardRooms(comparison)
         report = view(comparison, rooms)
         self._conclusions = Conclusions.of(report)
-        lines = (line for section in report.screen.sections for line in section.problems)
-        self._problems = {key: line for line in lines for key in line.keys}
+        self._lines = report.screen.problems
+        self._problems = {key: line for line in self._lines for key in line.keys}
+        self._facts = problem_facts(comparison, known)
+        self._problem_pages = {line.number: urls.problem_page(line.having[0], line.worst) for line in self._lines}
         self._sound = soundness_by_pin(comparison, rooms)
         self._frame = PageFrame.of(comparison, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
@@ -140,7 +153,8 @@ class _SiteBuilder:
         files.page(urls.trend_page(workload), trend_page(comparison, facts))
         for row in self._rows_headed.get(workload, []):
             problem = self._problems.get(row.headline.key)
-            page = finding_page(comparison, row, facts, rows, times, self._explained, problem)
+            pages = self._problem_pages
+            page = finding_page(comparison, row, facts, rows, times, self._explained, problem, pages)
             files.page(urls.finding_page(row.headline), page)
         return WorkloadSummary(
             workload=workload,
@@ -161,18 +175,19 @@ class _SiteBuilder:
     def _general_files(self, summaries: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[SiteFiles], None]]]:
         """``(path, what writes it)``."""
         comparison, frame, conclusions, rows = self._comparison, self._frame, self._conclusions, self._rows
-        paged, evidence = overview.matrix_rows(frame, summaries), overview.evidence_pages(conclusions, rows)
+        paged = overview.matrix_rows(frame, summaries)
         lines = [FindingLine.of(row) for row in rows]
         for path, page in (
-            *overview.matrix_pages(paged, conclusions, lines, evidence, upgrade.form(comparison)),
+            *overview.matrix_pages(paged, conclusions, lines, self._problem_pages, upgrade.form(comparison)),
             *overview.findings_pages(conclusions, lines),
+            *self._pages_of_problems(lines),
             *releases.release_pages(comparison, frame, rows, summaries),
             ("trend.html", releases.trends_page(comparison, summaries)),
             ("compare.html", overview.compare_page(frame, self._thresholds)),
             ("method.html", overview.method_page(conclusions)),
         ):
             yield path, partial(SiteFiles.page, path=path, page=page)
-        yield urls.UPGRADE_DATA, partial(self._write_upgrade, evidence=evidence)
+        yield urls.UPGRADE_DATA, self._write_upgrade
         yield urls.SEARCH_DATA, partial(_write_search, paged=paged, lines=lines)
         for stack in comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
@@ -181,9 +196,20 @@ class _SiteBuilder:
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
 
-    def _write_upgrade(self, files: SiteFiles, evidence: Mapping[int, str]) -> None:
-        problems = self._conclusions.screen.problems
-        files.file(urls.UPGRADE_DATA, upgrade.data(self._comparison, problems, evidence, self._rooms))
+    def _pages_of_problems(self, lines: Sequence[FindingLine]) -> Iterator[tuple[str, ProblemPage]]:
+        """``(path, page)``; ``lines`` are those of the rows."""
+        places: dict[tuple[str, ...], int] = {}
+        for place, row in enumerate(self._rows):
+            places |= {found.key: place for group in row.groups for found in group.findings}
+        problems = {problem.worst.key: problem for problem in self._comparison.problems}
+        for line in self._lines:
+            key = line.worst.key
+            own = [lines[place] for place in sorted({places[key] for key in line.keys if key in places})]
+            page = problem_page(self._comparison, problems[key], line, self._facts[key], own)
+            yield self._problem_pages[line.number], page
+
+    def _write_upgrade(self, files: SiteFiles) -> None:
+        files.file(urls.UPGRADE_DATA, upgrade.data(self._comparison, self._lines, self._problem_pages, self._rooms))
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
         """By stack."""

@@ -58,7 +58,7 @@ def form(comparison: Comparison) -> UpgradeForm:
 
 
 def data(comparison: Comparison, lines: Sequence[ProblemLine], pages: Mapping[int, str], rooms: CardRooms) -> bytes:
-    """The script. ``lines`` are the report's problems, ``pages`` those of their evidence by number, ``rooms`` those of the
+    """The script. ``lines`` are the report's problems, ``pages`` theirs by number, ``rooms`` those of the
     comparison. Raises ResultsError as they do."""
     order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     place = {workload: at for at, workload in enumerate(comparison.cells.workloads)}
@@ -108,7 +108,7 @@ def data(comparison: Comparison, lines: Sequence[ProblemLine], pages: Mapping[in
                 "since": line.since,
                 "until": line.until,
                 "setting": line.setting.partition(".")[2] or line.setting,
-                "page": pages.get(line.number, ""),
+                "page": pages[line.number],
                 "on": {
                     str(place[workload]): [order[stack] for stack in having]
                     for workload, having in problem.affected.items()

@@ -1,0 +1,212 @@
+"""Answers of `reproduce` and `bisect` that were stored by ``--json``, read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from harness.bisect import questions
+from harness.bisect.questions import Question
+from harness.model import Verdict, WorkloadParts, split_workload
+from harness.report.answers import bisect, reproduce
+from harness.reproduce.factors import BY_NAME
+from harness.store.contents import Problem, silent
+from harness.system.decoding import Damaged, decoded
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a script did in one release."""
+
+    version: str
+    answer: Verdict
+    exit_code: int | None
+    line: str
+
+
+class StoredRemedy(StoredRun, frozen=True, kw_only=True):
+    """A setting with which the script does not show the fault."""
+
+    text: str
+
+
+class StoredCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """What one factor does to a finding: values that show it, that do not, and of which that cannot be said."""
+
+    factor: str
+    shown: tuple[Any, ...]
+    hidden: tuple[Any, ...]
+    unknown: tuple[Any, ...] = ()
+
+
+class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of `reproduce`."""
+
+    schema: int
+    cell: str
+    metric: str
+    package: str
+    bad: str
+    good: str
+    confirmed: bool
+    why_not: str
+    smallest_cell: str
+    needs: tuple[StoredCondition, ...]
+    indifferent: tuple[StoredCondition, ...]
+    runs: tuple[StoredRun, ...]
+    remedies: tuple[StoredRemedy, ...]
+    not_known: tuple[StoredCondition, ...] = ()  #: before schema 2, its factors are among the others
+    script: str | None
+    name: str = ""  #: of its file, without the ending
+
+    @property
+    def question(self) -> Question:
+        """Raises UsageError where there is no such metric any more."""
+        return questions.parse(self.metric)
+
+    @property
+    def workload(self) -> WorkloadParts:
+        return _workload_of(self.cell)
+
+    @property
+    def smallest(self) -> WorkloadParts:
+        """The workload of the smallest cell."""
+        return _workload_of(self.smallest_cell)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """In words, one for each factor."""
+        return tuple(_words(one, one.shown, one.hidden) for one in self.needs)
+
+    @property
+    def does_not_matter(self) -> tuple[str, ...]:
+        return tuple(BY_NAME[one.factor].noun for one in self.indifferent if one.factor in BY_NAME and not one.unknown)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Values of which it cannot be said, in words."""
+        left = {one.factor: one for one in (*self.needs, *self.indifferent, *self.not_known) if one.unknown}
+        return tuple(_words(one, one.unknown) for one in left.values())
+
+
+class StoredProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a search."""
+
+    name: str
+    about: str = ""
+
+
+class StoredTransition(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the answer, between two versions by their names."""
+
+    before: str
+    after: str
+    to: Verdict
+    exact: bool
+
+
+class StoredSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """One list of releases or commits, searched."""
+
+    kind: str
+    package: str
+    metric: str
+    probes: tuple[StoredProbe, ...]
+    changes: tuple[StoredTransition, ...]
+    to: Verdict
+    files: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    patch: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> StoredTransition | None:
+        """The change that was sought, where it is known which version it is."""
+        return next((change for change in self.changes if change.to is self.to and change.exact), None)
+
+    def about(self, name: str) -> str:
+        return next((probe.about for probe in self.probes if probe.name == name), "")
+
+
+class StoredBisection(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of `bisect`."""
+
+    schema: int
+    workload: str
+    courses: tuple[StoredSearch, ...]
+
+
+class StoredAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """All that were read."""
+
+    reproductions: tuple[StoredReproduction, ...] = ()
+    bisections: tuple[StoredBisection, ...] = ()
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """Tells one kind of answer from the other, and both from any other JSON."""
+
+    schema: int = 0
+    smallest_cell: str = ""
+    courses: tuple[msgspec.Raw, ...] = ()
+
+
+_kind_decoder = msgspec.json.Decoder(_Kind)
+_reproduction_decoder = msgspec.json.Decoder(StoredReproduction)
+_bisection_decoder = msgspec.json.Decoder(StoredBisection)
+
+
+def read(files: Iterable[tuple[str, bytes]], problem: Problem = silent) -> StoredAnswers:
+    """The answers among these files: ``(path, content)``. What is another file is passed over; what is damaged, or newer than
+    this version, is given to ``problem``."""
+    reproductions: list[StoredReproduction] = []
+    bisections: list[StoredBisection] = []
+    for path, content in files:
+        try:
+            kind = decoded(_kind_decoder, content)
+        except Damaged:
+            continue  # no JSON object of ours
+        try:
+            if kind.smallest_cell and _is_known(kind, reproduce.SCHEMA, path, problem):
+                found = decoded(_reproduction_decoder, content)
+                reproductions.append(_current(found, PurePath(path).stem))
+            elif kind.courses and _is_known(kind, bisect.SCHEMA, path, problem):
+                bisections.append(decoded(_bisection_decoder, content))
+        except Damaged as error:
+            problem(path, f"damaged: {error}")
+    return StoredAnswers(reproductions=tuple(reproductions), bisections=tuple(bisections))
+
+
+def _is_known(kind: _Kind, newest: int, path: str, problem: Problem) -> bool:
+    if kind.schema > newest:
+        problem(path, f"written by a newer version (schema {kind.schema}, this one reads up to {newest})")
+    return kind.schema <= newest
+
+
+def _current(found: StoredReproduction, name: str) -> StoredReproduction:
+    """As it would be written today. The first schema has a model's outputs as None where they are all."""
+
+    def conditions(of: Sequence[StoredCondition]) -> tuple[StoredCondition, ...]:
+        return tuple(_renamed(one) if found.schema == 1 and one.factor == "model_outputs" else one for one in of)
+
+    needs, indifferent = conditions(found.needs), conditions(found.indifferent)
+    return msgspec.structs.replace(found, name=name, needs=needs, indifferent=indifferent)
+
+
+def _renamed(condition: StoredCondition) -> StoredCondition:
+    values = {part: tuple("all" if one is None else one for one in getattr(condition, part)) for part in _VALUES}
+    return msgspec.structs.replace(condition, **values)
+
+
+_VALUES = ("shown", "hidden", "unknown")
+
+
+def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[Any] = ()) -> str:
+    if condition.factor not in BY_NAME:  # of another version
+        return f"{condition.factor}={' or '.join(map(str, shown))}"
+    return BY_NAME[condition.factor].text(shown, hidden)
+
+
+def _workload_of(cell: str) -> WorkloadParts:
+    return split_workload(cell.partition("/")[2])

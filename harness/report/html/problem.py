@@ -1,0 +1,146 @@
+"""The page of one problem: who has it, since and until when, why, what to do, and the script that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+from harness.bisect import questions
+from harness.compare import Comparison, Problem
+from harness.compare.metrics import BY_NAME
+from harness.errors import UsageError
+from harness.report import urls
+from harness.report.html.page import FindingLine, Page
+from harness.report.problem_facts import Change, ProblemFacts
+from harness.report.problems import TITLES, ProblemLine
+from harness.reproduce.upstream import UpstreamProblem
+from harness.wording import addresses, commands
+from harness.wording.names import varied_axes
+
+#: What a page lists of one kind of thing.
+_MOST = 30
+
+
+class ScriptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of the script, or of the script with a setting."""
+
+    what: str  #: the release, or the release and the setting
+    page: str  #: of the release, at the index
+    ending: str
+    line: str
+
+
+class ScriptText(msgspec.Struct, frozen=True, kw_only=True):
+    """The script, and what it did."""
+
+    name: str
+    confirmed: bool
+    text: str
+    rows: tuple[ScriptRow, ...]
+
+
+class ProblemPage(Page, frozen=True, kw_only=True):
+    """One problem."""
+
+    template: ClassVar[str] = "problem.html"
+    line: ProblemLine
+    heading: str
+    kind: str
+    what: str  #: a sentence on what happens; empty where the heading says it
+    conditions: tuple[tuple[str, str], ...]  #: label and text; empty where they were not determined
+    workloads: tuple[tuple[str, str], ...]  #: name and page
+    more_workloads: int
+    changes: tuple[tuple[str, Change], ...]  #: what the change did, and which it is
+    script: ScriptText | None
+    why_no_script: str
+    make_script: str  #: the command that writes one; empty where there is one, or a reason
+    upstream: UpstreamProblem | None
+    use_url: str  #: of the release to use, at the index
+    findings: tuple[FindingLine, ...]
+    more_findings: int
+
+
+def problem_page(
+    comparison: Comparison,
+    problem: Problem,
+    line: ProblemLine,
+    facts: ProblemFacts,
+    findings: Sequence[FindingLine],
+) -> ProblemPage:
+    """``line`` is the problem's in the report; ``findings`` are the rows that it is known by, worst first."""
+    reproduction = facts.reproduction
+    heading = facts.title.title if facts.title is not None else line.text
+    conditions = []
+    if reproduction is not None:
+        named = (
+            ("needs", "; ".join(reproduction.needed)),
+            ("does not matter", ", ".join(reproduction.does_not_matter)),
+            ("not known", "; ".join(reproduction.open)),
+        )
+        conditions = [(label, text) for label, text in named if text]
+    changes = (("introduced", facts.began), ("ended", facts.ended))
+    return ProblemPage(
+        title=f"{line.releases}: {heading}",
+        line=line,
+        heading=heading,
+        kind=TITLES[line.kind].capitalize(),
+        what=facts.title.what if facts.title is not None else "",
+        conditions=tuple(conditions),
+        workloads=tuple((workload, urls.workload_page(workload)) for workload in line.workloads[:_MOST]),
+        more_workloads=max(0, len(line.workloads) - _MOST),
+        changes=tuple((what, change) for what, change in changes if change is not None),
+        script=_script(facts),
+        why_no_script=facts.why_no_script,
+        make_script="" if facts.why_no_script or reproduction is not None else _make_script(comparison, problem),
+        upstream=facts.upstream,
+        use_url=_release_url(comparison, line.release_to_use),
+        findings=tuple(findings[:_MOST]),
+        more_findings=max(0, len(findings) - _MOST),
+    )
+
+
+def _script(facts: ProblemFacts) -> ScriptText | None:
+    found = facts.reproduction
+    if found is None or found.script is None:
+        return None
+    rows = [(f"{found.package} {run.version}", run) for run in found.runs]
+    rows += [(f"{found.package} {run.version}, with {run.text}", run) for run in found.remedies]
+    return ScriptText(
+        name=f"{found.name}.py",
+        confirmed=found.confirmed,
+        text=found.script,
+        rows=tuple(
+            ScriptRow(
+                what=what,
+                page=addresses.release_url(found.package, run.version),
+                ending="-" if run.exit_code is None else str(run.exit_code),
+                line=run.line,
+            )
+            for what, run in rows
+        ),
+    )
+
+
+def _make_script(comparison: Comparison, problem: Problem) -> str:
+    """Empty where `reproduce` writes none: it trains at a small size on a processor, by DeepSpeed's own engine."""
+    found = problem.worst
+    cell = comparison.cells.of(found.stack, found.workload)
+    metric = BY_NAME[found.metric].flat_name(found.phase)
+    if cell is None or cell.result.cell.framework != "harness.probe.frameworks.deepspeed" or found.device != "cpu":
+        return ""
+    try:
+        questions.parse(metric)
+    except UsageError:
+        return ""
+    return commands.reproduce(found.cell, metric)
+
+
+def _release_url(comparison: Comparison, stack: str) -> str:
+    """Where the stacks differ in one package."""
+    axes = varied_axes(comparison.stacks)
+    if not stack or len(axes) != 1 or axes[0] == "python":
+        return ""
+    own = next(one for one in comparison.stacks if one.id == stack)
+    return addresses.release_url(axes[0], own.versions[axes[0]])

@@ -1,0 +1,279 @@
+"""What else is known of each problem: its conditions, its script, the change that brought it, what upstream knows. Answers of
+`reproduce` and `bisect`, and tables written by hand, are joined with the problems of a comparison here and nowhere else.
+
+An answer is about a problem if one of the problem's workloads is the answer's (or has all that the answer's smallest cell has),
+one of its findings there is by the answer's metric, and it has the problem in the answer's bad release and not in its good one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness.bisect import questions
+from harness.bisect.questions import Question
+from harness.compare import Comparison, Problem
+from harness.compare.metrics import OUTCOME
+from harness.errors import UsageError
+from harness.model import Finding, Verdict, WorkloadParts, split_workload
+from harness.probe.scenario import BASE_VARIANT, variant_id
+from harness.report.answers import stored as answers
+from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredReproduction
+from harness.reproduce import upstream
+from harness.reproduce.factors import BY_NAME, SIMPLEST
+from harness.reproduce.patterns import ProblemPattern
+from harness.reproduce.upstream import UpstreamProblem
+from harness.store import contents, files_beside
+from harness.store.contents import Problem as FileProblem
+from harness.store.contents import silent, why_unread
+from harness.wording import addresses
+from harness.wording.names import varied_axes
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_T = TypeVar("_T")
+
+#: What workloads that do not name these parameters do.
+_UNNAMED = {"model_outputs": "all", "integration": "transformers"}
+
+#: Tables in the folder of reproducers: the titles of scripts by their names, and problems that no script shows.
+TITLES, WITHOUT_SCRIPT = "titles.toml", "without_script.toml"
+
+
+class Title(msgspec.Struct, frozen=True, kw_only=True):
+    """What a script is about, by the person who published it."""
+
+    title: str
+    what: str = ""  #: a sentence, where the title does not say it all
+
+
+class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A problem that no script shows, and why."""
+
+    problem: str
+    reason: str
+    shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What brought a problem, or ended it."""
+
+    package: str
+    before: str  #: the last release before the change
+    after: str  #: the first one with it
+    compare_url: str  #: of what changed between the two; empty where the package's repository is not known
+    where: str = ""  #: the changed place; empty where the release was not searched for it
+    files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
+    patch: tuple[str, ...] = ()  #: its lines, where they are few
+    sites: tuple[str, ...] = ()  #: the code that holds the bytes
+
+
+class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one problem. What is not known is empty or None."""
+
+    reproduction: StoredReproduction | None = None
+    title: Title | None = None
+    why_no_script: str = ""
+    began: Change | None = None
+    ended: Change | None = None
+    upstream: UpstreamProblem | None = None
+
+    @property
+    def needs(self) -> str:
+        """``needs ZeRO stage 1, gradient accumulation above 1``; empty where conditions were not determined."""
+        return "; ".join(self.reproduction.needed) if self.reproduction is not None else ""
+
+    @property
+    def does_not_matter(self) -> str:
+        return ", ".join(self.reproduction.does_not_matter) if self.reproduction is not None else ""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether a script shows it without the harness."""
+        return self.reproduction is not None and self.reproduction.confirmed
+
+
+class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """What problems are joined with."""
+
+    stored: StoredAnswers = StoredAnswers()
+    titles: dict[str, Title] = {}  #: by the name of the script
+    without_script: tuple[WithoutScript, ...] = ()
+
+
+def known_answers(results: str, reproducers: str, problem: FileProblem = silent) -> KnownAnswers:
+    """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
+    stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
+    titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
+    without = _table(Path(reproducers) / WITHOUT_SCRIPT, dict[str, tuple[WithoutScript, ...]], problem)
+    return KnownAnswers(stored=stored, titles=titles, without_script=without.get("problem", ()))
+
+
+def _table(file: Path, kind: type[dict[str, _T]], problem: FileProblem) -> dict[str, _T]:
+    """What a file of TOML holds; nothing where there is none, or it cannot be read."""
+    if not file.exists():
+        return {}
+    try:
+        return msgspec.convert(tomllib.loads(contents.read(str(file)).decode()), kind)
+    except OSError as error:
+        problem(str(file), why_unread(error))
+    except ValueError as error:  # of the text, of TOML and of msgspec
+        problem(str(file), f"damaged: {error}")
+    return {}
+
+
+def problem_facts(comparison: Comparison, known: KnownAnswers) -> dict[tuple[str, ...], ProblemFacts]:
+    """Of each problem of the comparison, by the key of its worst finding."""
+    joint = _Joint(comparison, known)
+    return {problem.worst.key: joint.facts(problem) for problem in comparison.problems}
+
+
+class _Joint:
+    def __init__(self, comparison: Comparison, known: KnownAnswers) -> None:
+        self._comparison = comparison
+        self._known = known
+        self._stacks = {stack.id: stack for stack in comparison.stacks}
+
+    def facts(self, problem: Problem) -> ProblemFacts:
+        reproduction = self._reproduction(problem)
+        has_script = reproduction is not None and reproduction.confirmed
+        why_not = "" if reproduction is None else reproduction.why_not
+        patterns = [(one, one.shown_by) for one in self._known.without_script if one.shown_by is not None]
+        reason = self._shown(problem, patterns)
+        return ProblemFacts(
+            reproduction=reproduction,
+            title=self._known.titles.get(reproduction.name) if reproduction is not None else None,
+            why_no_script="" if has_script else reason.reason if reason is not None else why_not,
+            began=self._change(problem, Verdict.BAD),
+            ended=self._change(problem, Verdict.GOOD),
+            upstream=self._shown(problem, [(one, one) for one in upstream.known()]),
+        )
+
+    def _reproduction(self, problem: Problem) -> StoredReproduction | None:
+        """The confirmed one first, of several the one whose own cell has the problem."""
+        found = []
+        for one in self._known.stored.reproductions:
+            question = _question(one.metric)
+            if question is None:
+                continue
+            ends = (one.package, one.bad, one.good)
+            if self._has(problem, one.workload, question, ends):
+                found.append((not one.confirmed, False, one.name, one))
+            elif self._has(problem, one.smallest, question, ends):
+                found.append((not one.confirmed, True, one.name, one))
+        return min(found, key=lambda ranked: ranked[:3])[3] if found else None
+
+    def _shown(self, problem: Problem, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
+        """What belongs to the first of the patterns that the worst finding shows that shows any."""
+        for found in problem.findings:
+            question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
+            parameters = {**_UNNAMED, **self._comparison.parameters[found.workload]}
+            for one, pattern in patterns:
+                version = self._stacks[found.stack].versions.get(pattern.package)
+                if version is not None and pattern.is_shown_by(pattern.package, version, question, parameters):
+                    return one
+        return None
+
+    def _change(self, problem: Problem, to: Verdict) -> Change | None:
+        """As a bisection found it; else between which measured releases it lies, where they differ in one package."""
+        for one in self._known.stored.bisections:
+            if found := self._bisected(problem, one, to):
+                return found
+        first, second = (problem.before, problem.since) if to is Verdict.BAD else (problem.until, problem.after)
+        if not first or not second:
+            return None
+        axes = varied_axes([self._stacks[first], self._stacks[second]])
+        if len(axes) != 1:
+            return None
+        before, after = (self._stacks[stack].versions.get(axes[0], "") for stack in (first, second))
+        return _change(axes[0], before, after) if before and after else None
+
+    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> Change | None:
+        releases = next((course for course in bisection.courses if course.kind == "releases"), None)
+        if releases is None or releases.to is not to or releases.found is None:
+            return None
+        question = _question(releases.metric)
+        before, after = releases.found.before, releases.found.after
+        bad, good = (after, before) if to is Verdict.BAD else (before, after)
+        workload = split_workload(bisection.workload)
+        if question is None or not self._has(problem, workload, question, (releases.package, bad, good)):
+            return None
+        commits = next((course for course in bisection.courses if course.kind == "commits"), None)
+        if commits is None or commits.found is None:
+            return _change(releases.package, before, after, sites=releases.sites)
+        return _change(
+            releases.package,
+            before,
+            after,
+            where=commits.about(commits.found.after).partition(" ")[2],  # without the day
+            files=commits.files,
+            patch=commits.patch,
+            sites=commits.sites or releases.sites,
+        )
+
+    def _has(
+        self, problem: Problem, workload: WorkloadParts, question: Question, ends: tuple[str, str, str]
+    ) -> bool:
+        """Whether the problem is what the question about this workload finds in the one release of a package (``ends``: the
+        package, the bad release and the good one) and not in the other."""
+        package, bad, good = ends
+        for own, stacks in problem.affected.items():
+            versions = {self._stacks[stack].versions.get(package) for stack in stacks}
+            if bad not in versions or good in versions or not self._is_of(workload, own):
+                continue
+            if any(one.workload == own and _answers(one, question) for one in (*problem.findings, *problem.related)):
+                return True
+        return False
+
+    def _is_of(self, asked: WorkloadParts, own: str) -> bool:
+        """Whether a workload has all that the one that was asked about names: of the simplest scenario whatever is not
+        simplest, of others the variant, which names all that the workload's does. The device mode does not count."""
+        parts = split_workload(own)
+        if asked == parts:
+            return True
+        if asked.scenario != SIMPLEST:
+            if asked.scenario != parts.scenario or not _named(parts.variant).items() <= _named(asked.variant).items():
+                return False
+        values = {**_UNNAMED, **self._comparison.parameters[own]}
+        return all(_meets(values, name, text) for name, text in _named(asked.variant).items())
+
+
+def _named(variant: str) -> dict[str, str]:
+    """Parameter -> its value, as a variant's name has them."""
+    return {} if variant == BASE_VARIANT else dict(part.partition("=")[::2] for part in variant.split(","))
+
+
+def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:
+    """Whether a parameter has a value; of what is counted, at least that."""
+    if name not in values:
+        return False
+    value = values[name]
+    if name in BY_NAME and BY_NAME[name].counted and text.isdecimal():
+        return isinstance(value, int) and value >= int(text)
+    return variant_id({name: value}) == f"{name}={text}"
+
+
+def _answers(found: Finding, question: Question) -> bool:
+    """Whether a finding is one by the metric of a question."""
+    if (found.metric, found.phase) != (question.metric, question.phase) and found.metric != OUTCOME.name:
+        return False
+    return found.metric == question.metric and question.key in f"{found.value} {found.message}"
+
+
+def _question(metric: str) -> Question | None:
+    try:
+        return questions.parse(metric)
+    except UsageError:  # of another version
+        return None
+
+
+def _change(package: str, before: str, after: str, **more: Any) -> Change:
+    url = addresses.compare_url(package, before, after)
+    return Change(package=package, before=before, after=after, compare_url=url, **more)

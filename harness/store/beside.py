@@ -1,0 +1,43 @@
+"""What lies beside results: JSON files at the top of a folder of results, such as answers of commands, and in its bundles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from harness.errors import ResultsError
+from harness.store import bundle, contents
+from harness.store.contents import Problem, silent, why_unread
+
+
+def files_beside(folder: str, problem: Problem = silent) -> Iterator[tuple[str, bytes]]:
+    """``(path, content)``, sorted by path. Of a bundle that has nothing but results only the first line is read. What cannot
+    be read is given to ``problem``."""
+    for name in _names(folder, problem):
+        path = os.path.join(folder, name)
+        if name.endswith(bundle.SUFFIX):
+            try:
+                inside = contents.names(path) if bundle.header(path).lines.get("other") else []
+            except (OSError, ResultsError) as error:
+                problem(path, str(error))
+                continue
+        else:
+            path, inside = folder, [name]
+        for file in inside:
+            if file.endswith(".json"):
+                yield from _read(os.path.join(path, file), problem)
+
+
+def _names(folder: str, problem: Problem) -> list[str]:
+    try:
+        return contents.names(folder)
+    except OSError as error:
+        problem(folder, why_unread(error))
+        return []
+
+
+def _read(file: str, problem: Problem) -> Iterator[tuple[str, bytes]]:
+    try:
+        yield file, contents.read(file)
+    except OSError as error:
+        problem(file, why_unread(error))

@@ -1,0 +1,162 @@
+"""``docs/findings.md``, written from published results: a template holds the words, results and answers hold the figures.
+
+In the template ``problems(BUNDLE, ...)`` are the problems of a comparison as the site has them, each a `PublishedProblem`, and
+``outcomes(BUNDLE, ...)`` is its table of releases by outcome.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import jinja2
+import pytest
+
+from harness.cli import options
+from harness.cli.stored import most_common, stack_id
+from harness.compare import Comparison, ProblemKind
+from harness.report.plain import markdown, markdown_table
+from harness.report.problem_facts import Change, KnownAnswers, ProblemFacts, known_answers, problem_facts
+from harness.report.problems import TITLES, ProblemLine
+from harness.report.view import View, view
+from harness.run import pipeline, targets
+from harness.store import Store
+from harness.wording.addresses import release_url, thread_name
+from tests.paths import ROOT
+
+DOCS = ROOT / "docs"
+TEMPLATE = DOCS / "findings.md.jinja"
+PAGE = DOCS / "findings.md"
+
+#: Lines of evidence that a problem has on the page; the site has all.
+_MOST_EVIDENCE = 2
+
+
+class PublishedProblem:
+    """What the template says of one problem, as Markdown."""
+
+    def __init__(self, comparison: Comparison, line: ProblemLine, facts: ProblemFacts) -> None:
+        self._comparison = comparison
+        self._line = line
+        self._facts = facts
+        self.number = line.number
+        self.section = TITLES[line.kind].capitalize()
+        self.is_cost = line.kind.is_cost
+        self.is_untestable = line.kind is ProblemKind.UNTESTABLE
+        self.releases = markdown(line.releases)
+        self.since, self.until = markdown(line.since), markdown(line.until)
+        self.text = markdown(line.text)
+        self.title = markdown(facts.title.title if facts.title is not None else line.text)
+        self.what = markdown(" ".join([line.text, *([facts.title.what] if facts.title is not None else [])]).strip())
+        self.has_title = facts.title is not None
+        self.evidence = tuple(markdown(text) for text in line.evidence[:_MOST_EVIDENCE])
+
+    @property
+    def conditions(self) -> str:
+        found = self._facts.reproduction
+        if found is None or not (found.needed or found.does_not_matter):
+            return "not determined"
+        parts = [f"needs {'; '.join(found.needed)}" if found.needed else ""]
+        parts += [f"does not matter: {', '.join(found.does_not_matter)}" if found.does_not_matter else ""]
+        parts += [f"not known: {'; '.join(found.open)}" if found.open else ""]
+        return markdown(". ".join(filter(None, parts)))
+
+    @property
+    def cause(self) -> str:
+        """What brought it and what ended it, and what upstream knows."""
+        changes = [("Introduced", self._facts.began), ("Ended", self._facts.ended)]
+        parts = [_change(what, change) for what, change in changes if change is not None]
+        known = self._facts.upstream
+        if known is not None:
+            named = [
+                *(f"reported, {_thread(address)}" for address in known.reported),
+                *(f"introduced by {_thread(address)}" for address in known.introduced),
+                *(f"a fix is {_thread(address)}" for address in known.fixed),
+                *(f"related, {_thread(address)}" for address in known.related),
+            ]
+            parts.append(f"Upstream: {markdown(known.what)} ({', '.join(named)}; looked up {known.looked_up}).")
+        else:
+            parts.append("Upstream: not looked up, or not found.")
+        return " ".join(parts)
+
+    @property
+    def remedy(self) -> str:
+        parts = [self._line.consequence]
+        found = self._facts.reproduction
+        remedies = found.remedies if found is not None else ()
+        parts += [f"In {one.version} the script passes with {one.text}." for one in remedies if one.answer.value == "good"]
+        return markdown(" ".join(filter(None, parts))) or "none is known"
+
+    @property
+    def confirmed(self) -> str:
+        found = self._facts.reproduction
+        if found is not None and found.confirmed:
+            runs = "; ".join(f"{run.version} `{run.line}`" for run in found.runs[:2])
+            return f"yes, by [{found.name}](reproducers/{found.name}.py): {runs}"
+        return f"no: {markdown(self._facts.why_no_script or 'no script was written')}"
+
+
+def _change(what: str, change: Change) -> str:
+    release = f"[{change.package} {change.after}]({release_url(change.package, change.after)})"
+    if change.where:
+        place = f", `{change.where}` ({', '.join(change.files)})" if change.files else f", `{change.where}`"
+        return f"{what} by {release}{place}."
+    diff = f" ([changes since {change.before}]({change.compare_url}))" if change.compare_url else ""
+    return f"{what} by {release}{diff}."
+
+
+def _thread(address: str) -> str:
+    return f"[{thread_name(address)}]({address})"
+
+
+@functools.cache
+def _compared(bundle: str, baseline: str) -> Comparison:
+    settings = options.load_settings()
+    store = Store(str(ROOT / bundle))
+    package = targets.varied_package(settings)
+    known = sorted(store.stack_ids())
+    chosen = stack_id(baseline, package, known, like=most_common(known, package))
+    return pipeline.compare_stored([store], chosen, settings, pytest.fail)
+
+
+@functools.cache
+def _known() -> KnownAnswers:
+    return known_answers(str(ROOT / "results"), str(DOCS / "reproducers"), lambda file, why: pytest.fail(f"{file}: {why}"))
+
+
+@functools.cache
+def _view(bundle: str, baseline: str) -> View:
+    return view(_compared(bundle, baseline))
+
+
+def problems(bundle: str, baseline: str) -> list[PublishedProblem]:
+    comparison = _compared(bundle, baseline)
+    facts = problem_facts(comparison, _known())
+    lines = _view(bundle, baseline).screen.problems
+    return [PublishedProblem(comparison, line, facts[line.worst.key]) for line in lines]
+
+
+def outcomes(bundle: str, baseline: str) -> str:
+    """How many workloads of each release came to which outcome."""
+    (table,) = _view(bundle, baseline).compatibility
+    return "\n".join(markdown_table(table.columns, table.rows, numbers=range(1, len(table.columns))))
+
+
+def unscripted() -> Iterator[tuple[str, str]]:
+    """Problems that have no findings of the harness, and why no script shows them."""
+    yield from ((one.problem, one.reason) for one in _known().without_script if one.shown_by is None)
+
+
+def written(template: Path = TEMPLATE) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown
+    )
+    environment.globals |= {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
+    note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
+    return note + environment.get_template(template.name).render()

@@ -1,0 +1,173 @@
+"""What is known of a problem, joined from stored answers and tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.compare import Comparison, Thresholds, compare
+from harness.model import Result
+from harness.report.answers import stored
+from harness.report.problem_facts import KnownAnswers, ProblemFacts, known_answers, problem_facts
+from tests.builders.synthetic import noisy_record, result
+
+VARIANT = "gradient_checkpointing=non_reentrant"
+METRIC = "backward.device_retained_bytes"
+PARAMETERS = {"zero_stage": 3, "world_size": 4, "gradient_checkpointing": "non_reentrant", "model": "llama-tiny"}
+
+
+def held(version: str, mib: int) -> Result:
+    one = result(version, variant=VARIANT, run=noisy_record(1, held_mib=mib))
+    one.cell.parameters.update(PARAMETERS)
+    return one
+
+
+def compared() -> Comparison:
+    """0.16.0 and 0.16.7 hold more than the releases around them."""
+    results = [held("0.15.0", 1), held("0.15.4", 1), held("0.16.0", 9), held("0.16.7", 9), held("0.16.8", 1)]
+    return compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+
+
+def answered(**changes: Any) -> dict[str, Any]:
+    return {
+        "schema": 3,
+        "cell": f"a-stack/llama_zero3_backward/{VARIANT}/cpu",
+        "metric": METRIC,
+        "package": "deepspeed",
+        "bad": "0.16.0",
+        "good": "0.15.4",
+        "confirmed": True,
+        "why_not": "",
+        "smallest_cell": f"a-stack/minimal_training/world_size=2,zero_stage=3,{VARIANT}/cpu",
+        "needs": [],
+        "indifferent": [],
+        "runs": [],
+        "remedies": [],
+        "script": "",
+        **changes,
+    }
+
+
+def searched(**changes: Any) -> dict[str, Any]:
+    releases = {
+        "kind": "releases",
+        "package": "deepspeed",
+        "metric": METRIC,
+        "to": "bad",
+        "probes": [],
+        "changes": [{"before": "0.15.4", "after": "0.16.0", "to": "bad", "open": 0, "exact": True}],
+        "sites": ["held at engine.py:1"],
+        **changes,
+    }
+    commits = {
+        "kind": "commits",
+        "package": "deepspeed",
+        "metric": METRIC,
+        "to": "bad",
+        "probes": [{"name": "b2", "about": "2024-11-25 engine.py: hook (6 of 7)"}],
+        "changes": [{"before": "a1", "after": "b2", "to": "bad", "open": 0, "exact": True}],
+        "files": ["+2 -1 engine.py"],
+    }
+    workload = f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim"
+    return {"schema": 1, "workload": workload, "courses": [releases, commits]}
+
+
+def facts(*answers: dict[str, Any], known: KnownAnswers | None = None) -> ProblemFacts:
+    """Of the leak."""
+    comparison = compared()
+    read = stored.read([(f"{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])
+    found = problem_facts(comparison, msgspec.structs.replace(known or KnownAnswers(), stored=read))
+    assert found.keys() == {problem.worst.key for problem in comparison.problems}
+    (leak,) = [p for p in comparison.problems if p.worst.metric == "device_retained_bytes"]
+    return found[leak.worst.key]
+
+
+def test_an_answer_about_the_problems_own_cell_is_joined() -> None:
+    found = facts(answered())
+    assert found.is_confirmed
+    assert found.why_no_script == ""
+
+
+def test_an_answer_is_joined_by_its_smallest_cell_where_the_workload_has_all_of_it() -> None:
+    elsewhere = "a-stack/qwen_zero3_backward/base/cpu"
+    assert facts(answered(cell=elsewhere)).is_confirmed  # four ranks are as many as two, and more
+    many = f"a-stack/minimal_training/world_size=8,zero_stage=3,{VARIANT}/cpu"
+    assert not facts(answered(cell=elsewhere, smallest_cell=many)).is_confirmed
+    unnamed = "a-stack/minimal_training/second_engine=true/cpu"
+    assert not facts(answered(cell=elsewhere, smallest_cell=unnamed)).is_confirmed
+
+
+def test_an_answer_about_other_releases_or_another_metric_is_not_joined() -> None:
+    assert facts(answered(bad="0.16.8")).reproduction is None
+    assert facts(answered(good="0.16.7")).reproduction is None
+    assert facts(answered(metric="gradient_norm_error")).reproduction is None
+    assert facts(answered(metric="gone_in_this_version")).reproduction is None
+
+
+def test_a_confirmed_answer_comes_before_another() -> None:
+    found = facts(answered(confirmed=False, why_not="it does not show it"), answered())
+    assert found.reproduction is not None
+    assert found.reproduction.name == "1"
+    assert facts(answered(confirmed=False, why_not="it does not show it")).why_no_script == "it does not show it"
+
+
+def test_a_bisection_says_which_change_it_was() -> None:
+    began = facts(searched()).began
+    assert began is not None
+    assert (began.before, began.after, began.where) == ("0.15.4", "0.16.0", "engine.py: hook (6 of 7)")
+    assert began.files == ("+2 -1 engine.py",)
+    assert began.sites == ("held at engine.py:1",)
+    assert began.compare_url == "https://github.com/deepspeedai/DeepSpeed/compare/v0.15.4...v0.16.0"
+
+
+def test_without_a_bisection_the_measured_neighbors_are_said() -> None:
+    elsewhere = [{"before": "0.16.0", "after": "0.16.7", "to": "bad", "open": 0, "exact": True}]
+    found = facts(searched(changes=elsewhere))
+    assert found.began is not None
+    assert found.ended is not None
+    assert (found.began.before, found.began.after, found.began.where) == ("0.15.4", "0.16.0", "")
+    assert (found.ended.before, found.ended.after) == ("0.16.7", "0.16.8")
+
+
+def test_upstream_and_the_reason_for_no_script_are_looked_up_by_the_finding(tmp_path: Path) -> None:
+    table = """
+        [[problem]]
+        problem = "it has no findings"
+        reason = "of its own"
+
+        [[problem]]
+        problem = "gathered layers stay"
+        reason = "it takes a GPU"
+        [problem.shown_by]
+        package = "deepspeed"
+        metrics = ["device_retained_bytes"]
+        since = "0.16.0"
+        until = "0.16.7"
+        needs = { zero_stage = [3] }
+    """
+    (tmp_path / "without_script.toml").write_text(table)
+    known = known_answers(str(tmp_path), str(tmp_path))
+    found = facts(known=known)
+    assert found.why_no_script == "it takes a GPU"
+    assert found.upstream is not None
+    assert found.upstream.reported == ("https://github.com/deepspeedai/DeepSpeed/issues/7116",)
+    assert facts(answered(), known=known).why_no_script == ""  # a script speaks for itself
+
+
+def test_a_script_has_the_title_that_it_was_published_with(tmp_path: Path) -> None:
+    (tmp_path / "titles.toml").write_text('[0]\ntitle = "Layers stay"\n')
+    found = facts(answered(), known=known_answers(str(tmp_path), str(tmp_path)))
+    assert found.title is not None
+    assert found.title.title == "Layers stay"
+    assert facts(answered()).title is None
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    left: list[str] = []
+    for text in ("[[problem", "[[problem]]\nreason = 1\n"):
+        (tmp_path / "without_script.toml").write_text(text)
+        assert known_answers(str(tmp_path), str(tmp_path), lambda file, why: left.append(why)) == KnownAnswers()
+    assert len(left) == 2
