@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def one_of_each(folder: Path) -> list[Path]:
-    names = ("finding", "release", "workload", "trend")
+    names = ("finding", "problem", "release", "workload", "trend")
     drawn = next(folder.glob("finding/regression-device_retained_bytes-*"))
     return [*sorted(folder.glob("*.html")), drawn, *(sorted((folder / name).glob("*.html"))[0] for name in names)]
 

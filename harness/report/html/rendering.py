@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.probe.border.wire import Stretch
 from harness.report import svg, timeline
@@ -19,7 +19,7 @@ from harness.report.html import charts
 from harness.report.html.page import Page, PageFrame
 from harness.report.html.workload_facts import reading
 from harness.report.kinds import SIGNS
-from harness.report.plain import plain
+from harness.report.plain import plain, plain_lines
 from harness.wording import addresses, commands
 
 _HERE = Path(__file__).parent
@@ -59,6 +59,7 @@ def environment() -> jinja2.Environment:
         finalize=_printable,
     )
     made.filters["as_plain"] = msgspec.to_builtins
+    made.filters["as_code"] = _code
     made.globals.update(
         kinds=SIGNS,
         chart=_chart,
@@ -92,6 +93,11 @@ def digest(*parts: bytes) -> str:
 def _printable(value: Any) -> Any:
     """Text without control and bidirectional characters; what jinja2 has escaped, or a chart, as it is."""
     return plain(value) if type(value) is str else value
+
+
+def _code(text: str) -> Markup:
+    """Text whose lines and columns count, escaped."""
+    return escape(plain_lines(text))
 
 
 @functools.lru_cache(maxsize=10_000)

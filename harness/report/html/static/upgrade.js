@@ -102,7 +102,7 @@
       for (const problem of found.met) {
         const line = made("li", `${problem.text} `);
         line.append(made("small", `since ${problem.since}, until ${problem.until}`));
-        if (problem.page) line.append(" ", made("a", "Evidence and script", { href: problem.page }));
+        line.append(" ", made("a", "Conditions, cause, script", { href: problem.page }));
         under(problem.title).append(line);
       }
     }

@@ -82,7 +82,7 @@ def test_there_is_a_page_of_every_kind(tmp_path: Path) -> None:
     made(comparison(), tmp_path)
     made_pages = {name.split("/")[0] for name in files(tmp_path)}
     assert made_pages >= {"index.html", "findings.html", "trend.html", "compare.html", "method.html"}
-    assert made_pages >= {"finding", "release", "workload", "trend", "data", "static", "badge"}
+    assert made_pages >= {"finding", "problem", "release", "workload", "trend", "data", "static", "badge"}
 
 
 def test_tables_have_captions_and_headings_have_scopes(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from tests.builders.synthetic import result
 
 def data(comparison: Comparison) -> dict[str, Any]:
     rooms = CardRooms(comparison)
-    script = upgrade.data(comparison, view(comparison, rooms).screen.problems, {1: "evidence.html"}, rooms)
+    lines = view(comparison, rooms).screen.problems
+    script = upgrade.data(comparison, lines, {line.number: f"problem/{line.number}.html" for line in lines}, rooms)
     content: dict[str, Any] = json.loads(script.removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
     return content
 
@@ -32,9 +33,9 @@ def test_each_run_has_a_letter_for_how_it_stands() -> None:
 def test_each_problem_has_the_releases_that_have_it_by_workload() -> None:
     problems = data(comparisons.comparison())["problems"]
     assert [(one["kind"], one["on"], one["page"]) for one in problems][:3] == [
-        ("WRONG", {"0": [6]}, "evidence.html"),
-        ("CRASH", {"0": [5]}, ""),
-        ("LEAK", {"0": [2, 3]}, ""),
+        ("WRONG", {"0": [6]}, "problem/1.html"),
+        ("CRASH", {"0": [5]}, "problem/2.html"),
+        ("LEAK", {"0": [2, 3]}, "problem/3.html"),
     ]
 
 

@@ -1,0 +1,125 @@
+"""The page of a problem: with all that is known of it, and with nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.compare import Thresholds
+from harness.report.answers import stored
+from harness.report.html.site import build
+from harness.report.problem_facts import KnownAnswers, Title
+from tests.builders.comparisons import HOSTILE, comparison
+
+CELL = "a-stack/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"
+METRIC = "backward.device_retained_bytes"
+RUN = {"version": "0.16.0", "answer": "bad", "exit_code": 1, "line": "941,077 bytes held"}
+CONDITION = {"factor": "zero_stage", "value": 3, "shown": [3], "hidden": [1], "unknown": [2]}
+
+REPRODUCTION: dict[str, Any] = {
+    "schema": 3,
+    "cell": CELL,
+    "metric": METRIC,
+    "package": "deepspeed",
+    "bad": "0.16.0",
+    "good": "0.15.4",
+    "confirmed": True,
+    "why_not": "",
+    "smallest_cell": CELL,
+    "needs": [CONDITION],
+    "indifferent": [],
+    "not_known": [CONDITION],
+    "runs": [RUN, {**RUN, "version": "0.15.4", "answer": "good", "exit_code": None, "line": HOSTILE}],
+    "remedies": [{**RUN, "answer": "good", "exit_code": 0, "text": "ZeRO stage 1"}],
+    "script": "# pip install torch\nimport deepspeed\n\nif True:\n    print('<held>')\n",
+}
+
+
+def search(kind: str, before: str, after: str, **more: Any) -> dict[str, Any]:
+    change = {"before": before, "after": after, "to": "bad", "open": 0, "exact": True}
+    return {"kind": kind, "package": "deepspeed", "metric": METRIC, "to": "bad", "changes": [change], **more}
+
+
+BISECTION = {
+    "schema": 1,
+    "workload": CELL.partition("/")[2],
+    "courses": [
+        search("releases", "0.15.4", "0.16.0", probes=[]),
+        search(
+            "commits",
+            "a1",
+            "b2",
+            probes=[{"name": "b2", "about": "2024-11-25 parameter_offload.py: hook"}],
+            files=["+2 -1 parameter_offload.py"],
+            patch=["-    remaining = 0"],
+        ),
+    ],
+}
+
+
+def page(folder: Path, known: KnownAnswers | None = None) -> str:
+    """Of the leak."""
+    build(comparison(), folder, Thresholds(), exit_code=1, known=known or KnownAnswers())
+    (file,) = (folder / "problem").glob("regression-device_retained_bytes*")
+    return file.read_text(encoding="utf-8")
+
+
+def known(*answers: dict[str, Any]) -> KnownAnswers:
+    return KnownAnswers(stored=stored.read([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)]))
+
+
+def words(text: str) -> str:
+    """What a reader sees."""
+    apart = re.sub(r"</(?:h\d|p|li|dt|dd|th|td)>", " ", text)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", apart)).split())
+
+
+def test_what_is_known_is_on_the_page(tmp_path: Path) -> None:
+    found = msgspec.structs.replace(known(REPRODUCTION, BISECTION), titles={"leak0": Title(title="Layers stay")})
+    text = page(tmp_path, found)
+    seen = words(text)
+    assert ": Layers stay" in seen
+    assert "Confirmed without the harness yes, by leak0.py" in seen
+    assert "needs ZeRO stage 3" in seen
+    assert "deepspeed 0.16.0, with ZeRO stage 1" in seen
+    assert "Introduced by deepspeed 0.16.0, not by 0.15.4 (all that changed between them), in parameter_offload.py: hook" in seen
+    assert "if True:\n    print(&#39;&lt;held&gt;&#39;)\n" in text  # a script keeps its lines
+    for address in (
+        "https://pypi.org/project/deepspeed/0.16.0/",
+        "https://github.com/deepspeedai/DeepSpeed/compare/v0.15.4...v0.16.0",
+        "https://github.com/deepspeedai/DeepSpeed/issues/7116",
+    ):
+        assert f'href="{address}"' in text
+    assert "not determined" not in seen
+
+
+def test_what_is_not_known_is_said(tmp_path: Path) -> None:
+    seen = words(page(tmp_path))
+    assert "Conditions: not determined." in seen
+    assert "None was written. To write one: python -m harness reproduce" in seen
+    assert "not searched for the change itself" in seen
+
+
+def test_a_finding_leads_to_its_problem_and_back(tmp_path: Path) -> None:
+    text = page(tmp_path)
+    (finding,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
+    assert f'href="../finding/{finding.name}"' in text
+    assert re.search(r'href="../problem/regression-device_retained_bytes[^"]*"', finding.read_text(encoding="utf-8"))
+
+
+def test_every_problem_of_the_first_page_has_its_own(tmp_path: Path) -> None:
+    page(tmp_path)
+    listed = re.findall(r'<li><a href="(problem/[^"]*)"', (tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert len(listed) == len(set(listed)) == len(comparison().problems)
+    assert all((tmp_path / one).is_file() for one in listed)
+
+
+def test_only_what_is_joined_is_rendered_again(tmp_path: Path) -> None:
+    page(tmp_path)
+    built = build(comparison(), tmp_path, Thresholds(), exit_code=1, known=known(REPRODUCTION))
+    assert built.written == 1
