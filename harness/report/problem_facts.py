@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
@@ -24,7 +25,7 @@ from harness.probe.scenario import BASE_VARIANT, variant_id
 from harness.report.answers import stored as answers
 from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredReproduction
 from harness.reproduce import upstream
-from harness.reproduce.factors import BY_NAME, SIMPLEST
+from harness.reproduce.factors import BY_NAME, SIMPLEST, STAGE
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
@@ -69,7 +70,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     before: str  #: the last release before the change
     after: str  #: the first one with it
     compare_url: str  #: of what changed between the two; empty where the package's repository is not known
-    where: str = ""  #: the changed place; empty where the release was not searched for it
+    where: str = ""  #: the subject of the commit, or the place; empty where the release was not searched for it
+    pull_url: str = ""  #: of its pull request, where it names one
     files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
     patch: tuple[str, ...] = ()  #: its lines, where they are few
     sites: tuple[str, ...] = ()  #: the code that holds the bytes
@@ -140,6 +142,7 @@ class _Joint:
         self._comparison = comparison
         self._known = known
         self._stacks = {stack.id: stack for stack in comparison.stacks}
+        self._problems_of = {one.name: self._problems_shown_by(one) for one in known.stored.reproductions}
 
     def facts(self, problem: Problem) -> ProblemFacts:
         reproduction = self._reproduction(problem)
@@ -157,18 +160,22 @@ class _Joint:
         )
 
     def _reproduction(self, problem: Problem) -> StoredReproduction | None:
-        """The confirmed one first, of several the one whose own cell has the problem."""
-        found = []
-        for one in self._known.stored.reproductions:
-            question = _question(one.metric)
-            if question is None:
-                continue
-            ends = (one.package, one.bad, one.good)
-            if self._has(problem, one.workload, question, ends):
-                found.append((not one.confirmed, False, one.name, one))
-            elif self._has(problem, one.smallest, question, ends):
-                found.append((not one.confirmed, True, one.name, one))
-        return min(found, key=lambda ranked: ranked[:3])[3] if found else None
+        """The confirmed one first."""
+        found = [one for one in self._known.stored.reproductions if problem.worst.key in self._problems_of[one.name]]
+        return min(found, key=lambda one: (not one.confirmed, one.name), default=None)
+
+    def _problems_shown_by(self, found: StoredReproduction) -> set[tuple[str, ...]]:
+        """The problems that an answer is about, by the keys of their worst findings: those of its own cell; where no problem
+        has that, those of workloads that have all of its smallest cell."""
+        question = _question(found.metric)
+        if question is None:
+            return set()
+        ends = (found.package, found.bad, found.good)
+        for workload in (found.workload, found.smallest):
+            own = {one.worst.key for one in self._comparison.problems if self._has(one, workload, question, ends)}
+            if own:
+                return own
+        return set()
 
     def _shown(self, problem: Problem, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
         """What belongs to the first of the patterns that the worst finding shows that shows any."""
@@ -183,9 +190,9 @@ class _Joint:
 
     def _change(self, problem: Problem, to: Verdict) -> Change | None:
         """As a bisection found it; else between which measured releases it lies, where they differ in one package."""
-        for one in self._known.stored.bisections:
-            if found := self._bisected(problem, one, to):
-                return found
+        found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
+        if known := [one for one in found if one is not None]:
+            return max(known, key=lambda one: one.where != "")  # the one that went on to the change itself
         first, second = (problem.before, problem.since) if to is Verdict.BAD else (problem.until, problem.after)
         if not first or not second:
             return None
@@ -208,41 +215,67 @@ class _Joint:
         commits = next((course for course in bisection.courses if course.kind == "commits"), None)
         if commits is None or commits.found is None:
             return _change(releases.package, before, after, sites=releases.sites)
+        where = commits.about(commits.found.after).partition(" ")[2]  # without the day
         return _change(
             releases.package,
             before,
             after,
-            where=commits.about(commits.found.after).partition(" ")[2],  # without the day
+            where=where,
+            pull_url=addresses.pull_url(releases.package, where),
             files=commits.files,
             patch=commits.patch,
             sites=commits.sites or releases.sites,
         )
 
-    def _has(
-        self, problem: Problem, workload: WorkloadParts, question: Question, ends: tuple[str, str, str]
-    ) -> bool:
+    def _has(self, problem: Problem, workload: WorkloadParts, question: Question, ends: tuple[str, str, str]) -> bool:
         """Whether the problem is what the question about this workload finds in the one release of a package (``ends``: the
         package, the bad release and the good one) and not in the other."""
         package, bad, good = ends
-        for own, stacks in problem.affected.items():
-            versions = {self._stacks[stack].versions.get(package) for stack in stacks}
-            if bad not in versions or good in versions or not self._is_of(workload, own):
-                continue
-            if any(one.workload == own and _answers(one, question) for one in (*problem.findings, *problem.related)):
-                return True
-        return False
+        return any(
+            self._is_of(workload, own)
+            and any(one.workload == own and _answers(one, question) for one in (*problem.findings, *problem.related))
+            and self._may_have(problem, own, package, bad)
+            and not self._must_have(problem, own, package, good)
+            for own in problem.affected
+        )
+
+    def _may_have(self, problem: Problem, own: str, package: str, release: str) -> bool:
+        """Of a release that was not measured on this workload, whether one of its neighbors has it."""
+        return any(self._around(problem, own, package, release))
+
+    def _must_have(self, problem: Problem, own: str, package: str, release: str) -> bool:
+        """Of a release that was not measured on this workload, whether all of its neighbors have it."""
+        return all(self._around(problem, own, package, release))
+
+    def _around(self, problem: Problem, own: str, package: str, release: str) -> list[bool]:
+        """Whether a release has the problem on a workload; where it was not measured, whether the nearest older one and the
+        nearest newer one have it."""
+        having = set(problem.affected[own])
+        measured: dict[str, bool] = {}
+        for stack in self._comparison.cells.stacks_of(own):
+            version = self._stacks[stack].versions.get(package, "")
+            measured[version] = measured.get(version, False) or stack in having
+        if release in measured:
+            return [measured[release]]
+        at = _version(release)
+        order = sorted((version, has) for one, has in measured.items() if (version := _version(one)) is not None)
+        older = [has for version, has in order if at is not None and version < at]
+        newer = [has for version, has in order if at is not None and version > at]
+        return [*older[-1:], *newer[:1]]
 
     def _is_of(self, asked: WorkloadParts, own: str) -> bool:
         """Whether a workload has all that the one that was asked about names: of the simplest scenario whatever is not
-        simplest, of others the variant, which names all that the workload's does. The device mode does not count."""
-        parts = split_workload(own)
+        simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's does.
+        The device mode does not count."""
+        parts, named = split_workload(own), _named(asked.variant)
         if asked == parts:
             return True
-        if asked.scenario != SIMPLEST:
-            if asked.scenario != parts.scenario or not _named(parts.variant).items() <= _named(asked.variant).items():
-                return False
+        if asked.scenario == SIMPLEST:
+            named = {STAGE.name: str(STAGE.values[0]), **named}
+        elif asked.scenario != parts.scenario or not _named(parts.variant).items() <= named.items():
+            return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
-        return all(_meets(values, name, text) for name, text in _named(asked.variant).items())
+        return all(_meets(values, name, text) for name, text in named.items())
 
 
 def _named(variant: str) -> dict[str, str]:
@@ -261,10 +294,18 @@ def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:
 
 
 def _answers(found: Finding, question: Question) -> bool:
-    """Whether a finding is one by the metric of a question."""
-    if (found.metric, found.phase) != (question.metric, question.phase) and found.metric != OUTCOME.name:
+    """Whether a finding is one by the metric of a question. Of what has no phases, a finding may still name one."""
+    if found.metric != question.metric or question.phase not in ("", found.phase):
         return False
-    return found.metric == question.metric and question.key in f"{found.value} {found.message}"
+    return question.key in f"{found.value} {found.message}"
+
+
+def _version(text: str) -> Version | None:
+    """None where a stack calls its release something else."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
 
 
 def _question(metric: str) -> Question | None:

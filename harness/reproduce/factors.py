@@ -70,13 +70,10 @@ def _setting(name: str, title: str, *values: Any, alone: str = "") -> Factor:
     return Factor(name=name, title=title, alone=alone, values=(None, *values), configured=True)
 
 
+STAGE = Factor(name="zero_stage", title="ZeRO stage", values=(0, 1, 2, 3), configured=True)
+
 FACTORS = (
-    Factor(
-        name="zero_stage",
-        title="ZeRO stage",
-        values=(0, 1, 2, 3),
-        configured=True,
-    ),
+    STAGE,
     Factor(name="world_size", title="ranks", values=(1, 2), counted=True),
     Factor(name="gradient_accumulation_steps", title="gradient accumulation", values=(1, 2, 4), counted=True),
     Factor(

@@ -21,6 +21,9 @@ _SOURCES = {
 #: ``deepspeed/runtime/zero/stage3.py:1234 in step``: a place in the code, as results have it.
 _PLACE = re.compile(r"(?P<file>(?P<package>\w+)/(?:[\w-]+/)*[\w-]+\.py):(?P<line>\d+)\b")
 
+#: At the end of a squashed commit's subject.
+_PULL = re.compile(r"\(#(?P<number>\d+)\)$")
+
 _THREAD = re.compile(r"https://github\.com/[\w.-]+/(?P<repository>[\w.-]+)/(?:issues|pull)/(?P<number>\d+)")
 
 
@@ -41,6 +44,13 @@ def compare_url(package: str, before: str, after: str) -> str:
     if package not in _SOURCES:
         return ""
     return f"{_SOURCES[package][0]}/compare/v{quote(_released(before))}...v{quote(_released(after))}"
+
+
+def pull_url(package: str, subject: str) -> str:
+    """Of the pull request that a commit's subject names, ``... (#7665)``; empty where it names none, or the package's
+    repository is not known."""
+    found = _PULL.search(subject)
+    return f"{_SOURCES[package][0]}/pull/{found['number']}" if found and package in _SOURCES else ""
 
 
 def place_url(place: str, versions: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ In the template ``problems(BUNDLE, ...)`` are the problems of a comparison as th
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from harness.report.problems import TITLES, ProblemLine
 from harness.report.view import View, view
 from harness.run import pipeline, targets
 from harness.store import Store
-from harness.wording.addresses import release_url, thread_name
+from harness.wording.addresses import thread_name
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -42,14 +43,14 @@ class PublishedProblem:
         self._facts = facts
         self.number = line.number
         self.section = TITLES[line.kind].capitalize()
+        self.rank = min(kind for kind, title in TITLES.items() if title == TITLES[line.kind])  # of the section
         self.is_cost = line.kind.is_cost
         self.is_untestable = line.kind is ProblemKind.UNTESTABLE
         self.releases = markdown(line.releases)
-        self.since, self.until = markdown(line.since), markdown(line.until)
-        self.text = markdown(line.text)
-        self.title = markdown(facts.title.title if facts.title is not None else line.text)
-        self.what = markdown(" ".join([line.text, *([facts.title.what] if facts.title is not None else [])]).strip())
-        self.has_title = facts.title is not None
+        self.span = markdown(f"since {_with_neighbor(line.since)}, until {_with_neighbor(line.until)}")
+        self.text, self.sentences = markdown(line.text), markdown(line.sentences)
+        titled = [f"{facts.title.title}.", facts.title.what] if facts.title is not None else []
+        self.what = markdown(" ".join(filter(None, (*titled, line.text))))
         self.evidence = tuple(markdown(text) for text in line.evidence[:_MOST_EVIDENCE])
 
     @property
@@ -77,7 +78,8 @@ class PublishedProblem:
             ]
             parts.append(f"Upstream: {markdown(known.what)} ({', '.join(named)}; looked up {known.looked_up}).")
         else:
-            parts.append("Upstream: not looked up, or not found.")
+            parts.append("Upstream: not looked up or not found.")
+        parts += [f"{markdown(site)}." for change in (self._facts.began,) if change for site in change.sites[:1]]
         return " ".join(parts)
 
     @property
@@ -97,13 +99,19 @@ class PublishedProblem:
         return f"no: {markdown(self._facts.why_no_script or 'no script was written')}"
 
 
+def _with_neighbor(text: str) -> str:
+    """``0.16.0 (not in 0.15.4)``."""
+    release, _, neighbor = text.partition("; ")
+    return f"{release} ({neighbor})"
+
+
 def _change(what: str, change: Change) -> str:
-    release = f"[{change.package} {change.after}]({release_url(change.package, change.after)})"
-    if change.where:
-        place = f", `{change.where}` ({', '.join(change.files)})" if change.files else f", `{change.where}`"
-        return f"{what} by {release}{place}."
-    diff = f" ([changes since {change.before}]({change.compare_url}))" if change.compare_url else ""
-    return f"{what} by {release}{diff}."
+    between = f"{change.package} {change.before} and {change.after}"
+    if not change.where:
+        return f"{what} between {f'[{between}]({change.compare_url})' if change.compare_url else between}."
+    place = f"[{markdown(change.where)}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
+    files = f" ({', '.join(change.files)})" if change.files and not change.pull_url else ""
+    return f"{what} in {change.package} {change.after} by {place}{files}, found by bisection."
 
 
 def _thread(address: str) -> str:
@@ -140,7 +148,10 @@ def problems(bundle: str, baseline: str) -> list[PublishedProblem]:
 def outcomes(bundle: str, baseline: str) -> str:
     """How many workloads of each release came to which outcome."""
     (table,) = _view(bundle, baseline).compatibility
-    return "\n".join(markdown_table(table.columns, table.rows, numbers=range(1, len(table.columns))))
+    columns = ("DeepSpeed", *table.columns[1:])
+    alike = [(fares, [row[0] for row in run]) for fares, run in itertools.groupby(table.rows, lambda row: row[1:])]
+    rows = [(own[0] if len(own) == 1 else f"{own[0]} to {own[-1]}", *fares) for fares, own in alike]
+    return "\n".join(markdown_table(columns, rows, numbers=range(1, len(columns))))
 
 
 def unscripted() -> Iterator[tuple[str, str]]:

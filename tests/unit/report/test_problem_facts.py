@@ -107,6 +107,33 @@ def test_an_answer_about_other_releases_or_another_metric_is_not_joined() -> Non
     assert facts(answered(metric="gone_in_this_version")).reproduction is None
 
 
+def test_of_releases_that_were_not_measured_the_neighbors_count() -> None:
+    assert facts(answered(bad="0.16.4")).is_confirmed  # between two that have it
+    assert facts(answered(bad="0.15.9")).is_confirmed  # may be the first
+    assert facts(answered(bad="0.15.2")).reproduction is None
+    assert facts(answered(good="0.15.2")).is_confirmed
+    assert facts(answered(good="0.16.4")).reproduction is None
+    assert facts(answered(bad="a branch")).reproduction is None
+
+
+def test_another_zero_stage_is_another_problem() -> None:
+    elsewhere = "a-stack/qwen_zero3_backward/base/cpu"
+    assert not facts(answered(cell=elsewhere, smallest_cell=f"a-stack/minimal_training/{VARIANT}/cpu")).is_confirmed
+
+
+def test_an_answer_about_a_problems_cell_is_not_joined_with_another_by_its_smallest_cell() -> None:
+    results = [held("0.15.4", 1), held("0.16.0", 9), held("0.16.8", 1)]
+    for version, mib in (("0.15.4", 1), ("0.16.0", 9), ("0.16.8", 9)):  # of another workload, so by another cause
+        one = held(version, mib)
+        cell = msgspec.structs.replace(one.cell, variant="lora_rank=8", parameters={**PARAMETERS, "lora_rank": 8})
+        results.append(msgspec.structs.replace(one, cell=cell))
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    assert len([one for one in comparison.problems if one.worst.metric == "device_retained_bytes"]) == 2
+    known = KnownAnswers(stored=stored.read([("0.json", json.dumps(answered()).encode())]))
+    joined = [one for one in problem_facts(comparison, known).values() if one.reproduction is not None]
+    assert len(joined) == 1
+
+
 def test_a_confirmed_answer_comes_before_another() -> None:
     found = facts(answered(confirmed=False, why_not="it does not show it"), answered())
     assert found.reproduction is not None

@@ -54,7 +54,7 @@ BISECTION = {
             "commits",
             "a1",
             "b2",
-            probes=[{"name": "b2", "about": "2024-11-25 parameter_offload.py: hook"}],
+            probes=[{"name": "b2", "about": "2024-11-25 Keep the hook (#6726)"}],
             files=["+2 -1 parameter_offload.py"],
             patch=["-    remaining = 0"],
         ),
@@ -87,11 +87,12 @@ def test_what_is_known_is_on_the_page(tmp_path: Path) -> None:
     assert "Confirmed without the harness yes, by leak0.py" in seen
     assert "needs ZeRO stage 3" in seen
     assert "deepspeed 0.16.0, with ZeRO stage 1" in seen
-    assert "Introduced by deepspeed 0.16.0, not by 0.15.4 (all that changed between them), in parameter_offload.py: hook" in seen
+    assert "Introduced by deepspeed 0.16.0, not by 0.15.4 (all that changed between them): Keep the hook (#6726)" in seen
     assert "if True:\n    print(&#39;&lt;held&gt;&#39;)\n" in text  # a script keeps its lines
     for address in (
         "https://pypi.org/project/deepspeed/0.16.0/",
         "https://github.com/deepspeedai/DeepSpeed/compare/v0.15.4...v0.16.0",
+        "https://github.com/deepspeedai/DeepSpeed/pull/6726",
     ):
         assert f'href="{address}"' in text
     assert "not determined" not in seen
