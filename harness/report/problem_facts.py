@@ -1,8 +1,9 @@
-"""What else is known of each problem: its conditions, its script, the change that brought it, what upstream knows. Answers of
-`reproduce` and `bisect`, and tables written by hand, are joined with the problems of a comparison here and nowhere else.
+"""What else is known of each problem: its conditions, its script, the change that brought it, what upstream knows.
 
-An answer is about a problem if one of the problem's workloads is the answer's (or has all that the answer's smallest cell has),
-one of its findings there is by the answer's metric, and it has the problem in the answer's bad release and not in its good one.
+Answers of `reproduce` and `bisect`, and tables written by hand, are joined with the problems of a comparison here and
+nowhere else. An answer is about a problem if one of the problem's workloads is the answer's, or has all that the answer's
+smallest cell has; one of its findings there is by the answer's metric; and it has the problem in the answer's bad release
+and not in its good one.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
     stored: StoredAnswers = StoredAnswers()
     titles: dict[str, Title] = {}  #: by the name of the script
     without_script: tuple[WithoutScript, ...] = ()
+
+
+NOTHING_KNOWN = KnownAnswers()
 
 
 def known_answers(results: str, reproducers: str, problem: FileProblem = silent) -> KnownAnswers:
@@ -253,8 +257,8 @@ class _Joint:
         having = set(problem.affected[own])
         measured: dict[str, bool] = {}
         for stack in self._comparison.cells.stacks_of(own):
-            version = self._stacks[stack].versions.get(package, "")
-            measured[version] = measured.get(version, False) or stack in having
+            own_release = self._stacks[stack].versions.get(package, "")
+            measured[own_release] = measured.get(own_release, False) or stack in having
         if release in measured:
             return [measured[release]]
         at = _version(release)
@@ -265,8 +269,8 @@ class _Joint:
 
     def _is_of(self, asked: WorkloadParts, own: str) -> bool:
         """Whether a workload has all that the one that was asked about names: of the simplest scenario whatever is not
-        simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's does.
-        The device mode does not count."""
+        simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
+        does. The device mode does not count."""
         parts, named = split_workload(own), _named(asked.variant)
         if asked == parts:
             return True

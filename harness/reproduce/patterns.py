@@ -12,8 +12,8 @@ from harness.bisect.questions import Question
 
 
 class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A finding is the problem if its release lies from ``since`` to ``until``, its metric is one of ``metrics``, ``error`` is
-    in its signature, and its cell has one of the values of each parameter in ``needs``."""
+    """A finding is the problem if its release lies from ``since`` to ``until``, its metric is one of ``metrics``, ``error``
+    is in its signature, and its cell has one of the values of each parameter in ``needs``."""
 
     package: str
     metrics: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What lies beside results: JSON files at the top of a folder of results, such as answers of commands, and in its bundles."""
+"""What lies beside results: JSON files at the top of a folder of results and of its bundles, such as answers of commands."""
 
 from __future__ import annotations
 

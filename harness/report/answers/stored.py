@@ -158,8 +158,8 @@ _bisection_decoder = msgspec.json.Decoder(StoredBisection)
 
 
 def read(files: Iterable[tuple[str, bytes]], problem: Problem = silent) -> StoredAnswers:
-    """The answers among these files: ``(path, content)``. What is another file is passed over; what is damaged, or newer than
-    this version, is given to ``problem``."""
+    """The answers among these files: ``(path, content)``. Other files are passed over; what is damaged, or newer than this
+    version, is given to ``problem``."""
     reproductions: list[StoredReproduction] = []
     bisections: list[StoredBisection] = []
     for path, content in files:

@@ -102,8 +102,8 @@ def finding_page(
     problem: ProblemLine | None,
     problem_pages: Mapping[int, str],
 ) -> FindingPage:
-    """The finding belongs to ``problem``, whose page is that of its number; ``beside`` are the rows of the same workload, ``times`` the step times
-    by stack."""
+    """The finding belongs to ``problem``, whose page is that of its number; ``beside`` are the rows of the same workload,
+    ``times`` the step times by stack."""
     found = row.headline
     with_it = {group.headline.stack for group in row.groups}
     having = [stack for stack in comparison.names if stack in with_it]

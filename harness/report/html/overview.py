@@ -15,7 +15,6 @@ from harness.report.html.page import Conclusions, FindingLine, Page, PageFrame
 from harness.report.html.upgrade import UpgradeForm
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary
 from harness.report.plain import plain
-from harness.report.rows import Row
 
 #: Cells on one page of the matrix, which is below 100 kB then; the first page has much else.
 _MOST_CELLS, _MOST_CELLS_FIRST = 240, 70
@@ -113,8 +112,8 @@ def matrix_pages(
     problem_pages: dict[int, str],
     upgrade: UpgradeForm,
 ) -> Iterator[tuple[str, MatrixPage]]:
-    """``(path, page)``. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first, ``problem_pages`` the addresses
-    of the problems' pages by their numbers."""
+    """``(path, page)``. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first, ``problem_pages`` those of the
+    problems by their numbers."""
     rows = [row for page in paged for row in page]
     addresses = tuple(urls.matrix_page(at) for at in range(len(paged)))
     for number, own in enumerate(paged):

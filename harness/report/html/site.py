@@ -27,7 +27,7 @@ from harness.report.html.rendering import Renderer
 from harness.report.html.site_files import SiteFiles
 from harness.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
-from harness.report.problem_facts import KnownAnswers, problem_facts
+from harness.report.problem_facts import NOTHING_KNOWN, KnownAnswers, problem_facts
 from harness.report.rows import Row, all_rows, section_of
 from harness.report.view import view
 
@@ -70,7 +70,7 @@ def build(
     exit_code: int,
     spread: Spread = one_after_another,
     explained: ExplanationOf = nothing_explained,
-    known: KnownAnswers = KnownAnswers(),
+    known: KnownAnswers = NOTHING_KNOWN,
 ) -> Built:
     """Write the site into ``folder``. Other files there stay. ``known`` are answers to join with its problems. Raises
     ResultsError."""

@@ -1,7 +1,7 @@
 """``docs/findings.md``, written from published results: a template holds the words, results and answers hold the figures.
 
-In the template ``problems(BUNDLE, ...)`` are the problems of a comparison as the site has them, each a `PublishedProblem`, and
-``outcomes(BUNDLE, ...)`` is its table of releases by outcome.
+In the template ``problems(BUNDLE, ...)`` are the problems of a comparison as the site has them, each a `PublishedProblem`,
+and ``outcomes(BUNDLE, ...)`` is its table of releases by outcome.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class PublishedProblem:
         parts = [self._line.consequence]
         found = self._facts.reproduction
         remedies = found.remedies if found is not None else ()
-        parts += [f"In {one.version} the script passes with {one.text}." for one in remedies if one.answer.value == "good"]
+        parts += [
+            f"In {one.version} the script passes with {one.text}." for one in remedies if one.answer.value == "good"
+        ]
         return markdown(" ".join(filter(None, parts))) or "none is known"
 
     @property
@@ -130,7 +132,9 @@ def _compared(bundle: str, baseline: str) -> Comparison:
 
 @functools.cache
 def _known() -> KnownAnswers:
-    return known_answers(str(ROOT / "results"), str(DOCS / "reproducers"), lambda file, why: pytest.fail(f"{file}: {why}"))
+    return known_answers(
+        str(ROOT / "results"), str(DOCS / "reproducers"), lambda file, why: pytest.fail(f"{file}: {why}")
+    )
 
 
 @functools.cache

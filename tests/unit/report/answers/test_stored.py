@@ -29,7 +29,9 @@ def reproduction(**changes: Any) -> dict[str, Any]:
             {"factor": "gradient_accumulation_steps", "value": 2, "shown": [2, 4], "hidden": [1], "unknown": []},
             {"factor": "zero_stage", "value": 1, "shown": [1], "hidden": [3], "unknown": [0, 2]},
         ],
-        "indifferent": [{"factor": "offload_param", "value": False, "shown": [False, True], "hidden": [], "unknown": []}],
+        "indifferent": [
+            {"factor": "offload_param", "value": False, "shown": [False, True], "hidden": [], "unknown": []}
+        ],
         "not_known": [{"factor": "zero_stage", "value": 1, "shown": [1], "hidden": [3], "unknown": [0, 2]}],
         "runs": [{"version": "0.18.3", "answer": "bad", "exit_code": 1, "line": "ratio 0.480"}],
         "remedies": [],

@@ -70,7 +70,9 @@ def page(folder: Path, known: KnownAnswers | None = None) -> str:
 
 
 def known(*answers: dict[str, Any]) -> KnownAnswers:
-    return KnownAnswers(stored=stored.read([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)]))
+    return KnownAnswers(
+        stored=stored.read([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])
+    )
 
 
 def words(text: str) -> str:
@@ -87,7 +89,9 @@ def test_what_is_known_is_on_the_page(tmp_path: Path) -> None:
     assert "Confirmed without the harness yes, by leak0.py" in seen
     assert "needs ZeRO stage 3" in seen
     assert "deepspeed 0.16.0, with ZeRO stage 1" in seen
-    assert "Introduced by deepspeed 0.16.0, not by 0.15.4 (all that changed between them): Keep the hook (#6726)" in seen
+    assert (
+        "Introduced by deepspeed 0.16.0, not by 0.15.4 (all that changed between them): Keep the hook (#6726)" in seen
+    )
     assert "if True:\n    print(&#39;&lt;held&gt;&#39;)\n" in text  # a script keeps its lines
     for address in (
         "https://pypi.org/project/deepspeed/0.16.0/",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from jinja2 import meta
 
-from harness.report.html import badges, finding, overview, releases, workload
+from harness.report.html import badges, finding, overview, problem, releases, workload
 from harness.report.html.page import Page
 from harness.report.html.rendering import TEMPLATES, environment
 
-MODULES = (badges, finding, overview, releases, workload)
+MODULES = (badges, finding, overview, problem, releases, workload)
 
 #: What no page has a template of its own for.
 SHARED = {"base.html", "parts.html"}
