@@ -100,7 +100,7 @@ def _stack_id(text: str, package: str, known: Sequence[str], *, like: str, writt
         raise UsageError(
             f"{written} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}"
         )
-    near = difflib.get_close_matches(text, [name.rpartition(f"-{package}")[2] for name in known], n=3)
+    near = difflib.get_close_matches(text, list({name.rpartition(f"-{package}")[2] for name in known}), n=3)
     hint = (
         f"did you mean {', '.join(near)}?"
         if near

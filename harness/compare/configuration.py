@@ -22,6 +22,9 @@ MOST_READ = 2_000
 #: Keys of what the engine made of its settings: they change with a release, and are not for a user to set.
 _OBSERVED = "engine."
 
+#: Last part of keys in which a configuration says who wrote it: they too change with a release.
+_WRITTEN_BY = frozenset(("transformers_version", "peft_version"))
+
 
 class _DetailDiff(msgspec.Struct, frozen=True):
     """One configuration against another. Values are spelled as JSON, so that they can be compared and grouped."""
@@ -108,7 +111,7 @@ def _settings(keys: Mapping[tuple[str, str, str, str], Sequence[str]], cells: Ce
     """Those that a user can set. ``keys`` are the workloads by stack, key, value and the baseline's value."""
     runs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for (stack, key, value, baseline), having in keys.items():
-        if key.startswith(_OBSERVED):
+        if key.startswith(_OBSERVED) or key.rpartition(".")[2] in _WRITTEN_BY:
             continue
         runs[key, value, baseline] += ((stack, workload) for workload in having)
     found = []

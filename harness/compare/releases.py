@@ -24,21 +24,25 @@ def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]
     """Short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined where one axis varies."""
     if len(varied_axes(stacks)) > 1:
         return ", ".join(names[stack] for stack in ids)
-    order = {stack.id: at for at, stack in enumerate(stacks)}
+    return _joined([names[stack] for stack in ids], [names[stack.id] for stack in stacks])
+
+
+def axis_ranges(axis: str, having: Sequence[Stack], stacks: Sequence[Stack]) -> str:
+    """``openrlhf 0.9.3 to 0.11.2``: the releases of one package, of which those of ``stacks`` were measured."""
+    own, measured = ({version(stack, axis) for stack in some} for some in (having, stacks))
+    return f"{axis} {_joined(sorted(own, key=_sortable), sorted(measured, key=_sortable))}"
+
+
+def _joined(own: Sequence[str], measured: Sequence[str]) -> str:
+    """Those that are neighbours among ``measured`` are joined. Both are in order."""
+    order = {name: at for at, name in enumerate(measured)}
     runs: list[list[str]] = []
-    for stack in ids:
-        if runs and order[stack] == order[runs[-1][-1]] + 1:
-            runs[-1].append(stack)
+    for name in own:
+        if runs and order[name] == order[runs[-1][-1]] + 1:
+            runs[-1].append(name)
         else:
-            runs.append([stack])
-    parts = []
-    for run in runs:
-        ends = [names[run[0]], names[run[-1]]]
-        if len(run) > 2:
-            parts.append(f"{ends[0]} to {ends[1]}")
-        else:
-            parts += [names[stack] for stack in run]
-    return ", ".join(parts)
+            runs.append([name])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
 
 
 def _sortable(text: str) -> tuple[int, Version | str]:

@@ -17,7 +17,7 @@ from harness.report import problems
 from harness.report.plain import plain
 from harness.report.problems import ProblemLine, ProblemSection
 from harness.wording import commands, workloads
-from harness.wording.names import common_text, stored_name, varied_axes
+from harness.wording.names import common_text, stored_name, varied_axes, version
 from harness.wording.quantities import listing, plural
 
 #: What a problem makes of a run.
@@ -55,10 +55,17 @@ class OverviewRow(msgspec.Struct, frozen=True):
     words: tuple[str, ...]  #: one for each column
 
 
+class OverviewHeading(msgspec.Struct, frozen=True):
+    """One line above the columns."""
+
+    label: str  #: the package; empty where one alone varies
+    texts: tuple[str, ...]  #: of each column the releases, which fare alike on all rows: ``0.16.0-0.16.7``
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Releases, the newest first, by workloads."""
 
-    columns: tuple[str, ...]  #: releases that fare alike on all rows: ``0.16.0-0.16.7``
+    headings: tuple[OverviewHeading, ...]  #: one for each package that varies
     sizes: tuple[int, ...]  #: releases of each column
     rows: tuple[OverviewRow, ...]  #: the worst first
     more: int  #: workloads that have no row
@@ -103,7 +110,7 @@ def _compared(comparison: Comparison) -> str:
     if len(stacks) == 1:
         return names[stacks[0].id]
     if len(axes) != 1:
-        return f"{plural(len(stacks), 'stack')}, {' and '.join(axes)} vary"
+        return f"{plural(len(stacks), 'stack')}, {listing(list(axes), 3)} vary"
     return f"{axes[0]} {names[stacks[0].id]} to {names[stacks[-1].id]}"
 
 
@@ -153,23 +160,47 @@ def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: Car
     worst_first = sorted(alike.items(), key=rank)
     shown = worst_first[:MOST_ROWS]
     fares = list(zip(*(row for row, _ in shown), strict=True))
-    runs = [list(run) for _, run in itertools.groupby(range(len(fares)), fares.__getitem__)]
-    columns = tuple(_range([comparison.names[newest_first[at]] for at in run]) for run in runs)
+    headings, runs = _columns(comparison, fares)
     labels = _labels(comparison, [members for _, members in shown])
     rows = tuple(
         OverviewRow(label, tuple(members), tuple(row[run[0]] for run in runs))
         for label, (row, members) in zip(labels, shown, strict=True)
     )
     return Overview(
-        columns=columns,
+        headings=headings,
         sizes=tuple(map(len, runs)),
         rows=rows,
         more=sum(len(members) for _, members in worst_first[MOST_ROWS:]),
     )
 
 
+def _columns(
+    comparison: Comparison, fares: Sequence[tuple[str, ...]]
+) -> tuple[tuple[OverviewHeading, ...], list[list[int]]]:
+    """The headings, and the places of each column's stacks among all, the newest first. ``fares`` are their words. A stack
+    that was there already has a name of its own; any other is known by the packages that vary, a line for each, and
+    stacks of one column differ in one of them."""
+    newest_first = comparison.stacks[::-1]
+    axes = varied_axes(newest_first)
+    if len(axes) < 2 or any(stack.existed for stack in newest_first):
+        runs = [list(run) for _, run in itertools.groupby(range(len(fares)), fares.__getitem__)]
+        names = [comparison.names[stack.id] for stack in newest_first]
+        return (OverviewHeading("", tuple(_range([names[at] for at in run]) for run in runs)),), runs
+    runs = []
+    for at, own in enumerate(fares):
+        if runs and fares[runs[-1][0]] == own and len(varied_axes([newest_first[one] for one in (*runs[-1], at)])) < 2:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    versions = {axis: [version(stack, axis) or NOT_RUN for stack in newest_first] for axis in axes}
+    return tuple(
+        OverviewHeading(axis, tuple(_range([own[at] for at in run]) for run in runs)) for axis, own in versions.items()
+    ), runs
+
+
 def _range(newest_first: Sequence[str]) -> str:
-    return newest_first[0] if len(newest_first) == 1 else f"{newest_first[-1]}-{newest_first[0]}"
+    first, last = newest_first[-1], newest_first[0]
+    return first if first == last else f"{first}-{last}"
 
 
 def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Mapping[tuple[str, str], str]:

@@ -12,11 +12,11 @@ from harness.advice.card_rooms import CardRoom
 from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.exact import change
 from harness.compare.metrics import BY_NAME, HOST_CALLS, PROCESSOR_TIME, SMALLEST_CARD, STEP_TIME
-from harness.compare.releases import ranges
+from harness.compare.releases import axis_ranges, ranges
 from harness.model import Finding, split_workload
 from harness.report.plain import plain
 from harness.wording import workloads
-from harness.wording.names import stack_names, varied_axes
+from harness.wording.names import varied_axes, version
 from harness.wording.quantities import listing, plural, quantity
 
 #: Over the problems of a kind, and how many there are of it in the headline. Kinds that share a title share a section.
@@ -139,11 +139,22 @@ def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemL
 
 
 def _releases(comparison: Comparison, problem: Problem) -> str:
-    """As ranges, which a release without a verdict ends. Of several packages, the one that varies among them is named."""
-    having = [stack for stack in comparison.stacks if stack.id in problem.having]
-    if len(varied_axes(comparison.stacks)) > 1 and len(axes := varied_axes(having)) == 1:
-        return f"{axes[0]} {', '.join(stack_names(having).values())}"
-    return ranges(problem.having, comparison.stacks, comparison.names)
+    """As ranges, which a release without a verdict ends. Of several packages, the one that varies among them is named, or one
+    that has another release in every stack without it; else how many stacks they are."""
+    stacks, names = comparison.stacks, comparison.names
+    having = [stack for stack in stacks if stack.id in problem.having]
+    if len(varied_axes(stacks)) < 2 or any(stack.existed for stack in having):
+        return ranges(problem.having, stacks, names)
+    axes = varied_axes(having)
+    if len(axes) == 1:
+        return axis_ranges(axes[0], having, [one for one in stacks if set(varied_axes([one, having[0]])) <= set(axes)])
+    free = [stack for stack in stacks if stack.id in problem.free]
+    beside = [stack for stack in stacks if stack.id in (problem.before, problem.after)]
+    for axis in (*varied_axes([having[0], *beside]), *varied_axes(stacks)):
+        with_it, without = ({version(stack, axis) for stack in some} for some in (having, free))
+        if free and "" not in with_it and with_it.isdisjoint(without):
+            return axis_ranges(axis, having, stacks)
+    return names[having[0].id] if len(having) == 1 else f"{len(having)} of {plural(len(stacks), 'stack')}"
 
 
 def _text(comparison: Comparison, assessed: Assessment) -> str:
@@ -156,7 +167,7 @@ def _text(comparison: Comparison, assessed: Assessment) -> str:
 
 
 def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]:
-    problem, names = assessed.problem, comparison.names
+    problem = assessed.problem
     if problem.setting is not None:
         yield f"Set it; {problem.setting.baseline} keeps the old behaviour."
         return
@@ -165,11 +176,11 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
     if assessed.room is not None:
         yield room_text(comparison, problem.worst.stack, assessed.room)
     if assessed.release:
-        order, use = list(names), "Use"
+        order, use = list(comparison.names), "Use"
         if order.index(assessed.release) < order.index(problem.since) and assessed.kind is ProblemKind.LEAK:
             is_next = assessed.release == problem.before
             use = "The last release without it is" if is_next else "The last sound release is"
-        yield f"{use} {names[assessed.release]}."
+        yield f"{use} {_beside(comparison, assessed.release, problem.worst.stack)}."
 
 
 def who(comparison: Comparison, problem: Problem) -> str:
@@ -227,7 +238,16 @@ def _change_from(comparison: Comparison, found: Finding, before: str) -> str:
     if value is None:
         return _RANK.sub("", found.message)
     subject = "a step" if metric.is_for_all_phases else found.phase
-    return change(metric, subject, found.value, value, than=comparison.names[before])
+    return change(metric, subject, found.value, value, than=_beside(comparison, before, found.stack))
+
+
+def _beside(comparison: Comparison, stack: str, other: str) -> str:
+    """The name of a stack where another one is spoken of: of several packages, those in which it differs."""
+    own, beside = (next(one for one in comparison.stacks if one.id == name) for name in (stack, other))
+    if own.existed or beside.existed or len(varied_axes(comparison.stacks)) < 2:
+        return comparison.names[stack]
+    differing = [axis for axis in varied_axes([own, beside]) if version(own, axis)]
+    return " ".join(f"{axis} {version(own, axis)}" for axis in differing) or comparison.names[stack]
 
 
 def _slower(problem: Problem) -> str:

@@ -41,8 +41,8 @@ def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     """The answer, of at most so many problems, ending in an empty line."""
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
     if screen.overview.rows:
-        rows = tuple((row.label, *row.words) for row in screen.overview.rows)
-        lines += _rows(("", *screen.overview.columns), rows)
+        first, *others = ((one.label, *one.texts) for one in screen.overview.headings)
+        lines += _rows(first, (*others, *((row.label, *row.words) for row in screen.overview.rows)))
         if screen.overview.more:
             lines += ["", f"and {plural(screen.overview.more, 'more workload')}"]
         lines += [""]

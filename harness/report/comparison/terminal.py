@@ -118,19 +118,21 @@ def _cut_lines(text: str, end: str, width: int) -> list[str]:
 def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
     """The rows, with as many of the newest columns as fit; nothing where none fits."""
     overview = screen.overview
-    headings = [plain(heading) for heading in overview.columns]
+    headings = [(plain(one.label), [plain(text) for text in one.texts]) for one in overview.headings]
     labels = [plain(say(row.label)) for row in overview.rows]
     widths = [
-        max(len(heading), *(cell_len(say(row.words[at])) for row in overview.rows))
-        for at, heading in enumerate(headings)
+        max(*(len(texts[at]) for _, texts in headings), *(cell_len(say(row.words[at])) for row in overview.rows))
+        for at in range(len(overview.sizes))
     ]
-    longest = max(map(cell_len, labels), default=0)
+    longest = max(map(cell_len, [*labels, *(label for label, _ in headings)]), default=0)
     beside = width - sum(size + 1 for size in widths)  # of all columns
     column = min(longest, beside if beside >= _LEAST_LABEL else _MOST_LABEL)
     fitting = [at for at in range(len(widths)) if column + sum(size + 1 for size in widths[: at + 1]) <= width]
     if not fitting:
         return []
-    lines = [Text(), _cells("", column, [(headings[at], widths[at], "") for at in fitting])]
+    lines = [Text()]
+    for label, texts in headings:
+        lines.append(_cells(_cut(label, column), column, [(texts[at], widths[at], "") for at in fitting]))
     for label, row in zip(labels, overview.rows, strict=True):
         words = [(say(row.words[at]), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
         lines.append(_cells(_cut(label, column), column, words))

@@ -215,15 +215,15 @@ def test_metrics_that_are_never_wrong_together_are_two_faults() -> None:
     assert releases(one) == ["0.16.0", "0.17.0"]
 
 
-def test_what_the_engine_made_of_its_settings_is_no_setting_to_change() -> None:
+@pytest.mark.parametrize("key", ["engine.optimizer", "model.transformers_version"])
+def test_what_a_release_says_of_itself_is_no_setting_to_change(key: str) -> None:
     results = [
         result("0.15.0", variant="base", detail_sha256={"configuration": "old"}),
         result("0.16.0", variant="base", detail_sha256={"configuration": "new"}, run=run(parameter_error=4)),
         *(result(v, variant=OTHER, detail_sha256={"configuration": "old"}) for v in ("0.15.0", "0.16.0")),
     ]
     details = {
-        f"{version} base": Detail(configuration={"engine.optimizer": name})
-        for version, name in (("0.15.0", "A"), ("0.16.0", "B"))
+        f"{version} base": Detail(configuration={key: name}) for version, name in (("0.15.0", "A"), ("0.16.0", "B"))
     }
     (problem,) = judged(*results, details=details).problems
     assert problem.setting is None

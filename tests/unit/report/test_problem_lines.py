@@ -42,7 +42,7 @@ def test_what_no_longer_fits_its_card_is_out_of_memory_with_the_nearest_release_
         "llama-3-70b on 32 ranks does not fit A800-80G: needs 164 GiB, was 40.0 GiB. Use 0.16.8."
     )
     assert (line.since, line.until) == ("0.16.0; not in 0.15.0", "0.16.0; not in 0.16.8")
-    assert seen.overview.columns == ("0.16.8-0.17.0", "0.16.0", "0.15.0")
+    assert [one.texts for one in seen.overview.headings] == [("0.16.8-0.17.0", "0.16.0", "0.15.0")]
     assert [row.words for row in seen.overview.rows] == [("fits", "OOM", "fits")]
 
 
@@ -173,3 +173,44 @@ def test_rows_of_one_label_name_their_scenarios() -> None:
         on(3, "0.16.0", "b"),
     )
     assert sorted(row.label for row in seen.overview.rows) == ["a (1), llama-tiny, ZeRO-3", "b (1), llama-tiny, ZeRO-3"]
+
+
+def combined(deepspeed: str, trl: str, held_mib: int = 0, **changes: Any) -> Result:
+    """Of a stack in which two packages vary."""
+    one = result(deepspeed, run=None if changes else synthetic.noisy_record(1, held_mib=held_mib), **changes)
+    stack = synthetic.stack(deepspeed, trl=trl)
+    labelled = msgspec.structs.replace(stack, label=f"{deepspeed} + trl {trl}")
+    return msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, stack=labelled))
+
+
+def test_of_several_packages_each_has_a_line_of_the_overview_and_problems_name_the_one_that_matters() -> None:
+    failed = Failed("init", "AttributeError: no (utils.py:_fused_forward)")
+    seen = screen(
+        combined("0.15.0", "1.14.2"),
+        combined("0.16.0", "1.14.2", held_mib=9),
+        combined("0.16.4", "1.14.2", held_mib=9),
+        combined("0.16.7", "1.14.2", held_mib=9),
+        combined("0.18.9", "1.13.0"),
+        combined("0.18.9", "1.14.2"),
+        combined("0.18.9", "1.15.0", outcome=failed),
+    )
+    assert [(one.label, one.texts) for one in seen.overview.headings] == [
+        ("deepspeed", ("0.18.9", "0.18.9", "0.16.0-0.16.7", "0.15.0")),
+        ("trl", ("1.15.0", "1.13.0-1.14.2", "1.14.2", "1.14.2")),
+    ]
+    crash, leak = (line for line in seen.problems if not line.kind.is_cost)
+    assert (crash.releases, crash.consequence) == ("trl 1.15.0", "Use trl 1.14.2.")
+    assert (leak.releases, leak.consequence) == ("deepspeed 0.16.0 to 0.16.7", "Use deepspeed 0.18.9 trl 1.13.0.")
+
+
+def test_where_no_package_alone_tells_who_has_it_the_stacks_are_counted() -> None:
+    seen = screen(
+        combined("0.15.0", "1.0"),
+        combined("0.16.0", "1.0", held_mib=9),
+        combined("0.16.0", "1.1", held_mib=9),
+        combined("0.17.0", "1.0", held_mib=9),
+        combined("0.17.0", "1.1"),
+        combined("0.18.0", "1.1"),
+        combined("0.18.0", "1.2"),
+    )
+    assert [line.releases for line in seen.problems if line.kind.name == "LEAK"] == ["3 of 7 stacks"]

@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, stack_label
 from harness.report.comparison import terminal
-from harness.report.first_screen import FirstScreen, Overview, OverviewRow
+from harness.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
 from harness.report.view import view
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import noisy_record, result
@@ -63,7 +63,7 @@ def test_every_section_shows_its_first_problem_before_any_second() -> None:
 @pytest.mark.parametrize("width", [40, 80])
 def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_shown(width: int) -> None:
     overview = Overview(
-        columns=tuple(f"0.{at}.0-0.{at}.9" for at in range(12)),
+        headings=(OverviewHeading("", tuple(f"0.{at}.0-0.{at}.9" for at in range(12))),),
         sizes=(10,) * 12,
         rows=(OverviewRow("a label that is long enough to fill forty columns", ("w",), ("CRASH",) * 12),),
         more=0,
