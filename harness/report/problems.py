@@ -139,8 +139,8 @@ def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemL
 
 
 def _releases(comparison: Comparison, problem: Problem) -> str:
-    """As ranges, which a release without a verdict ends. Of several packages, the one that varies among them is named, or one
-    that has another release in every stack without it; else how many stacks they are."""
+    """As ranges, which a release without a verdict ends. Of several packages, the one that varies among them is named, or
+    one that has another release in every stack without it; else how many stacks they are."""
     stacks, names = comparison.stacks, comparison.names
     having = [stack for stack in stacks if stack.id in problem.having]
     if len(varied_axes(stacks)) < 2 or any(stack.existed for stack in having):
