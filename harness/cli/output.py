@@ -21,7 +21,7 @@ from harness.report.comparison import json as json_report
 from harness.report.comparison import markdown, terminal
 from harness.report.comparison.exports import FORMATS
 from harness.report.view import not_measured
-from harness.store import explained_in
+from harness.store import Store, explained_in
 from harness.store.bulk import in_order
 from harness.system.files import write_requested
 from harness.wording.names import outcome_text
@@ -103,6 +103,7 @@ def _write_site(comparison: Comparison, settings: Settings, folder: str, code: i
     # Its libraries take a third of a second to import, which other reports need not wait for.
     from harness.report.html import site
     from harness.report.problem_facts import known_answers
+    from harness.run.pipeline import details_of
 
     built = site.build(
         comparison,
@@ -112,6 +113,7 @@ def _write_site(comparison: Comparison, settings: Settings, folder: str, code: i
         spread=functools.partial(in_order, batch=_WORKLOADS),
         explained=explained_in(stored),
         known=known_answers(settings.results, settings.reproducers, _note_unread),
+        detail_of=details_of([Store(folder) for folder in stored]),
     )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
     note(f"site: {Path(folder) / 'index.html'} ({done})")

@@ -13,8 +13,9 @@ import msgspec
 
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, Group, StepTime, Thresholds
-from harness.compare.comparison import EVERYTHING
+from harness.compare.comparison import EVERYTHING, DetailOf
 from harness.errors import ResultsError
+from harness.model import Result
 from harness.report import urls
 from harness.report.comparison import json
 from harness.report.html import badges, overview, releases, upgrade
@@ -48,6 +49,10 @@ _MOST_IN_JSON = 5_000
 _MOST_CHANGES = 40
 
 
+def no_detail(result: Result) -> None:
+    """Where no details are stored."""
+
+
 class Built(msgspec.Struct, frozen=True, kw_only=True):
     """What a build did."""
 
@@ -71,12 +76,13 @@ def build(
     spread: Spread = one_after_another,
     explained: ExplanationOf = nothing_explained,
     known: KnownAnswers = NOTHING_KNOWN,
+    detail_of: DetailOf = no_detail,
 ) -> Built:
-    """Write the site into ``folder``. Other files there stay. ``known`` are answers to join with its problems. Raises
-    ResultsError."""
+    """Write the site into ``folder``. Other files there stay. ``known`` are answers to join with its problems; ``detail_of``
+    is asked about programs. Raises ResultsError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _SiteBuilder(comparison, folder, thresholds, explained, known).run(exit_code, spread)
+        return _SiteBuilder(comparison, folder, thresholds, explained, known, detail_of).run(exit_code, spread)
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}",
@@ -95,6 +101,7 @@ class _SiteBuilder:
         thresholds: Thresholds,
         explained: ExplanationOf,
         known: KnownAnswers,
+        detail_of: DetailOf,
     ) -> None:
         self._comparison = comparison
         self._explained = explained
@@ -105,6 +112,7 @@ class _SiteBuilder:
         self._lines = report.screen.problems
         self._problems = {key: line for line in self._lines for key in line.keys}
         self._facts = problem_facts(comparison, known)
+        self._kinds = upgrade.kinds_of_training(comparison, detail_of)
         self._problem_pages = {line.number: urls.problem_page(line.having[0], line.worst) for line in self._lines}
         self._sound = soundness_by_pin(comparison, rooms)
         self._frame = PageFrame.of(comparison, report)
@@ -178,7 +186,9 @@ class _SiteBuilder:
         paged = overview.matrix_rows(frame, summaries)
         lines = [FindingLine.of(row) for row in rows]
         for path, page in (
-            *overview.matrix_pages(paged, conclusions, lines, self._problem_pages, upgrade.form(comparison)),
+            *overview.matrix_pages(
+                paged, conclusions, lines, self._problem_pages, upgrade.form(comparison, self._kinds)
+            ),
             *overview.findings_pages(conclusions, lines),
             *self._pages_of_problems(lines),
             *releases.release_pages(comparison, frame, rows, summaries),
@@ -209,7 +219,8 @@ class _SiteBuilder:
             yield self._problem_pages[line.number], page
 
     def _write_upgrade(self, files: SiteFiles) -> None:
-        files.file(urls.UPGRADE_DATA, upgrade.data(self._comparison, self._lines, self._problem_pages, self._rooms))
+        data = upgrade.data(self._comparison, self._kinds, self._lines, self._problem_pages, self._rooms)
+        files.file(urls.UPGRADE_DATA, data)
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
         """By stack."""

@@ -13,12 +13,21 @@ from harness.advice import gpus
 from harness.advice.capacity import OVERHEAD_BYTES
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison
-from harness.compare.comparison import EVERYTHING
+from harness.compare.comparison import EVERYTHING, DetailOf
 from harness.report import urls
 from harness.report.plain import plain
 from harness.report.problems import TITLES, ProblemLine
 from harness.wording import commands
 from harness.wording.names import stored_name, varied_axes
+
+#: How the effective configuration of a program says what the parameters of other workloads do: the end of a key.
+_CONFIGURED: Mapping[str, str] = {
+    "model": "model.model_type",
+    "zero_stage": "deepspeed.zero_optimization_stage",
+    "gradient_accumulation_steps": "deepspeed.gradient_accumulation_steps",
+    "offload_optimizer": "deepspeed.zero_config.offload_optimizer.device",
+    "offload_param": "deepspeed.zero_config.offload_param.device",
+}
 
 #: What tells one kind of training from another, and how a workload's parameters say it; None where they do not.
 _FACTORS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
@@ -45,10 +54,47 @@ class UpgradeForm(msgspec.Struct, frozen=True, kw_only=True):
     cards: tuple[str, ...] = ()
 
 
-def form(comparison: Comparison) -> UpgradeForm:
+#: Workload -> factor -> its value.
+Kinds = Mapping[str, Mapping[str, str]]
+
+
+def kinds_of_training(comparison: Comparison, detail_of: DetailOf) -> Kinds:
+    """By the parameters of each workload, which in a program have names of its own; there by what its engines were
+    configured with, as far as they agree."""
+    found = {}
+    for workload in comparison.cells.workloads:
+        own = comparison.parameters[workload]
+        if "program" in own and "zero_stage" not in own:
+            own = {**_configured(comparison, workload, detail_of), **own}
+        found[workload] = {title: plain(value) for title, read in _FACTORS.items() if (value := read(own)) is not None}
+    return found
+
+
+def _configured(comparison: Comparison, workload: str, detail_of: DetailOf) -> dict[str, Any]:
+    """Of the first run that has a configuration."""
+    for stack in comparison.cells.stacks_of(workload):
+        cell = comparison.cells.of(stack, workload)
+        detail = detail_of(cell.result) if cell is not None else None
+        if detail is not None and detail.configuration:
+            break
+    else:
+        return {}
+    found: dict[str, Any] = {}
+    for name, key in _CONFIGURED.items():
+        values = {str(value) for own, value in detail.configuration.items() if own == key or own.endswith(f".{key}")}
+        if len(values) == 1:
+            found[name] = values.pop()
+    if "zero_stage" in found:  # an offload that is not configured has no device
+        for name in ("offload_optimizer", "offload_param"):
+            found[name] = found.get(name, "none").lower() != "none"
+    return found
+
+
+def form(comparison: Comparison, kinds: Kinds) -> UpgradeForm:
+    """``kinds`` are the `kinds_of_training`."""
     if len(comparison.stacks) < 2:
         return UpgradeForm()
-    said = [_said(comparison.parameters[workload]) for workload in comparison.cells.workloads]
+    said = kinds.values()
     values = {title: sorted({own[title] for own in said if title in own}, key=_in_order) for title in _FACTORS}
     return UpgradeForm(
         data=urls.UPGRADE_DATA,
@@ -57,9 +103,15 @@ def form(comparison: Comparison) -> UpgradeForm:
     )
 
 
-def data(comparison: Comparison, lines: Sequence[ProblemLine], pages: Mapping[int, str], rooms: CardRooms) -> bytes:
-    """The script. ``lines`` are the report's problems, ``pages`` theirs by number, ``rooms`` those of the
-    comparison. Raises ResultsError as they do."""
+def data(
+    comparison: Comparison,
+    kinds: Kinds,
+    lines: Sequence[ProblemLine],
+    pages: Mapping[int, str],
+    rooms: CardRooms,
+) -> bytes:
+    """The script. ``kinds`` are the `kinds_of_training`, ``lines`` the report's problems, ``pages`` theirs by number,
+    ``rooms`` those of the comparison. Raises ResultsError as they do."""
     order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     place = {workload: at for at, workload in enumerate(comparison.cells.workloads)}
     unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
@@ -91,7 +143,7 @@ def data(comparison: Comparison, lines: Sequence[ProblemLine], pages: Mapping[in
             {
                 "name": plain(workload),
                 "page": urls.workload_page(workload),
-                "said": _said(comparison.parameters[workload]),
+                "said": kinds[workload],
                 "card": str(comparison.parameters[workload].get("gpu") or ""),
                 "share": float(comparison.parameters[workload].get("gpu_memory_utilization") or 0.0),
                 "ran": "".join(standing(stack, workload) for stack in order),  # a letter for each release
@@ -122,11 +174,6 @@ def data(comparison: Comparison, lines: Sequence[ProblemLine], pages: Mapping[in
         "command": commands.compare("FROM", "TO") if axis else "",
     }
     return b"dsregressUpgrade(" + msgspec.json.encode(content) + b")\n"
-
-
-def _said(own: Mapping[str, Any]) -> dict[str, str]:
-    """What a workload's parameters say of each factor."""
-    return {title: plain(value) for title, read in _FACTORS.items() if (value := read(own)) is not None}
 
 
 def _text(own: Mapping[str, Any], name: str) -> str | None:

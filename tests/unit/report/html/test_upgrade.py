@@ -9,8 +9,11 @@ import msgspec
 
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, Thresholds, compare
+from harness.compare.comparison import DetailOf
 from harness.model import Result
+from harness.probe.border.wire import Detail
 from harness.report.html import upgrade
+from harness.report.html.site import no_detail
 from harness.report.view import view
 from tests.builders import comparisons
 from tests.builders.synthetic import result
@@ -19,7 +22,15 @@ from tests.builders.synthetic import result
 def data(comparison: Comparison) -> dict[str, Any]:
     rooms = CardRooms(comparison)
     lines = view(comparison, rooms).screen.problems
-    script = upgrade.data(comparison, lines, {line.number: f"problem/{line.number}.html" for line in lines}, rooms)
+    kinds = upgrade.kinds_of_training(comparison, no_detail)
+    pages = {line.number: f"problem/{line.number}.html" for line in lines}
+    script = upgrade.data(comparison, kinds, lines, pages, rooms)
+        comparison,
+        upgrade.kinds_of_training(comparison, no_detail),
+        lines,
+        {line.number: f"problem/{line.number}.html" for line in lines},
+        rooms,
+    )
     content: dict[str, Any] = json.loads(script.removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
     return content
 
@@ -46,6 +57,11 @@ def trained(version: str, **parameters: Any) -> Result:
     return msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, parameters=parameters))
 
 
+def asked(results: list[Result], detail_of: DetailOf = no_detail) -> upgrade.UpgradeForm:
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), no_detail)
+    return upgrade.form(comparison, upgrade.kinds_of_training(comparison, detail_of))
+
+
 def test_the_form_asks_for_what_workloads_differ_in() -> None:
     kinds = [
         {"model": "llama-tiny", "zero_stage": 3, "lora_rank": 0, "offload_optimizer": False},
@@ -53,7 +69,7 @@ def test_the_form_asks_for_what_workloads_differ_in() -> None:
         {"model": "llama-tiny"},
     ]
     results = [trained(version, **kind) for kind in kinds for version in ("0.15.0", "0.16.0")]
-    form = upgrade.form(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None))
+    form = asked(results)
     assert form.factors == (
         upgrade.Factor("ZeRO stage", ("1", "3")),
         upgrade.Factor("Offload", ("no", "optimizer")),
@@ -63,4 +79,23 @@ def test_the_form_asks_for_what_workloads_differ_in() -> None:
 
 def test_of_one_release_alone_nothing_is_asked() -> None:
     alone = result()
-    assert upgrade.form(compare([alone], alone.cell.stack.id, Thresholds(), lambda r: None)) == upgrade.UpgradeForm()
+    assert asked([alone]) == upgrade.UpgradeForm()
+
+
+def test_of_programs_the_form_asks_for_what_their_engines_were_configured_with() -> None:
+    def configured(stage: int, device: str | None) -> Detail:
+        offload = {} if device is None else {"actor.deepspeed.zero_config.offload_optimizer.device": device}
+        settings = {"actor.deepspeed.zero_optimization_stage": stage, "deepspeed.gradient_accumulation_steps": 1}
+        return Detail(configuration={**settings, **offload})
+
+    kinds = {"a": configured(2, None), "b": configured(3, "cpu"), "c": Detail()}
+    results = [
+        trained(version, program="train.py", stage=name) for name in (*kinds, "d") for version in ("0.15.0", "0.16.0")
+    ]
+    several = {**configured(2, None).configuration, "critic.deepspeed.zero_optimization_stage": 3}  # they disagree
+    details = {**kinds, "d": Detail(configuration=several)}
+    form = asked(results, lambda one: details[one.cell.parameters["stage"]])
+    assert form.factors == (
+        upgrade.Factor("ZeRO stage", ("2", "3")),
+        upgrade.Factor("Offload", ("no", "optimizer")),
+    )
