@@ -52,9 +52,9 @@ def finding_page(found: Finding) -> str:
     return f"finding/{slug('-'.join(identity))}.html"
 
 
-def problem_page(since: str, worst: Finding) -> str:
-    """Of the problem that begins in the stack ``since`` and whose worst finding this is."""
-    identity = [worst.kind, worst.metric, worst.phase, worst.scenario, worst.variant, worst.device, since]
+def problem_page(worst: Finding, since: str, after: str) -> str:
+    """Of the problem whose worst finding this is, which begins in the stack ``since`` and is gone in the stack ``after``."""
+    identity = [worst.kind, worst.metric, worst.phase, worst.scenario, worst.variant, worst.device, since, after]
     return f"problem/{slug('-'.join(identity))}.html"
 
 

@@ -113,7 +113,11 @@ class _SiteBuilder:
         self._problems = {key: line for line in self._lines for key in line.keys}
         self._facts = problem_facts(comparison, known)
         self._kinds = upgrade.kinds_of_training(comparison, detail_of)
-        self._problem_pages = {line.number: urls.problem_page(line.having[0], line.worst) for line in self._lines}
+        by_key = {problem.worst.key: problem for problem in comparison.problems}
+        self._numbered = {line.number: by_key[line.worst.key] for line in self._lines}
+        self._problem_pages = {
+            number: urls.problem_page(one.worst, one.since, one.after) for number, one in self._numbered.items()
+        }
         self._sound = soundness_by_pin(comparison, rooms)
         self._frame = PageFrame.of(comparison, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
@@ -211,12 +215,10 @@ class _SiteBuilder:
         places: dict[tuple[str, ...], int] = {}
         for place, row in enumerate(self._rows):
             places |= {found.key: place for group in row.groups for found in group.findings}
-        problems = {problem.worst.key: problem for problem in self._comparison.problems}
         for line in self._lines:
-            key = line.worst.key
             own = [lines[place] for place in sorted({places[key] for key in line.keys if key in places})]
-            page = problem_page(self._comparison, problems[key], line, self._facts[key], own)
-            yield self._problem_pages[line.number], page
+            problem, facts = self._numbered[line.number], self._facts[line.worst.key]
+            yield self._problem_pages[line.number], problem_page(self._comparison, problem, line, facts, own)
 
     def _write_upgrade(self, files: SiteFiles) -> None:
         data = upgrade.data(self._comparison, self._kinds, self._lines, self._problem_pages, self._rooms)

@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from harness.compare import Thresholds
+from harness.compare import Thresholds, compare
 from harness.report.answers import stored
 from harness.report.html.site import build
 from harness.report.problem_facts import KnownAnswers, Title
 from tests.builders.comparisons import HOSTILE, comparison
+from tests.builders.synthetic import noisy_record, result
 
 CELL = "a-stack/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"
 METRIC = "backward.device_retained_bytes"
@@ -122,6 +123,15 @@ def test_every_problem_of_the_first_page_has_its_own(tmp_path: Path) -> None:
     listed = re.findall(r'<li><a href="(problem/[^"]*)"', (tmp_path / "index.html").read_text(encoding="utf-8"))
     assert len(listed) == len(set(listed)) == len(comparison().problems)
     assert all((tmp_path / one).is_file() for one in listed)
+
+
+def test_two_problems_that_begin_together_on_one_workload_have_a_page_each(tmp_path: Path) -> None:
+    levels = {"0.15.0": 0, "0.16.0": 9, "0.16.4": 9, "0.17.0": 3, "0.18.0": 3}  # a part of it ends earlier
+    results = [result(version, run=noisy_record(1, held_mib=mib)) for version, mib in levels.items()]
+    seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    build(seen, tmp_path, Thresholds(), exit_code=1)
+    assert len(seen.problems) > 1
+    assert len(list((tmp_path / "problem").iterdir())) == len(seen.problems)
 
 
 def test_only_what_is_joined_is_rendered_again(tmp_path: Path) -> None:

@@ -25,12 +25,6 @@ def data(comparison: Comparison) -> dict[str, Any]:
     kinds = upgrade.kinds_of_training(comparison, no_detail)
     pages = {line.number: f"problem/{line.number}.html" for line in lines}
     script = upgrade.data(comparison, kinds, lines, pages, rooms)
-        comparison,
-        upgrade.kinds_of_training(comparison, no_detail),
-        lines,
-        {line.number: f"problem/{line.number}.html" for line in lines},
-        rooms,
-    )
     content: dict[str, Any] = json.loads(script.removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
     return content
 
