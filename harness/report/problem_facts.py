@@ -182,14 +182,15 @@ class _Joint:
         return set()
 
     def _shown(self, problem: Problem, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
-        """What belongs to the first of the patterns that the worst finding shows that shows any."""
-        for found in problem.findings:
-            question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
-            parameters = {**_UNNAMED, **self._comparison.parameters[found.workload]}
-            for one, pattern in patterns:
-                version = self._stacks[found.stack].versions.get(pattern.package)
-                if version is not None and pattern.is_shown_by(pattern.package, version, question, parameters):
-                    return one
+        """What belongs to the first of the patterns that the worst finding shows."""
+        found = problem.worst
+        question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
+        parameters = {**_UNNAMED, **self._comparison.parameters[found.workload]}
+        versions = self._stacks[found.stack].versions
+        for one, pattern in patterns:
+            version = versions.get(pattern.package)
+            if version is not None and pattern.is_shown_by(pattern.package, version, question, parameters):
+                return one
         return None
 
     def _change(self, problem: Problem, to: Verdict) -> Change | None:

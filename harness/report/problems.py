@@ -112,19 +112,16 @@ def _is_fixed(comparison: Comparison, line: ProblemLine) -> bool:
 
 def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemLine:
     problem = assessed.problem
-    names, newest = comparison.names, comparison.stacks[-1].id
-    before = f"not in {names[problem.before]}" if problem.before else "no earlier release was measured without it"
-    after = f"not in {names[problem.after]}" if problem.after else "still in the newest measured"
-    if problem.until != newest and not problem.after:
-        after = "no later release was measured without it"
+    is_newest = problem.until == comparison.stacks[-1].id
+    after = "still in the newest measured" if is_newest else "no later release was measured without it"
     return ProblemLine(
         number=number,
         kind=assessed.kind,
         releases=_releases(comparison, problem),
         text=plain(_text(comparison, assessed)),
         consequence=plain(" ".join(_consequences(comparison, assessed))),
-        since=f"{names[problem.since]}; {before}",
-        until=f"{names[problem.until]}; {after}",
+        since=_end(comparison, problem.since, problem.before, "no earlier release was measured without it"),
+        until=_end(comparison, problem.until, problem.after, after),
         having=problem.having,
         free=problem.free,
         unknown=problem.unknown,
@@ -136,6 +133,13 @@ def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemL
         related=tuple(dict.fromkeys(found.message for found in problem.related)),
         worst=problem.worst,
     )
+
+
+def _end(comparison: Comparison, stack: str, neighbor: str, otherwise: str) -> str:
+    """``0.16.0; not in 0.15.4``, or what is said where no neighbor was measured without it."""
+    if not neighbor:
+        return f"{comparison.names[stack]}; {otherwise}"
+    return f"{_beside(comparison, stack, neighbor)}; not in {_beside(comparison, neighbor, stack)}"
 
 
 def _releases(comparison: Comparison, problem: Problem) -> str:

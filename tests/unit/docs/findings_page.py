@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+import re
 from pathlib import Path
 
 import jinja2
@@ -37,8 +37,7 @@ _MOST_EVIDENCE = 2
 class PublishedProblem:
     """What the template says of one problem, as Markdown."""
 
-    def __init__(self, comparison: Comparison, line: ProblemLine, facts: ProblemFacts) -> None:
-        self._comparison = comparison
+    def __init__(self, line: ProblemLine, facts: ProblemFacts) -> None:
         self._line = line
         self._facts = facts
         self.number = line.number
@@ -125,9 +124,9 @@ def _compared(bundle: str, baseline: str) -> Comparison:
     settings = options.load_settings()
     store = Store(str(ROOT / bundle))
     package = targets.varied_package(settings)
-    known = sorted(store.stack_ids())
-    chosen = stack_id(baseline, package, known, like=most_common(known, package))
-    return pipeline.compare_stored([store], chosen, settings, pytest.fail)
+    released = [name for name in sorted(store.stack_ids()) if "+g" not in name]  # no commits of a bisection
+    chosen = stack_id(baseline, package, released, like=most_common(released, package))
+    return pipeline.compare_stored([store], chosen, settings, pytest.fail, released)
 
 
 @functools.cache
@@ -142,11 +141,12 @@ def _view(bundle: str, baseline: str) -> View:
     return view(_compared(bundle, baseline))
 
 
-def problems(bundle: str, baseline: str) -> list[PublishedProblem]:
-    comparison = _compared(bundle, baseline)
-    facts = problem_facts(comparison, _known())
+def problems(bundle: str, baseline: str, scenario: str = "") -> list[PublishedProblem]:
+    """All of a comparison, or those of one scenario."""
+    facts = problem_facts(_compared(bundle, baseline), _known())
     lines = _view(bundle, baseline).screen.problems
-    return [PublishedProblem(comparison, line, facts[line.worst.key]) for line in lines]
+    own = [line for line in lines if scenario in ("", line.worst.scenario)]
+    return [PublishedProblem(line, facts[line.worst.key]) for line in own]
 
 
 def outcomes(bundle: str, baseline: str) -> str:
@@ -158,9 +158,9 @@ def outcomes(bundle: str, baseline: str) -> str:
     return "\n".join(markdown_table(columns, rows, numbers=range(1, len(columns))))
 
 
-def unscripted() -> Iterator[tuple[str, str]]:
+def unscripted() -> list[tuple[str, str]]:
     """Problems that have no findings of the harness, and why no script shows them."""
-    yield from ((one.problem, one.reason) for one in _known().without_script if one.shown_by is None)
+    return [(one.problem, one.reason) for one in _known().without_script if one.shown_by is None]
 
 
 def written(template: Path = TEMPLATE) -> str:
@@ -174,4 +174,5 @@ def written(template: Path = TEMPLATE) -> str:
     )
     environment.globals |= {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
     note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
-    return note + environment.get_template(template.name).render()
+    text = environment.get_template(template.name).render()
+    return note + re.sub(r"\n{3,}", "\n\n", text)
