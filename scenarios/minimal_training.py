@@ -1,6 +1,7 @@
 """The least there is to training: everything that can be left out is left out, so that a variant names all that it has.
 
-`python -m harness reproduce` sets a finding's parameters back to these one by one, to learn which of them it needs.
+`python -m harness reproduce` sets a finding's parameters back to these one by one, to learn which of them it needs. Where it
+asks about memory, work or a crash, plain PyTorch's training is left out (``judged``), which is half of a cell's time.
 Clipping is off, and nothing completes the configuration. Buckets, and the window of live parameters in stage 3, are as
 small against the tiny model as DeepSpeed's defaults are against a large one.
 """
@@ -26,7 +27,7 @@ SCENARIO = Scenario(
         "backward_on": "engine", "second_engine": False, "contiguous_gradients": None,
         "reduce_scatter": None, "sub_group_size": None, "allgather_partitions": None, "all_reduce_for_fetch": None,
         "memory_efficient_linear": None, "communication_dtype": None, "prescale_gradients": None,
-        "optimizer": "passed", "leaf_modules": False,
+        "optimizer": "passed", "leaf_modules": False, "judged": True,
     },
     devices={"cpu": {}},
     variants=(

@@ -22,7 +22,7 @@ from harness.compare import compare
 from harness.compare.metrics import BY_NAME, STEP_TIME
 from harness.config.settings import Settings
 from harness.launch import schedule
-from harness.launch.contract import Executor
+from harness.launch.contract import Executor, Worker
 from harness.launch.schedule import Finished
 from harness.model import Cell, Environment, Hardware, Passed, Result
 from harness.probe.scenario import BASE_VARIANT, Scenario
@@ -97,17 +97,43 @@ def run(
     session_s: float,
 ) -> Iterator[BenchmarkFigure]:
     """Sessions for ``budget_s`` in all, two at least with each load, of ``session_s`` of timed rounds each. ``executor``
-    must have the `adapters`."""
+    must have the `adapters`, and closes what it started."""
+    workers = _Workers(environment, executor, hardware.cores)
     for load in LOADS:
-        until = time.monotonic() + budget_s / len(LOADS)
         seen = _Seen()
+        for releases in (_SLOWER, _SAME):
+            workers.of(("", *releases))  # imports are part of no load
+        until = time.monotonic() + budget_s / len(LOADS)
         with _load(load):
             while seen.sessions < 2 or time.monotonic() < until:
                 releases = (_SLOWER, _SAME)[seen.sessions % 2]
                 pace = Budget(session_s, 1, len(releases), settings.thresholds)
-                results, seconds = _session(environment, scenario, executor, hardware, settings, releases, pace)
+                results, seconds = _session(environment, scenario, workers, hardware, settings, releases, pace)
                 seen.take(results, releases, seconds, settings)
         yield from seen.figures(f"step time beside {load} busy processes, {session_s:g} s for {len(_SLOWER)} pairs")
+
+
+class _Workers:
+    """Workers of all sessions, each of which takes those that it needs."""
+
+    def __init__(self, environment: Environment, executor: Executor, cores: int) -> None:
+        self._environment, self._executor, self._cores = environment, executor, cores
+        self._by_release: dict[str, list[Worker]] = defaultdict(list)
+
+    def of(self, releases: Sequence[str]) -> list[Worker]:
+        """One for each of these, open."""
+        taken: list[Worker] = []
+        for at, more in enumerate(releases):
+            number = releases[:at].count(more)
+            if number == len(self._by_release[more]):
+                self._by_release[more].append(self._executor.worker(self._environment, "cpu", _framework(more)))
+            taken.append(self._by_release[more][number])
+        schedule.open_all(taken, self._cores)
+        return taken
+
+
+def _framework(more: str) -> str:
+    return f"{_FOLDER}.{_ADAPTER}_{_SLOWER.index(more)}"
 
 
 @contextlib.contextmanager
@@ -127,44 +153,39 @@ def _load(processes: int) -> Iterator[None]:
 def _session(
     environment: Environment,
     scenario: Scenario,
-    executor: Executor,
+    workers: _Workers,
     hardware: Hardware,
     settings: Settings,
     releases: Sequence[str],
     pace: Budget,
 ) -> tuple[list[Result], float]:
     """The baseline's result, then one of each release, and the seconds that timed rounds took."""
-    cells, workers = [], []
+    cells = []
     for number, more in enumerate(("", *releases)):
         stack = msgspec.structs.replace(
             environment.stack, versions={**environment.stack.versions, "made-up": str(number)}
         )
-        cell = Cell(
-            stack=stack,
-            scenario=SCENARIO,
-            scenario_version=scenario.version,
-            variant=BASE_VARIANT,
-            device="cpu",
-            framework=f"{_FOLDER}.{_ADAPTER}_{_SLOWER.index(more)}",
-            parameters=scenario.resolve(BASE_VARIANT, "cpu"),
+        cells.append(
+            Cell(
+                stack=stack,
+                scenario=SCENARIO,
+                scenario_version=scenario.version,
+                variant=BASE_VARIANT,
+                device="cpu",
+                framework=_framework(more),
+                parameters=scenario.resolve(BASE_VARIANT, "cpu"),
+            )
         )
-        cells.append(cell)
-        workers.append(executor.worker(environment, cell.device, cell.framework))
     ended: dict[str, Result] = {}
     began = 0.0
-    try:
-        schedule.open_all(workers, hardware.cores)
-        members = list(zip(cells, workers, strict=True))
-        for event in schedule.interleave(members, run_plan(settings), pace=pace):
-            if isinstance(event, schedule.RoundStarted) and not began:
-                began = time.monotonic()
-            if isinstance(event, Finished):
-                assert isinstance(event.ended.outcome, Passed), f"{event.cell.id}: {event.ended}"
-                ended[event.cell.id] = _result(event, scenario.framework, hardware)
-        seconds = time.monotonic() - began
-    finally:
-        for worker in workers:
-            worker.close()
+    members = list(zip(cells, workers.of(("", *releases)), strict=True))
+    for event in schedule.interleave(members, run_plan(settings), pace=pace):
+        if isinstance(event, schedule.RoundStarted) and not began:
+            began = time.monotonic()
+        if isinstance(event, Finished):
+            assert isinstance(event.ended.outcome, Passed), f"{event.cell.id}: {event.ended}"
+            ended[event.cell.id] = _result(event, scenario.framework, hardware)
+    seconds = time.monotonic() - began
     return [ended[cell.id] for cell in cells], seconds
 
 

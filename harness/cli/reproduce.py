@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.bisect import questions
-from harness.bisect.candidates import one_release
+from harness.bisect import candidates, questions
 from harness.cli import options
 from harness.cli.output import write_answer
 from harness.cli.progress import Progress
@@ -17,12 +16,13 @@ from harness.cli.workload import declared_scenario, named_cell
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from harness.model import Cell, Result, Stack
 from harness.report.answers import reproduce as report
-from harness.reproduce.factors import SIMPLEST
+from harness.reproduce.factors import SIMPLEST_OF
 from harness.reproduce.reproduction import Request, reproduce
 from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store, newest
 from harness.versions import commits
+from harness.versions.stacks import spelled
 
 
 @click.command("reproduce")
@@ -34,6 +34,7 @@ from harness.versions import commits
     "--conditions/--no-conditions", default=True, help="Say which factors it needs, which takes most of the time."
 )
 @click.option("--issue", is_flag=True, help="Print Markdown for the upstream tracker instead.")
+@options.searched_options
 @options.results_option
 @options.json_option
 def command(
@@ -43,6 +44,7 @@ def command(
     output: str,
     conditions: bool,
     issue: bool,
+    searched: options.SearchedPackage,
     results: str | None,
     json_file: str | None,
 ) -> int:
@@ -71,21 +73,25 @@ def command(
     store = Store(settings.results)
     settings = measuring_settings(settings, store)
     installer = pipeline.new_installer(settings)
-    package = targets.varied_package(settings)
-    cell = named_cell(finding, settings, store, installer, {})
-    simplest = declared_scenario(settings, SIMPLEST)
-    if cell.framework != simplest.framework:
-        hint = "scripts train by DeepSpeed's own engine"
+    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
+    if package != targets.varied_package(settings) and not against:
+        raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
+    cell = named_cell(finding, settings, store, installer, {}, package)
+    if cell.framework not in SIMPLEST_OF:
+        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
         raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+    simplest = declared_scenario(settings, SIMPLEST_OF[cell.framework])
 
     def in_release(version: str) -> Stack:
         return commits.stack_of(cell.stack, package, version, label=version)
 
+    other = in_release(candidates.one_release(package, against, installer)) if against else None
     request = Request(
         cell=cell,
         question=questions.parse(metric) if metric else None,
-        against=in_release(one_release(package, against, installer)) if against else None,
-        baseline=in_release(settings.baseline),
+        against=other,
+        baseline=other or in_release(settings.baseline),
         package=package,
         stored=_stored(store, cell, package),
         detail_of=pipeline.details_of([store, Store(settings.results)]),

@@ -54,10 +54,17 @@ def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions, progra
     return found.cells[0]
 
 
-def named_cell(text: str, settings: Settings, store: Store, installer: Installer, fixed: Mapping[str, str]) -> Cell:
+def named_cell(
+    text: str,
+    settings: Settings,
+    store: Store,
+    installer: Installer,
+    fixed: Mapping[str, str],
+    package: str | None = None,
+) -> Cell:
     """The one cell that ``text`` means: an id, a glob of one that is stored, or VERSION/scenario/variant/device; with
-    ``fixed`` packages, the last of these. Raises UsageError."""
-    package = targets.varied_package(settings)
+    ``fixed`` packages, the last of these. VERSION is of ``package``, by default the one under test. Raises UsageError."""
+    package = package or targets.varied_package(settings)
     if fixed:
         return _planned(text, package, settings, installer, fixed)
     stored = {name: result.cell for name, result in newest(store.load().results).items()}

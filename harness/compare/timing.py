@@ -82,13 +82,16 @@ def judge_step_times(
         if known.is_significant:
             findings.append(_finding(time, beside, relevant=known.is_relevant))
         if time.verdict == "unknown":
+            work = ""
+            if by_processor is not None and by_processor.time.verdict == "same":
+                work = f"; its processor time is the same, {ratio_text(by_processor.time)}"
             differs = f"takes {'longer' if time.ratio > 1 else 'less time'}"
             question = (
                 f"its step {differs}, not enough data to say whether by {thresholds.time_share:.0%} or more"
                 if known.is_significant
                 else "not enough data to say whether its step takes longer"
             )
-            reason = f"{question} ({time.pairs} rounds; --budget gives it more time)"
+            reason = f"{question}{work} ({time.pairs} rounds; --budget gives it more time)"
             unknown.append(NotCompared(time.stack, time.workload, STEP_TIME.name, reason))
     return findings, judged, unknown
 

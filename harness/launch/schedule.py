@@ -118,9 +118,7 @@ def interleave(
     down for a while slows all of them, and no cell always runs after the same other one.
     """
     waiting = yield from _untimed(members, plan, at_once)
-    if not waiting:
-        return
-    turns = pace.session()
+    turns = pace.session()  # also where no cell has got as far: what it would have had is left for others
     seconds: dict[str, list[float]] = {cell.id: [] for cell, _ in waiting}
     number = 0
     try:

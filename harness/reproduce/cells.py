@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness import compare
@@ -17,7 +17,7 @@ from harness.errors import NothingMeasured
 from harness.model import Cell, Passed, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario, variant_id
 from harness.reproduce.factors import BY_NAME as FACTORS
-from harness.reproduce.factors import SIMPLEST, SIZES
+from harness.reproduce.factors import SIMPLEST_OF, SIZES
 from harness.run.session import Session
 from harness.store import newest
 
@@ -29,6 +29,13 @@ _LONGEST = 150
 
 #: Enough of an error to know it by, and little enough that no size of a tensor is in it.
 _SIGNATURE = 40
+
+#: What is counted or held beyond the other release, as a share of what the finding's own cell has beyond it: from the one on
+#: it is the finding, up to the other it is not. A smaller model, or fewer layers, has less of it.
+_SHOWN, _HIDDEN = 1 / 4, 1 / 32
+
+#: Cells of the one release that are measured before the other is asked about them.
+_AT_ONCE = 8
 
 
 class ReleasePair:
@@ -51,6 +58,9 @@ class ReleasePair:
         self._scenario = scenario
         self._detail_of = detail_of
         self._seen: dict[str, Result] = {}
+        needs_truth = BY_NAME[question.metric].direction is Direction.AT_MOST_ONE
+        self._left_out = {"judged": False} if not needs_truth and "judged" in scenario.parameters else {}
+        self._own_excess: float | None = None  #: of the finding's own cell; None where no figures are compared
 
     @property
     def trials(self) -> int:
@@ -65,28 +75,63 @@ class ReleasePair:
     def shows(self, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """Bad where the one release shows the finding and the other does not. As `harness.reproduce.reduction.Shows`.
 
-        The other release is measured where that is still open.
+        The other release is measured where that is still open, while the one goes on with the next sets: a release has a
+        worker of its own.
         """
-        bad = self._results(self._bad, parameter_sets)
-        settled = [self._settled(result) for result in bad]
-        if self._good is None:
-            return [verdict or self._alone(result) for verdict, result in zip(settled, bad, strict=True)]
-        still_open = [at for at, verdict in enumerate(settled) if verdict is None]
-        good = dict(zip(still_open, self._results(self._good, [parameter_sets[at] for at in still_open]), strict=True))
-        return [verdict or self._judge(bad[at], good[at]) for at, verdict in enumerate(settled)]
+        verdicts = [Verdict.UNKNOWN] * len(parameter_sets)
+        waiting: dict[int, Result] = {}  #: index -> what the one release shows, where that does not settle it
+        for first in range(0, len(parameter_sets) + _AT_ONCE, _AT_ONCE):
+            part = range(first, min(first + _AT_ONCE, len(parameter_sets)))
+            open_sets = [(self._good, parameter_sets[at]) for at in waiting] if self._good is not None else []
+            results = self._results([*((self._bad, parameter_sets[at]) for at in part), *open_sets])
+            others = results[len(part) :] if self._good is not None else [None] * len(waiting)
+            for (at, bad), good in zip(waiting.items(), others, strict=True):
+                verdicts[at] = self._alone(bad) if good is None else self._judge(bad, good)
+            waiting = {}
+            for at, bad in zip(part, results[: len(part)], strict=True):
+                settled = self._settled(bad)
+                if settled is None:
+                    waiting[at] = bad
+                else:
+                    verdicts[at] = settled
+        return verdicts
+
+    def against(self, good: Stack) -> ReleasePair:
+        """The same question about another sound release."""
+        return ReleasePair(self.question, self._bad, good, self._session, self._scenario, self._detail_of)
+
+    def begin(self, parameters: Mapping[str, Any]) -> Verdict:
+        """Whether the finding's own cell shows it. From then on, an exact figure is compared with this cell's, not with the
+        thresholds: they say what matters in a job, and a tiny one has less of everything."""
+        metric = BY_NAME[self.question.metric]
+        if self._good is None or not metric.exact or metric.direction is not Direction.LOWER_IS_BETTER:
+            return self.shows([parameters])[0]
+        bad, good = (self._observed(one) for one in self._results([(self._bad, parameters), (self._good, parameters)]))
+        if bad.value is None or good.value is None:
+            return Verdict.UNKNOWN
+        excess = bad.number - good.number
+        share = metric.share(self._session.settings.thresholds) if metric.share is not None else 0.0
+        if excess <= 0 or excess < share * good.number:
+            return Verdict.GOOD
+        self._own_excess = excess
+        return Verdict.BAD
 
     def answers(self, parameters: Mapping[str, Any]) -> str:
         """What each release that was looked at said of one cell, in words."""
         stacks = filter(None, (self._bad, self._good))
-        cells = [cell_of(self._scenario, stack, parameters) for stack in stacks]
+        cells = [self._cell(stack, parameters) for stack in stacks]
         seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
         return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
 
-    def _results(self, stack: Stack, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Result]:
+    def _cell(self, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
+        """With what the question is about, and no more."""
+        return cell_of(self._scenario, stack, {**parameters, **self._left_out})
+
+    def _results(self, wanted: Sequence[tuple[Stack, Mapping[str, Any]]]) -> list[Result]:
         """One of each, in order."""
-        cells = [cell_of(self._scenario, stack, parameters) for parameters in parameter_sets]
+        cells = [self._cell(stack, parameters) for stack, parameters in wanted]
         unique = list({cell.id: cell for cell in cells}.values())
-        found = newest(self._session.measure(unique, baseline=stack, rounds=0)) if unique else {}
+        found = newest(self._session.measure(unique, baseline=self._bad, rounds=0)) if unique else {}
         self._seen |= found
         return [found[cell.id] for cell in cells]
 
@@ -121,7 +166,29 @@ class ReleasePair:
             return Verdict.UNKNOWN
         if isinstance(other.value, float) and math.isnan(other.number):
             return Verdict.UNKNOWN
+        if self._own_excess is not None and other.value is not None:
+            return _compared(observed.number - other.number, self._own_excess)
         return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
+
+
+def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str, Any]]], list[Verdict]]:
+    """What shows a finding in each of several pairs; the next is asked about what the ones before show."""
+
+    def shows(parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        verdicts = [Verdict.BAD] * len(parameter_sets)
+        for pair in pairs:
+            shown = [at for at, verdict in enumerate(verdicts) if verdict is Verdict.BAD]
+            for at, verdict in zip(shown, pair.shows([parameter_sets[at] for at in shown]), strict=True):
+                verdicts[at] = verdict
+        return verdicts
+
+    return shows
+
+
+def _compared(excess: float, own: float) -> Verdict:
+    if excess >= _SHOWN * own:
+        return Verdict.BAD
+    return Verdict.GOOD if excess <= _HIDDEN * own else Verdict.UNKNOWN
 
 
 def base_parameters(scenario: Scenario) -> dict[str, Any]:
@@ -138,7 +205,7 @@ def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> 
         name = f"with-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     return Cell(
         stack=stack,
-        scenario=SIMPLEST,
+        scenario=SIMPLEST_OF[scenario.framework],
         scenario_version=scenario.version,
         variant=name,
         device=DEVICE,
@@ -158,7 +225,8 @@ def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
         own["world_size"] = min(cell.parameters.get("world_size", 1), 2)
     # An "auto" size is that of a tiny model, and what older scenarios do not name is as transformers has it.
     small = {name: value for name, value in SIZES.items() if own.get(name) in (None, "auto")}
-    return {**base, "model_outputs": "all", "integration": "transformers", **own, **small}
+    found = {**base, "model_outputs": "all", "integration": "transformers", **own, **small}
+    return {name: value for name, value in found.items() if name in base or name not in FACTORS}
 
 
 def leaps(cell: Cell) -> list[set[str]]:

@@ -14,6 +14,12 @@ import msgspec
 #: The scenario whose parameters are the simplest values.
 SIMPLEST = "minimal_training"
 
+#: Adapter -> the scenario of the simplest values that it trains.
+SIMPLEST_OF = {
+    "harness.probe.frameworks.deepspeed": SIMPLEST,
+    "harness.probe.frameworks.hf_trainer": "minimal_trainer",
+}
+
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of a cell."""
@@ -246,6 +252,11 @@ FACTORS = (
 )
 
 BY_NAME = {factor.name: factor for factor in FACTORS}
+
+
+def varied_in(base: Mapping[str, Any]) -> tuple[Factor, ...]:
+    """Those that a scenario with these parameters leaves open: another first value says that it is part of the job."""
+    return tuple(one for one in FACTORS if one.name in base and among(base[one.name], one.values[:1]))
 
 
 def values_of(factor: Factor, parameters: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -21,8 +21,8 @@ Parameters = Mapping[str, Any]
 #: that may be measured at the same time.
 Shows = Callable[[Sequence[Parameters]], Sequence[Verdict]]
 
-#: Guesses that are tried before the next ones are looked at.
-_LEAPS_AT_ONCE = 6
+#: Guesses that are tried before the next ones are looked at. A release has one worker, so more of them only take longer.
+_LEAPS_AT_ONCE = 2
 
 #: From so many values on that are not the simplest, they are set back by halves before they are one by one.
 _MANY = 6
@@ -78,9 +78,9 @@ def reduce(
     is_valid: Callable[[Parameters], bool] = lambda parameters: True,
 ) -> Reduced:
     """``parameters`` show the finding. ``leaps`` are guesses: sets of factors, the smallest first, that may be all that it
-    needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions; of values that
-    cannot be configured (``is_valid``) they say nothing."""
-    smallest = _smallest(_leapt(dict(parameters), factors, shows, leaps), factors, shows)
+    needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions. What cannot be
+    configured (``is_valid``) is not tried."""
+    smallest = _smallest(_leapt(dict(parameters), factors, shows, leaps), factors, shows, is_valid)
     return Reduced(parameters=smallest, conditions=_conditions(smallest, factors, shows, is_valid) if vary else ())
 
 
@@ -96,12 +96,19 @@ def _leapt(
     return current
 
 
-def _smallest(current: dict[str, Any], factors: Sequence[Factor], shows: Shows) -> dict[str, Any]:
+def _smallest(
+    current: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
+) -> dict[str, Any]:
     changed = [(f.name, f.values[0]) for f in factors if _simpler(f, current)]
     if len(changed) > _MANY:
         current = _together(current, changed, shows)
     while True:
-        trials = [(factor, value) for factor in factors for value in _simpler(factor, current)]
+        trials = [
+            (factor, value)
+            for factor in factors
+            for value in _simpler(factor, current)
+            if is_valid({**current, factor.name: value}) or not is_valid(current)
+        ]
         verdicts = shows([{**current, factor.name: value} for factor, value in trials]) if trials else ()
         simplest: dict[str, Any] = {}
         for (factor, value), verdict in zip(trials, verdicts, strict=True):

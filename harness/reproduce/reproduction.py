@@ -17,10 +17,11 @@ from harness.errors import HarnessError, NothingMeasured
 from harness.model import Cell, Environment, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario
 from harness.reproduce import cells, reduction, requirements, running
-from harness.reproduce.factors import FACTORS
+from harness.reproduce.composers import composer
+from harness.reproduce.factors import varied_in
 from harness.reproduce.reduction import Reduced
 from harness.reproduce.running import ScriptRun
-from harness.reproduce.script import MODELS, NoFragment, Script, Subject, compose
+from harness.reproduce.script import NoFragment, Script, Subject
 from harness.run.session import Session
 from harness.store import newest
 from harness.system.kept import Together
@@ -102,24 +103,24 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
     session.keep_open()
     pair = cells.ReleasePair(question, bad, good, session, simplest, request.detail_of)
     start = cells.at_small_size(request.cell, simplest)
-    verdict = pair.shows([start])[0]
+    verdict = pair.begin(start)
     if verdict is not Verdict.BAD:
         known = "not seen" if verdict is Verdict.GOOD else "cannot be judged"
         what = f"{question.title}: {known} at a small size on {cells.DEVICE}: {pair.answers(start)}"
         raise NothingMeasured(
             what, where=request.cell.id, hint="name another release (--against) or finding (--metric)"
         )
-    leaps = cells.leaps(request.cell)
-    reduced = reduction.reduce(
-        start, FACTORS, pair.shows, leaps, vary=request.conditions, is_valid=requirements.is_valid
-    )
+    fixed = _fixed(history, bad.versions[package])
+    shows, reduced = _reduced(request, pair, start, fixed, simplest)
+    if request.conditions:
+        reduced = _with_conditions(reduced, shows, simplest)
     session.end()  # scripts start processes of their own
     smallest = cells.cell_of(simplest, bad, reduced.parameters)
     scripted = Scripted(question, bad, good, package, request.file, simplest, session)
     script, runs, why_not = scripted.confirmed(smallest.parameters)
     remedies: tuple[Remedy, ...] = ()
     if script is not None and runs and runs[0].answer is Verdict.BAD:
-        later = scripted.in_others(script, _fixed(history, bad.versions[package]), request.stored)
+        later = scripted.in_others(script, fixed, request.stored)
         why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
         runs = (*runs, *later)
         remedies = scripted.remedies(script, smallest.parameters, reduced)
@@ -139,6 +140,39 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
         remedies=remedies,
         trials=pair.trials,
     )
+
+
+def _reduced(
+    request: Request, pair: cells.ReleasePair, start: dict[str, Any], fixed: str, simplest: Scenario
+) -> tuple[reduction.Shows, Reduced]:
+    """The smallest cell, and what says whether a cell shows the finding.
+
+    That two releases differ in a smaller cell may have another cause. It has, if the release in which the finding has ended
+    still shows it; then that release is asked about each trial as well.
+    """
+    factors = varied_in(cells.base_parameters(simplest))
+    leaps = cells.leaps(request.cell)
+
+    def reduced_by(shows: reduction.Shows) -> Reduced:
+        return reduction.reduce(start, factors, shows, leaps, vary=False, is_valid=requirements.is_valid)
+
+    found = reduced_by(pair.shows)
+    if fixed not in request.stored:
+        return pair.shows, found
+    later = pair.against(request.stored[fixed].cell.stack)
+    try:
+        has_slipped = later.begin(start) is Verdict.BAD and later.shows([found.parameters]) != [Verdict.BAD]
+    except HarnessError:  # as where its results are another machine's
+        return pair.shows, found
+    if not has_slipped:
+        return pair.shows, found
+    both = cells.shown_by_all((pair, later))
+    return both, reduced_by(both)
+
+
+def _with_conditions(reduced: Reduced, shows: reduction.Shows, simplest: Scenario) -> Reduced:
+    factors = varied_in(cells.base_parameters(simplest))
+    return reduction.reduce(reduced.parameters, factors, shows, is_valid=requirements.is_valid)
 
 
 def _question(request: Request, session: Session) -> Question:
@@ -213,6 +247,7 @@ class Scripted:
     ) -> None:
         self._question, self._bad, self._good, self._package, self._file = question, bad, good, package, file
         self._defaults = cells.base_parameters(simplest)
+        self._composer = composer(simplest.framework)
         self._session = session
 
     def confirmed(self, parameters: Mapping[str, Any]) -> tuple[Script | None, tuple[ScriptRun, ...], str]:
@@ -221,7 +256,7 @@ class Scripted:
         script: Script | None = None
         runs: tuple[ScriptRun, ...] = ()
         why = ""
-        for model in MODELS:
+        for model in self._composer.models:
             try:
                 script, runs = self._tried(parameters, model)
             except NoFragment as error:
@@ -282,7 +317,7 @@ class Scripted:
         return running.figure(script, self._run(script, self._good))
 
     def _script(self, parameters: Mapping[str, Any], model: str, expected: Any = msgspec.UNSET) -> Script:
-        return compose(
+        return self._composer.compose(
             Subject(
                 parameters=dict(parameters),
                 defaults={**self._defaults, SHAPE: parameters.get(SHAPE, {})},

@@ -32,6 +32,9 @@ _LIMIT_S = 600.0
 #: An exception's own line in a traceback: its class, with its module but for Python's own, and the message.
 _EXCEPTION = re.compile(r"(?P<kind>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:: .*)?")
 
+#: A terminal's colors and styles, which torch has in some messages wherever they go.
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
 #: What torchrun's report says of a rank that a signal ended.
 _SIGNAL = re.compile(r"(?P<text>Signal (?P<number>\d+) \(SIG\w+\)) received by PID")
 
@@ -134,8 +137,8 @@ def figure(script: Script, found: ScriptRun) -> Any:
 
 
 def _lines(output: bytes) -> list[str]:
-    """Without what is put before the lines of a rank."""
-    text = output.decode("utf-8", "replace")
+    """Without what is put before the lines of a rank, and without colors."""
+    text = _STYLE.sub("", output.decode("utf-8", "replace"))
     return [line.partition("]:")[2].removeprefix(" ") if _is_of_rank(line) else line for line in text.splitlines()]
 
 

@@ -61,14 +61,14 @@ class BudgetedTurns:
 
     def __init__(self, budget: Budget, share_s: float) -> None:
         self._budget = budget
-        self._share_s = share_s
+        self.share_s = share_s
         self._began = time.monotonic()
 
     def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
         count = max(map(len, rounds.values()))
         if count < LOOKS[0]:
             return ()
-        if time.monotonic() - self._began >= self._share_s:
+        if time.monotonic() - self._began >= self.share_s:
             return tuple(rounds)
         if count not in LOOKS:
             return ()
@@ -79,4 +79,4 @@ class BudgetedTurns:
         return tuple(rounds) if len(decided) == len(others) else decided
 
     def end(self) -> None:
-        self._budget.give_back(self._share_s - (time.monotonic() - self._began))
+        self._budget.give_back(self.share_s - (time.monotonic() - self._began))

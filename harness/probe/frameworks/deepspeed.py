@@ -388,7 +388,7 @@ class DeepSpeedTraining:
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any] | None:
-        return None if self._alone else whole_parameters(self._engine.module)
+        return whole_parameters(self._engine.module) if self._work.judged and not self._alone else None
 
     def configuration(self) -> dict[str, Any]:
         return configuration(self._engine, self._model_config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ from harness.probe.meters.phases import (
     walk,
 )
 from harness.probe.meters.warning_counts import count_warnings
+from harness.probe.process import scheduling
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable, write_record
 
@@ -75,6 +77,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         measurement.measure()
         measurement.detail.warnings = dict(warnings)
         measured(measurement.record, measurement.detail)
+        if request.device == "cpu":
+            scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
         _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
 
 
@@ -201,6 +205,7 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
         if command is None or command["do"] != "round":
             return
         phases = TimedPhases(stopwatch)
+        gc.collect()  # so that each round begins alike
         seconds = phases.round(training)
         clocks = asdict(clocks) if (clocks := stopwatch.clocks()) else None
         channel.send({"at": "round", "seconds": seconds, "cost": asdict(phases.cost), "clocks": clocks})

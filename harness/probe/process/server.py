@@ -26,7 +26,7 @@ from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from harness.probe.border.wire import CellRequest, RunRecord
-from harness.probe.process import jit
+from harness.probe.process import jit, scheduling
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 
@@ -38,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     processes.die_with_parent(os.getppid())
     processes.become_subreaper()
+    if options.device != "cuda":  # the thread that feeds a GPU is the job's own to schedule
+        scheduling.finish_turns()
     host = _Host(options.log)
     try:
         import_s = _preload(options.framework, options.device)

@@ -68,6 +68,8 @@ class Workload:
     #: what ``backward`` is called on: the engine, the loss, or several losses with a gradient of their own
     backward_on: str = "engine"
     second_engine: bool = False  #: another engine of the same kind trains between the steps
+    #: the first steps are compared with plain PyTorch, which takes as long as they do
+    judged: bool = True
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -459,6 +459,7 @@ def test_a_step_that_waits_is_slower_by_the_walls_clock_alone() -> None:
     assert [found.metric for found in comparison.findings] == ["step_time_s"]
 
 
-def test_as_much_processor_time_does_not_make_a_step_the_same() -> None:
+def test_as_much_processor_time_does_not_make_a_step_the_same_and_is_said() -> None:
     comparison = judged(result(run=_costing(0.5, 0.6)), result("0.16.4", run=_costing(0.5, 0.6, scatter=2.0)))
     assert [time.verdict for time in comparison.step_times] == ["unknown"]
+    assert "; its processor time is the same, 1.00 [1.00, 1.00]" in comparison.not_compared[0].reason

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.golden_files import Golden
 from tests.paths import ROOT
-
-FOLDER = ROOT / "docs" / "reproducers"
-ANSWERS = sorted(FOLDER.glob("*.json"))
-PAGE = (FOLDER / "README.md").read_text()
-
-
-def read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
+from tests.unit.docs import reproducer_page
+from tests.unit.docs.reproducer_page import ANSWERS, FOLDER, PAGE, read
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda file: file.stem)
@@ -25,11 +17,12 @@ def test_a_script_is_the_one_that_was_run(answer: Path) -> None:
     assert answer.with_suffix(".py").read_text() == read(answer)["script"]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda file: file.stem)
-def test_the_page_names_each_script_and_what_it_printed_in_each_release(answer: Path) -> None:
-    assert f"[{answer.stem}]({answer.stem}.py)" in PAGE
-    for run in read(answer)["runs"]:
-        assert f"    {run['version']}, exit code {run['exit_code']}: {run['line']}" in PAGE
+def test_the_page_is_what_the_answers_say(golden: Golden) -> None:
+    golden(PAGE.relative_to(ROOT).as_posix(), reproducer_page.written(), folder=ROOT)
+
+
+def test_each_answer_has_a_title() -> None:
+    assert set(reproducer_page.titles()) == {file.stem for file in ANSWERS}
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda file: file.stem)

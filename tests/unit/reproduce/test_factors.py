@@ -10,13 +10,15 @@ from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 LLAMA = scenario.load(ROOT / "scenarios" / "llama_zero3_backward.py")
-#: Of the scenario, what is a size.
-SIZES = {"sequence_length", "micro_batch_size"}
+#: Of the scenario, what is no factor: sizes, and what is done with a result.
+NO_FACTORS = {"sequence_length", "micro_batch_size", "judged"}
 
 
 def test_each_factors_first_value_is_that_of_the_simplest_scenario() -> None:
     base = {**MINIMAL.parameters, **MINIMAL.devices["cpu"]}
-    assert {factor.name: factor.values[0] for factor in FACTORS} == {n: v for n, v in base.items() if n not in SIZES}
+    assert {factor.name: factor.values[0] for factor in FACTORS} == {
+        n: v for n, v in base.items() if n not in NO_FACTORS
+    }
 
 
 @pytest.mark.parametrize("variant", LLAMA.variant_ids)

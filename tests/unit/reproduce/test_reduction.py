@@ -56,6 +56,20 @@ def test_changes_that_hide_it_only_together_are_not_all_made() -> None:
     assert asked([found.parameters]) == [Verdict.BAD]
 
 
+def test_what_cannot_be_configured_is_not_tried() -> None:
+    asked = Asked(lambda p: p["accumulation"] > 1)
+    found = reduce(CELL, FACTORS, asked, is_valid=lambda p: bool(p["stage"]) or not p["offload"])
+    assert (found.parameters["stage"], found.parameters["offload"]) == (0, False)
+    assert all(trial["stage"] > 0 or not trial["offload"] for trial in asked.trials)
+
+
+def test_a_cell_that_the_rules_do_not_know_is_reduced_all_the_same() -> None:
+    found = reduce(
+        CELL, FACTORS, Asked(lambda p: p["accumulation"] > 1), is_valid=lambda p: p["accumulation"] in (1, 2)
+    )
+    assert found.parameters["accumulation"] == 2
+
+
 def test_what_is_left_cannot_be_made_simpler_by_any_single_change() -> None:
     def rule(p: Parameters) -> bool:
         return p["stage"] == 3 or (p["stage"] == 2 and p["dtype"] == "bf16" and p["accumulation"] >= 2)

@@ -135,6 +135,21 @@ def answered(
     return reproduce(request, MINIMAL, opened(folder, monkeypatch, faulty, result))
 
 
+def test_a_smaller_cell_with_a_fault_that_stays_is_another_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without ZeRO, each release from 0.18.3 on is wrong, also those in which the quarter has ended."""
+
+    def faulty(version: str, p: Mapping[str, Any]) -> bool:
+        return quarter(version, p) or (p["zero_stage"] == 0 and version not in ("0.18.1", "0.18.2"))
+
+    found = answered(tmp_path, monkeypatch, as_composed, faulty=faulty)
+    assert found.smallest.variant == "model_outputs=all,zero_stage=1,gradient_accumulation_steps=2"
+    assert found.is_confirmed
+    (stage,) = (one for one in found.reduced.needed if one.factor.name == "zero_stage")
+    assert (stage.shown, stage.hidden, stage.unknown) == ((1, 2), (3,), (0,))
+
+
 def as_composed(script: Script, version: str) -> bool:
     return version in ("0.18.3", "0.19.5") and "return loss, x" in script.text and '"stage": 1' in script.text
 

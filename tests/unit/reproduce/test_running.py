@@ -57,6 +57,13 @@ def test_a_crash_is_known_by_how_its_error_begins() -> None:
     assert read(crash, done(0, "trains 2 steps\n"), "0.18.6", "RuntimeError").answer is Verdict.GOOD
 
 
+def test_a_line_has_no_colors() -> None:
+    trace = TRACE.replace("Output 0", "\x1b[1mOutput\x1b[0m 0")
+    found = read(script("trains ", is_crash=True), done(1, "", trace), "0.18.7", "RuntimeError: Output 0 of Split")
+    assert found.answer is Verdict.BAD
+    assert found.line == "RuntimeError: Output 0 of Split is a view and is being modified inplace"
+
+
 def test_a_class_of_another_module_is_known_by_its_name_and_any_part_of_its_message() -> None:
     trace = TRACE.replace("RuntimeError: Output", "pydantic_core._pydantic_core.ValidationError: 1 error; Output")
     crash = script("trains ", is_crash=True)

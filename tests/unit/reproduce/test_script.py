@@ -21,7 +21,7 @@ DEFAULTS = MINIMAL.resolve("base", "cpu")
 BAD = {"torch": "2.13.0", "transformers": "4.57.6", "peft": "0.21.2", "deepspeed": "0.18.3"}
 GOOD = {**BAD, "deepspeed": "0.18.2"}
 RELEASED = {"torch", "deepspeed", "transformers", "peft"}
-QUARTER = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
+QUARTER: dict[str, Any] = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
 
 
 def script(metric: str, model: str = LAYERS, expected: object = msgspec.UNSET, **changes: Any) -> Script:
@@ -70,6 +70,9 @@ CHANGES = [
     {"no_sync": True, "gradient_accumulation_steps": 2, "objective": "two_backwards", "communication_dtype": "fp32"},
     {"backward_on": "several", "zero_stage": 2, "gradient_accumulation_steps": 2, "evaluate_within": True},
     {"backward_on": "loss", "zero_stage": 3, "all_reduce_for_fetch": True, "prescale_gradients": True},
+    {"optimizer": "configured", "learning_rate_decay": 0.5, "uneven_last": True, "frozen": "layers.0"},
+    {"checkpoint": True, "resume": True, "zero_stage": 3, "zero_init": True, "frozen": "layers.0"},
+    {"second_engine": True, "gradient_accumulation_steps": 2, "identical_micro_batches": True, "decay_groups": True},
 ]
 METRICS = [
     "gradient_norm_error",
@@ -80,6 +83,10 @@ METRICS = [
     "step.device_excess_bytes",
     "forward.collective_count",
     "backward.collective_bytes",
+    "step.device_peak_bytes",
+    "init.device_peak_bytes",
+    "backward.host_calls",
+    "forward.flops",
     "configuration:deepspeed.gradient_clipping",
     "outcome",
 ]
@@ -128,6 +135,74 @@ def test_a_count_is_printed_until_the_figure_to_compare_with_is_known() -> None:
     assert "sys.exit(measured > 1.02 * EXPECTED)" in second.text
 
 
+@pytest.mark.parametrize(
+    ("metric", "lines"),
+    [
+        (
+            "backward.device_retained_bytes",
+            ["engine.backward(loss)", "gc.collect()", "measured = counted.live_bytes()"],
+        ),
+        (
+            "backward.device_peak_bytes",
+            [
+                "counted.peak_bytes = counted.live_bytes()",
+                "engine.backward(loss)",
+                "measured = max(measured, counted.peak_bytes)",
+            ],
+        ),
+        (
+            "backward.host_calls",
+            [
+                "sys.setprofile(counted)",
+                "engine.backward(loss)",
+                "sys.setprofile(None)",
+                "measured += counted.calls - before",
+            ],
+        ),
+        (
+            "backward.collective_count",
+            ["before = counted.collectives", "engine.backward(loss)", "measured += counted.collectives - before"],
+        ),
+    ],
+)
+def test_what_is_counted_is_counted_in_its_phase(metric: str, lines: list[str]) -> None:
+    text = script(metric, expected=1, gradient_accumulation_steps=2).text
+    assert "".join(f"        {line}\n" for line in lines) in text
+
+
+def test_init_is_counted_from_the_start() -> None:
+    assert "\nmeasured = counted.peak_bytes\nfor step in" in script("init.device_peak_bytes").text
+
+
+@pytest.mark.parametrize("metric", ["init.host_calls", "generate.device_peak_bytes"])
+def test_what_a_script_does_not_have_is_not_counted(metric: str) -> None:
+    with pytest.raises(NoFragment):
+        script(metric)
+
+
+def test_an_optimizer_is_made_by_its_name_with_the_truths_own_options() -> None:
+    text = script("gradient_norm_error", optimizer="configured").text
+    assert '    "optimizer": {"type": "SGD", "params": {"lr": 0.01}},' in text.splitlines()
+    assert "model_parameters=model.parameters()," in text
+
+
+def test_what_loading_undoes_is_trained_in_between_unless_the_engine_is_new() -> None:
+    assert "# which loading undoes" in script("parameter_error", checkpoint=True).text
+    resumed = script("parameter_error", checkpoint=True, resume=True).text
+    assert "# which loading undoes" not in resumed
+    assert resumed.count("deepspeed.initialize(") == 2
+
+
+def test_empty_lines_are_where_a_reader_expects_them() -> None:
+    text = script("step.device_peak_bytes", zero_stage=3, zero_init=True, second_engine=True).text
+    assert all(line == line.rstrip() for line in text.splitlines())
+    assert "\n\n\nclass Model" in text
+    assert "\n\n\ndef loss_of" in text
+    assert "        super().__init__()\n        self.layers" in text
+    assert ")\n\n    def forward" in text
+    assert "\n\n\ncounted = Counted()\ncounted.__enter__()\ntorch.manual_seed(0)\n" in text
+
+
 def test_a_setting_is_read_from_the_engine() -> None:
     text = script("configuration:deepspeed.zero_config.overlap_comm", expected=True).text
     assert "value = engine._config.zero_config.overlap_comm" in text
@@ -145,7 +220,7 @@ def test_packages_that_a_script_does_not_import_are_not_installed() -> None:
     [
         ({"attention": "eager"}, "attention=eager"),
         ({"objective": "preference"}, "objective=preference"),
-        ({"identical_micro_batches": True}, "identical_micro_batches=True"),
+        ({"leaf_modules": True}, "leaf modules"),
         ({"integration": "transformers"}, "integration=transformers"),
     ],
 )

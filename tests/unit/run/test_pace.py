@@ -12,7 +12,7 @@ from harness.config.thresholds import Thresholds
 from harness.launch import schedule
 from harness.launch.contract import Ended
 from harness.launch.fake import FakeExecutor, passes
-from harness.model import Cell
+from harness.model import Cell, Failed
 from harness.run.pace import Budget, least_rounds, run_plan
 from tests.builders.cells import cell, environment
 
@@ -72,6 +72,15 @@ def test_sessions_share_the_time_and_leave_what_they_do_not_need(monkeypatch: py
     assert ends_after(30)  # of 90 for three
     assert not ends_after(20)  # of 60 for two
     assert not ends_after(39)  # of the 40 that are left
+
+
+def test_a_session_in_which_nothing_can_be_timed_leaves_its_share_to_the_others() -> None:
+    budget = Budget(90.0, 2, 1, Thresholds())
+    executor = FakeExecutor(lambda cell: Ended(outcome=Failed(stage="forward", signature="x")))
+    list(schedule.interleave([(cell("A"), executor.worker(environment("A"), "cpu", "f"))], run_plan(Settings()), pace=budget))
+    last = budget.session()
+    last.end()
+    assert last.share_s == pytest.approx(90.0, abs=1.0)
 
 
 def test_a_fixed_number_of_rounds_is_kept() -> None:

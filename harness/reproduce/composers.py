@@ -1,0 +1,28 @@
+"""What writes the scripts of a framework: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from harness.reproduce import script, trainer_script
+from harness.reproduce.script import LAYERS, TRANSFORMERS, Script, Subject
+
+
+class Composer(msgspec.Struct, frozen=True, kw_only=True):
+    """How a script is written, and the models that are tried in it, the simpler first."""
+
+    compose: Callable[[Subject], Script]  #: raises NoFragment
+    models: tuple[str, ...]
+
+
+_COMPOSERS = {
+    "harness.probe.frameworks.deepspeed": Composer(compose=script.compose, models=(LAYERS, TRANSFORMERS)),
+    "harness.probe.frameworks.hf_trainer": Composer(compose=trainer_script.compose, models=(TRANSFORMERS,)),
+}
+
+
+def composer(framework: str) -> Composer:
+    """Of an adapter, by its name."""
+    return _COMPOSERS[framework]

@@ -1,0 +1,95 @@
+"""A finding on transformers' Trainer as one short file, in which Trainer itself trains. Pure.
+
+As `harness.reproduce.script`, with whose parts it is written. One step is trained, on one step's samples: so plain PyTorch
+needs no order of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.compare.metrics import GRADIENT_NORM_ERROR, LOSS_ERROR, OUTCOME
+from harness.reproduce.script import (
+    TEMPLATES,
+    TOLERANCES,
+    TRANSFORMERS,
+    NoFragment,
+    Script,
+    Subject,
+    literal,
+    lora_arguments,
+    pip,
+    settings,
+    tidy,
+)
+
+#: How a script of a metric ends: its template, and what stands in its line of output.
+_VERDICTS = {
+    GRADIENT_NORM_ERROR.name: ("gradient_norm", "plain PyTorch"),
+    LOSS_ERROR.name: ("loss", "plain PyTorch"),
+    OUTCOME.name: ("crash", "trains "),
+}
+
+#: Left to transformers to fill in from its own arguments, as its users do.
+_AUTO = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
+
+#: What Trainer decides, or a script has a size of its own for.
+_WITHOUT = {
+    *("model", "shape", "sequence_length", "micro_batch_size", "objective", "decay_groups", "weight_decay"),
+    *("zero_init", "learning_rate"),
+}
+
+#: What the template says besides the configuration.
+_SAID = {
+    *("zero_stage", "offload_optimizer", "world_size", "dtype", "gradient_accumulation_steps", "gradient_clipping"),
+    *("gradient_accumulation_dtype", "gradient_checkpointing", "frozen", "lora_rank", "communication_dtype"),
+    *("reduce_bucket_size", "persistence_threshold", "max_live_parameters", "max_reuse_distance", "overlap_comm"),
+    *("round_robin_gradients", "contiguous_gradients", "reduce_scatter", "allgather_partitions"),
+}
+
+
+def compose(subject: Subject) -> Script:
+    """The script. Raises NoFragment."""
+    p = {**subject.defaults, **subject.parameters}
+    if subject.question.metric not in _VERDICTS:
+        raise NoFragment(f"the metric {subject.question.metric} of a job by Trainer")
+    for name, value in p.items():
+        if name not in _SAID | _WITHOUT and value != subject.defaults.get(name):
+            raise NoFragment(f"{name}={value}")
+    kind, says = _VERDICTS[subject.question.metric]
+    lora = lora_arguments({"lora_modules_to_save": "", **p})
+    names = dict.fromkeys(["torch", "transformers", "accelerate", *(["peft"] if lora else []), "deepspeed"])
+    text = TEMPLATES.get_template("trainer.py.jinja").render(
+        pip_bad=pip(names, subject.bad),
+        pip_good=pip(names, subject.good),
+        file=subject.file,
+        ranks=p["world_size"],
+        dtype=p["dtype"],
+        micro_batches=p["gradient_accumulation_steps"],
+        config=literal(_settings(p)),
+        shape=literal({**p["shape"], "use_cache": False}),
+        vocabulary=p["shape"]["vocab_size"],
+        checkpointing=p["gradient_checkpointing"],
+        clipping=p["gradient_clipping"],
+        lora=lora,
+        frozen=p["frozen"],
+        kind=kind,
+        tolerance=TOLERANCES[p["dtype"]],
+    )
+    return Script(
+        text=tidy(text),
+        file=subject.file,
+        ranks=p["world_size"],
+        says=says,
+        compares=False,
+        needs_expected=False,
+        is_crash=kind == "crash",
+        model=TRANSFORMERS,
+    )
+
+
+def _settings(p: dict[str, Any]) -> dict[str, Any]:
+    """What `TrainingArguments` gets as its ``deepspeed``."""
+    unnamed = {"zero_init": False, "offload_param": False}
+    found = settings({**unnamed, **p}, None, sized=p["zero_stage"] == 3)
+    return {**found, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}

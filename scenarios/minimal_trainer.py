@@ -1,0 +1,24 @@
+"""The least there is to training by transformers' own Trainer, as `minimal_training` is for DeepSpeed's engine: everything
+that can be left out is left out, so that a variant names all that it has.
+
+`python -m harness reproduce` sets the parameters of a finding on Trainer back to these one by one. What Trainer decides by
+itself (the loop, the groups of parameters, how a configuration is completed) is no parameter.
+"""
+
+from harness.probe.scenario import Scenario
+
+SCENARIO = Scenario(
+    version=1,
+    summary="Llama, transformers' Trainer, one rank, fp32, ZeRO-0: nothing configured that can be left out",
+    framework="harness.probe.frameworks.hf_trainer",
+    parameters={
+        "model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 1, "dtype": "fp32",
+        "objective": "fine_tuning", "frozen": "", "lora_rank": 0, "zero_stage": 0, "offload_optimizer": False,
+        "gradient_checkpointing": "none", "gradient_clipping": 0.0, "weight_decay": 0.0, "decay_groups": True,
+        "gradient_accumulation_steps": 1, "gradient_accumulation_dtype": None,
+        "reduce_bucket_size": 4096, "persistence_threshold": 0, "max_live_parameters": 30_000,
+        "max_reuse_distance": 30_000, "overlap_comm": None, "round_robin_gradients": None, "contiguous_gradients": None,
+        "reduce_scatter": None, "allgather_partitions": None, "communication_dtype": None,
+    },
+    devices={"cpu": {}},
+)  # fmt: skip
