@@ -26,7 +26,7 @@ from harness.probe.scenario import BASE_VARIANT, variant_id
 from harness.report.answers import stored as answers
 from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredReproduction
 from harness.reproduce import upstream
-from harness.reproduce.factors import BY_NAME, SIMPLEST, STAGE
+from harness.reproduce.factors import BY_NAME, SIMPLEST_OF, STAGE
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
@@ -269,13 +269,13 @@ class _Joint:
         return [*older[-1:], *newer[:1]]
 
     def _is_of(self, asked: WorkloadParts, own: str) -> bool:
-        """Whether a workload has all that the one that was asked about names: of the simplest scenario whatever is not
+        """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
         simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
         does. The device mode does not count."""
         parts, named = split_workload(own), _named(asked.variant)
         if asked == parts:
             return True
-        if asked.scenario == SIMPLEST:
+        if asked.scenario in SIMPLEST_OF.values():
             named = {STAGE.name: str(STAGE.values[0]), **named}
         elif asked.scenario != parts.scenario or not _named(parts.variant).items() <= named.items():
             return False

@@ -24,6 +24,7 @@ from harness.report.view import View, view
 from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording.addresses import thread_name
+from harness.wording.quantities import listing
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -32,6 +33,9 @@ PAGE = DOCS / "findings.md"
 
 #: Lines of evidence that a problem has on the page; the site has all.
 _MOST_EVIDENCE = 2
+
+#: Factors that do not matter, which the page about scripts has all of.
+_MOST_FACTORS = 8
 
 
 class PublishedProblem:
@@ -57,10 +61,12 @@ class PublishedProblem:
         found = self._facts.reproduction
         if found is None or not (found.needed or found.does_not_matter):
             return "not determined"
-        parts = [f"needs {'; '.join(found.needed)}" if found.needed else ""]
-        parts += [f"does not matter: {', '.join(found.does_not_matter)}" if found.does_not_matter else ""]
-        parts += [f"not known: {'; '.join(found.open)}" if found.open else ""]
-        return markdown(". ".join(filter(None, parts)))
+        named = (
+            ("needs", "; ".join(found.needed)),
+            ("does not matter:", listing(found.does_not_matter, _MOST_FACTORS)),
+            ("not known:", "; ".join(found.open)),
+        )
+        return markdown(". ".join(f"{label} {text}" for label, text in named if text))
 
     @property
     def cause(self) -> str:
