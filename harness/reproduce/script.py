@@ -53,8 +53,13 @@ class _Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}  #: of DeepSpeed, where it makes the optimizer by its name
 
 
-#: Where updates are compared with plain PyTorch's: as wrong as the gradient is. AdamW has state, which takes memory.
-_SGD = _Optimizer(name="SGD", learning_rate=0.01)
+#: Where updates are compared with plain PyTorch's: as wrong as the gradient is, and large against the rounding of weights
+#: in half precision, of which those of transformers have far smaller gradients.
+_SGD = {
+    LAYERS: _Optimizer(name="SGD", learning_rate=0.01),
+    TRANSFORMERS: _Optimizer(name="SGD", learning_rate=0.5),
+}
+#: Elsewhere: it has state, which takes memory.
 _ADAM = _Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True})
 
 #: What exceeds the figure of the other release by this factor is more.
@@ -190,7 +195,7 @@ def compose(subject: Subject) -> Script:
     imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
     shape = dict(p.get("shape", {}))
-    optimizer = _SGD if has_truth and not p.get("universal") else _ADAM  # a universal checkpoint wants moments
+    optimizer = _SGD[subject.model] if has_truth and not p.get("universal") else _ADAM  # which has the moments it wants
     text = TEMPLATES.get_template("script.py.jinja").render(
         pip_bad=pip(names, subject.bad),
         pip_good=pip(names, subject.good),
