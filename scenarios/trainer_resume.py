@@ -1,8 +1,9 @@
 """transformers' Trainer is interrupted after its first step and goes on from the checkpoint: what it trains from then on.
 
-The base case saves after one step, lets go of everything, and begins again as after a restart, with ``resume_from_checkpoint``.
-So the measured step is the first of the new engine. Its losses, norms and weights are compared with plain PyTorch that is
-interrupted and resumed alike, and ``interrupt_after=0`` is the same training without an interruption.
+The base case saves after one step, lets go of everything, and begins again as after a restart, by
+``resume_from_checkpoint``. So the measured step is the first of the new engine. Its losses, norms and weights are compared
+with plain PyTorch that is interrupted and resumed alike, and ``interrupt_after=0`` is the same training without an
+interruption.
 
 LoRA has DeepSpeed's own schedule, because a schedule of torch's stops there (see `scenarios/trainer_lora.py`).
 """

@@ -317,11 +317,12 @@ class PlainEngine(torch.nn.Module):
         """All that training goes on from."""
         mixed = self._trains("save_checkpoint")
         assert self.optimizer is not None
+        scheduler: Any = self.lr_scheduler
         return {
             "module": self.module.state_dict(),
             "masters": mixed.parameters,
             "optimizer": self.optimizer.state_dict(),
-            "scheduler": self.lr_scheduler.state_dict() if hasattr(self.lr_scheduler, "state_dict") else None,
+            "scheduler": scheduler.state_dict() if hasattr(scheduler, "state_dict") else None,
             "scale": self._scale,
             "counts": {name: getattr(self, name) for name in _COUNTS},
         }

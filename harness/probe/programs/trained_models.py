@@ -1,9 +1,9 @@
 """Keeps the models apart that one program trains: an actor and a critic, a generator and a discriminator.
 
 Whatever steps is an engine or an optimizer. An engine that loads a checkpoint, of parameters that a model before it had by
-the same names, is that model's from then on, as after a restart. A phase of the program belongs to the engine whose call it is; else to the
-model that steps next, as plain PyTorch's calls do not say whose they are. Optimizers of parts of one module that is called
-as a whole train one model.
+the same names, is that model's from then on, as after a restart. A phase of the program belongs to the engine whose call it
+is; else to the model that steps next, as plain PyTorch's calls do not say whose they are. Optimizers of parts of one module
+that is called as a whole train one model.
 
 A model's name is that of the variable, or of the attribute of ``self``, that holds it where it steps: the nearest one that
 no other model has.

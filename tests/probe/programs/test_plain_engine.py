@@ -165,9 +165,7 @@ def test_a_new_engine_goes_on_from_a_checkpoint(tmp_path: Path, dtype: str) -> N
     assert (path, state) == (str(tmp_path / "global_step3"), {"epoch": 1})
     trained(second, BATCHES[3:])
     assert (second.global_steps, second.get_lr()) == (6, whole.get_lr())
-    for mine, other in zip(
-        second.training_precision.parameters.values(), whole.training_precision.parameters.values()
-    ):
+    for mine, other in zip(second.training_precision.parameters.values(), whole.training_precision.parameters.values()):
         assert torch.equal(mine, other)
     with pytest.raises(NoTruth, match="a part of a checkpoint"):
         second.load_checkpoint(str(tmp_path), load_module_only=True)

@@ -97,7 +97,9 @@ TRITON = Package(
 def provided(target: str) -> Iterator[None]:
     """Inside, the packages that are not installed have stand-ins, for kernels that run on ``target``: ``meta`` in sim."""
     simulated = target == "meta"
-    packages = (*PACKAGES, TRITON) if simulated else PACKAGES
-    with finder.found(packages) as missing, caches.refreshed(missing):
-        with triton_installed.launching() if simulated and TRITON not in missing else contextlib.nullcontext():
-            yield
+    with contextlib.ExitStack() as stack:
+        missing = stack.enter_context(finder.found((*PACKAGES, TRITON) if simulated else PACKAGES))
+        stack.enter_context(caches.refreshed(missing))
+        if simulated and TRITON not in missing:
+            stack.enter_context(triton_installed.launching())
+        yield

@@ -22,7 +22,9 @@ class _Name(type):
     ``isinstance``."""
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(f"{cls.__qualname__} has no stand-in: only kernels can call it, and none is run in sim")
+        raise NotImplementedError(
+            f"{cls.__qualname__} has no stand-in: only kernels can call it, and none is run in sim"
+        )
 
 
 def __getattr__(name: str) -> Any:

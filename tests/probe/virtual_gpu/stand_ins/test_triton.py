@@ -20,7 +20,7 @@ from harness.probe.virtual_gpu.stand_ins import triton_stores  # noqa: E402
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is installed")
 
-KERNELS = '''
+KERNELS = """
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
@@ -60,7 +60,7 @@ def by_block(out_ptr, x_ptr, counts_ptr, width: tl.constexpr):
 @triton.jit
 def by_what_it_is_given(out_ptr, x_ptr, compute: tl.constexpr):
     compute(out_ptr, x_ptr)
-'''
+"""
 
 
 @pytest.fixture
@@ -68,7 +68,8 @@ def kernels(books: Books, tmp_path: Path) -> Iterator[Any]:
     file = tmp_path / "program_kernels.py"
     file.write_text(KERNELS)
     spec = importlib.util.spec_from_file_location("program_kernels", file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
     spec.loader.exec_module(module)
