@@ -5,6 +5,7 @@ Everything is read off the operator itself (its name and schema) or off torch's 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -209,12 +210,20 @@ def tensors_in(value: Any) -> Iterable[torch.Tensor]:
 
 def _flop_formula(func: Any) -> Callable[..., int] | None:
     """torch's own formula for an operator; for attention the same with grouped queries, which torch's refuses before
-    2.10, and with the CPU's kernel, which torch does not count."""
+    2.10, and with the CPU's kernel, which torch does not count; for matrix products without the dtype of their result,
+    which torch's takes for a shape."""
     name = func._schema.name.partition("::")[2]
     if name.startswith("_scaled_dot_product_"):
         return _attention_backward_flops if name.endswith("_backward") else _attention_flops
     formula: Callable[..., int] | None = flop_counter.flop_registry.get(func._overloadpacket)
-    return formula
+    names = [argument.name for argument in func._schema.arguments]
+    if formula is None or "out_dtype" not in names:
+        return formula
+    return functools.partial(_flops_without, names.index("out_dtype"), formula)
+
+
+def _flops_without(position: int, formula: Callable[..., int], *args: Any, **kwargs: Any) -> int:
+    return formula(*args[:position], *args[position + 1 :], **{k: v for k, v in kwargs.items() if k != "out_dtype"})
 
 
 def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:

@@ -84,6 +84,15 @@ def is_engine(stepper: Any) -> bool:
     return hasattr(stepper, "get_global_grad_norm")
 
 
+def is_same_model(stepper: Any, other: Any) -> bool:
+    """Whether both are engines, of parameters with the same names."""
+
+    def names(engine: Any) -> list[str]:
+        return [name for name, _ in engine.module.named_parameters()]
+
+    return is_engine(stepper) and is_engine(other) and names(stepper) == names(other)
+
+
 class _NoConfig:
     """The configuration of a model that has none."""
 

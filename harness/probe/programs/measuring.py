@@ -145,6 +145,9 @@ class Measuring:
         if self._engine is None and facts.is_engine(model):
             self._engine = model
 
+    def resumed(self, engine: Any) -> None:
+        self._models.resumed(engine)
+
     def evaluates(self, model: Any) -> None:
         if self._phase == "forward" and self._models.train(model):
             self._enter("evaluate")

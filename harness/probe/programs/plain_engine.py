@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,10 @@ import torch.distributed as dist
 from harness.probe.oracles.mixed_precision import MixedPrecision
 from harness.probe.programs import plain_settings
 from harness.probe.programs.plain_settings import LossScale, NoTruth
+
+#: Files of a checkpoint.
+_STATE, _CLIENT = "plain_engine.pt", "client_state.pt"
+_COUNTS = ("micro_steps", "global_steps", "global_samples", "skipped_steps")
 
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -255,8 +260,72 @@ class PlainEngine(torch.nn.Module):
     def zero_optimization_partition_weights(self) -> bool:
         return False
 
-    def save_checkpoint(self, *_: Any, **__: Any) -> bool:
-        return True  # what it would write is gone with the run
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(
+        self,
+        save_dir: str,
+        tag: Any = None,
+        client_state: Mapping[str, Any] | None = None,
+        save_latest: bool = True,
+        exclude_frozen_parameters: bool = False,
+    ) -> bool:
+        tag = str(tag or f"global_step{self.global_steps}")
+        if self.global_rank == 0:
+            folder = Path(save_dir) / tag
+            folder.mkdir(parents=True, exist_ok=True)
+            torch.save(self._state(), folder / _STATE)
+            torch.save(dict(client_state or {}), folder / _CLIENT)
+            if save_latest:
+                (Path(save_dir) / "latest").write_text(tag)
+        dist.barrier()
+        return True
+
+    def load_checkpoint(
+        self,
+        load_dir: str,
+        tag: Any = None,
+        load_module_strict: bool = True,
+        load_optimizer_states: bool = True,
+        load_lr_scheduler_states: bool = True,
+        load_module_only: bool = False,
+        **others: Any,
+    ) -> tuple[str | None, dict[str, Any]]:
+        if load_module_only or others or not (load_optimizer_states and load_lr_scheduler_states):
+            raise NoTruth("it loads a part of a checkpoint")
+        latest = Path(load_dir) / "latest"
+        if not tag and not latest.exists():
+            return None, {}
+        folder = Path(load_dir) / str(tag or latest.read_text())
+        state = torch.load(folder / _STATE, weights_only=False)
+        self.module.load_state_dict(state["module"], strict=load_module_strict)
+        mixed = self._trains("load_checkpoint")
+        with torch.no_grad():
+            for name, values in state["masters"].items():
+                mixed.master(name).copy_(values)
+        mixed.begin_step()
+        assert self.optimizer is not None
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.lr_scheduler is not None and state["scheduler"] is not None:
+            self.lr_scheduler.load_state_dict(state["scheduler"])
+        self._scale = state["scale"]
+        for name, count in state["counts"].items():
+            setattr(self, name, count)
+        return str(folder), torch.load(folder / _CLIENT, weights_only=False)
+
+    def _state(self) -> dict[str, Any]:
+        """All that training goes on from."""
+        mixed = self._trains("save_checkpoint")
+        assert self.optimizer is not None
+        scheduler: Any = self.lr_scheduler
+        return {
+            "module": self.module.state_dict(),
+            "masters": mixed.parameters,
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": scheduler.state_dict() if hasattr(scheduler, "state_dict") else None,
+            "scale": self._scale,
+            "counts": {name: getattr(self, name) for name in _COUNTS},
+        }
 
     def save_16bit_model(self, *_: Any, **__: Any) -> bool:
         return True

@@ -99,6 +99,11 @@ class _Repeated:
     def evaluates(self, model: Any) -> None:
         pass
 
+    def resumed(self, engine: Any) -> None:
+        """An engine that loads a checkpoint goes on where the leader was interrupted (see `trained_models`)."""
+        if self._leader is not None and facts.is_same_model(engine, self._leader):
+            self._leader = engine
+
     def occasion_begins(self, phase: str) -> None:
         pass
 
@@ -133,8 +138,15 @@ class _PlainTraining(_Repeated):
         super().__init__(rank, wanted_steps, (PlainEngine,))
         self._micro_losses: list[tuple[float, Any]] = []  #: and whose, where that is known
         self._losses: list[float] = []
+        self._began: Any = None  #: weights at the first step, where an interruption made another engine
         self._norms: list[float] = []
         self._random_states: list[str] = []
+
+    def resumed(self, engine: Any) -> None:
+        before = self._leader
+        super().resumed(engine)
+        if before is not None and before is not self._leader:
+            self._began = self._began or before.training_precision.start
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
         self._micro_losses += [(value, engine) for value in facts.scalar(loss)]
@@ -156,7 +168,7 @@ class _PlainTraining(_Repeated):
     def left(self) -> Any:
         mixed = self._leader.training_precision
         return {
-            "trained": [self._losses, self._norms, mixed.start, mixed.parameters],
+            "trained": [self._losses, self._norms, self._began or mixed.start, mixed.parameters],
             "dtype": DTYPES[self._leader.computes_in],
             "engine": self._leader.number,
             "random_states": self._random_states,

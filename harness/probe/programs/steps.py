@@ -48,6 +48,9 @@ class Listener(Protocol):
     def accumulated(self) -> None:
         """A step that left the weights as they are: more micro-batches come first."""
 
+    def resumed(self, engine: Any) -> None:
+        """The engine has loaded a checkpoint."""
+
     def evaluates(self, model: Any) -> None:
         """A model is called in eval mode and without gradients, where a forward is awaited."""
 
@@ -76,6 +79,7 @@ class StepWatch:
                 _wrap(patches, engine, "__init__", self._construction_of_engine)
                 _wrap(patches, engine, "backward", self._backward_of_engine)
                 _wrap(patches, engine, "step", self._step_of_engine)
+                _wrap(patches, engine, "load_checkpoint", self._loading_of_engine)
                 if hasattr(engine, "_take_model_step"):  # a pipeline's ``train_batch`` takes its step here
                     _wrap(patches, engine, "_take_model_step", self._step_of_engine)
             _wrap(patches, torch.autograd, "backward", self._backward_of_autograd)  # which a tensor's own calls
@@ -136,6 +140,14 @@ class StepWatch:
             return out
 
         return step
+
+    def _loading_of_engine(self, original: Any) -> Any:
+        def load_checkpoint(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            out = original(engine, *args, **kwargs)
+            self._listener.resumed(engine)
+            return out
+
+        return load_checkpoint
 
     # -- plain PyTorch -----------------------------------------------------------------------------------------------
 

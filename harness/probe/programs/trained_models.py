@@ -1,8 +1,9 @@
 """Keeps the models apart that one program trains: an actor and a critic, a generator and a discriminator.
 
-Whatever steps is an engine or an optimizer. A phase of the program belongs to the engine whose call it is; else to the
-model that steps next, as plain PyTorch's calls do not say whose they are. Optimizers of parts of one module that is called
-as a whole train one model.
+Whatever steps is an engine or an optimizer. An engine that loads a checkpoint, of parameters that a model before it had by
+the same names, is that model's from then on, as after a restart. A phase of the program belongs to the engine whose call it
+is; else to the model that steps next, as plain PyTorch's calls do not say whose they are. Optimizers of parts of one module
+that is called as a whole train one model.
 
 A model's name is that of the variable, or of the attribute of ``self``, that holds it where it steps: the nearest one that
 no other model has.
@@ -46,6 +47,12 @@ class TrainedModel:
         """Whether the parameter of this identity is one of its."""
         return parameter in self._parameters
 
+    def goes_on_in(self, engine: Any) -> None:
+        """From here on another engine trains it."""
+        self.stepper = engine
+        self._parameters = _parameters_of(engine)
+        self.variables = []
+
     def is_trained_by(self, stepper: Any) -> bool:
         return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
 
@@ -72,6 +79,15 @@ class TrainedModels:
         """A module that trains was called, not by another one."""
         if not any(module is known for known in self._called):
             self._called.append(module)
+
+    def resumed(self, engine: Any) -> None:
+        """An engine has loaded a checkpoint."""
+        if any(model.stepper is engine for model in self.models):
+            return
+        model = next((model for model in self.models if facts.is_same_model(model.stepper, engine)), None)
+        if model is not None:
+            model.goes_on_in(engine)
+            self._called = []
 
     def train(self, module: Any) -> bool:
         """Whether a module is, or has a part of, a model that has stepped. Of what it has to train, one parameter tells."""

@@ -37,16 +37,16 @@ def keeps_contents(tensor: torch.Tensor) -> bool:
 
 def like(meta: torch.Tensor) -> torch.Tensor:
     """A CPU tensor of the geometry of a meta tensor, whose contents must not be read."""
-    nbytes = meta.untyped_storage().nbytes()
-    if nbytes < MAPPED_BYTES:
-        storage: Any = torch.UntypedStorage(nbytes, device="cpu")
-    else:
-        pages = mmap.mmap(
-            -1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-        )
-        storage = torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
     empty = torch.empty(0, dtype=meta.dtype, device="cpu")
-    return empty.set_(storage, meta.storage_offset(), meta.size(), meta.stride())
+    return empty.set_(pages(meta.untyped_storage().nbytes()), meta.storage_offset(), meta.size(), meta.stride())
+
+
+def pages(nbytes: int) -> Any:
+    """A CPU storage of so many bytes that nothing has written to."""
+    if nbytes < MAPPED_BYTES:
+        return torch.UntypedStorage(nbytes, device="cpu")
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return torch.frombuffer(mmap.mmap(-1, nbytes, flags=flags), dtype=torch.uint8).untyped_storage()
 
 
 def stand_in(tensor: torch.Tensor) -> torch.Tensor:

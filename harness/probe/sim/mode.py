@@ -68,6 +68,8 @@ class SimulationMode(TorchMeter):
             aten.is_nonzero.default: lambda *call: bool(self._by_value.item(*call)),
             aten._to_copy.default: self._to_copy,
             aten.copy_.default: self._copy_,
+            aten.set_.source_Storage: self._set_,
+            aten.set_.source_Storage_storage_offset: self._set_,
             aten.index.Tensor: self._by_value.index,
             aten.masked_select.default: self._by_value.masked_select,
             aten.is_pinned.default: self._is_pinned,
@@ -76,7 +78,7 @@ class SimulationMode(TorchMeter):
 
     def __enter__(self) -> SimulationMode:
         super().__enter__()
-        self._reading.enter_context(reading.adapted(self.known, self.following))
+        self._reading.enter_context(reading.adapted(self.known, self.following, self._is_ghost_storage))
         return self
 
     def __exit__(self, *exc: Any) -> None:
@@ -337,6 +339,17 @@ class SimulationMode(TorchMeter):
             torch.broadcast_shapes(target.shape, source.shape)
         return target
 
+    def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Another storage, or another part of it. Contents are those that the storage has."""
+        target = args[0]
+        if target.is_meta:
+            return self._compute_and_write(func, args, kwargs)
+        out = func(*args, **kwargs)
+        self.count(operators.traits(func), args, kwargs, out)
+        if self.is_ghost(target):
+            _make_healthy(target)
+        return out
+
     def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         source = args[0]
         device = kwargs.get("device") or source.device
@@ -405,7 +418,10 @@ class SimulationMode(TorchMeter):
         return copy
 
     def is_ghost(self, tensor: torch.Tensor) -> bool:
-        entry = self.ledger.find(tensor.untyped_storage())
+        return self._is_ghost_storage(tensor.untyped_storage())
+
+    def _is_ghost_storage(self, storage: torch.UntypedStorage) -> bool:
+        entry = self.ledger.find(storage)
         return entry is not None and entry.ghost
 
     def _as_ghost(self, shape: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """What torch does with values behind the dispatcher's back, for the time of a simulation.
 
 ``torch.tensor(data, device="meta")`` never looks at its data, ``tolist()`` and ``numpy()`` read memory as it is, the
-options of a reduction are opaque to the dispatcher, and a storage is resized without an operator.
+options of a reduction are opaque to the dispatcher, and a storage is resized, and made for a copy, without an operator.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import torch.distributed as dist
 
 from harness.probe.meters import operators
 from harness.probe.replacing import Patches
+from harness.probe.sim import host
 from harness.probe.sim.errors import SimulationError, caller, location
 from harness.probe.sim.following import Following
 from harness.probe.sim.known import KnownValues
 
 
 @contextlib.contextmanager
-def adapted(known: KnownValues, following: Following) -> Iterator[None]:
-    """Inside, values that torch would take from memory come from ``known``."""
+def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], bool]) -> Iterator[None]:
+    """Inside, values that torch would take from memory come from ``known``. ``is_ghost`` says of a storage of the host
+    whether its contents are unknown."""
     with Patches() as patches:
 
         def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
@@ -41,6 +43,7 @@ def adapted(known: KnownValues, following: Following) -> Iterator[None]:
             wrap(torch.Tensor, name, lambda original: _reads(original, known))
         wrap(torch.Tensor, "__format__", _format)
         wrap(torch.UntypedStorage, "resize_", lambda original: _resize(original, known))
+        wrap(torch.UntypedStorage, "clone", lambda original: _clone(original, is_ghost))
         for name in dir(dist.ProcessGroup):
             if "reduce" in name and not name.startswith("__"):
                 wrap(dist.ProcessGroup, name, lambda original: _reduce(original, following))
@@ -123,6 +126,19 @@ def _resize(original: Any, known: KnownValues) -> Any:
         return original(storage, *args)
 
     return resize_
+
+
+def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
+    """Which is how ``copy.deepcopy`` copies a tensor of the host: gigabytes without contents stay untouched."""
+
+    def clone(storage: Any) -> Any:
+        if not is_ghost(storage):
+            return original(storage)
+        with _unseen():
+            pages = host.pages(storage.nbytes())
+        return pages.copy_(storage)
+
+    return clone
 
 
 def _reduce(original: Any, following: Following) -> Any:

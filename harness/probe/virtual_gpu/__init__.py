@@ -69,9 +69,9 @@ def attached(
         stack.enter_context(process_groups.joined(target, rank, world_size))
         stack.enter_context(optimizers.chosen_as_on_cuda(target))
         stack.enter_context(autocast.with_cuda_policy(target))
-        stack.enter_context(launching.on(launching.Device(meter, card, computes=target == "cpu")))
+        stack.enter_context(launching.on(launching.Device(meter, card, target == "cpu", books.note)))
         stack.enter_context(kernels.stubbed())
-        stack.enter_context(stand_ins.provided())
+        stack.enter_context(stand_ins.provided(target))
         stack.enter_context(readings.of_deepspeed(books.readings))
         if target == "meta":
             stack.enter_context(deepspeed_release.on_cuda(books))

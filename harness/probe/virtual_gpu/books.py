@@ -23,9 +23,10 @@ aten = torch.ops.aten
 
 #: Operators that run on a cuBLAS handle (`getCurrentCUDABlasHandle` in ``aten/src/ATen/cuda/CUDABlas.cpp``).
 _BLAS = {
-    getattr(aten, name).default
+    getattr(getattr(aten, name), overload)
     for name in ("mm", "addmm", "_addmm_activation", "bmm", "baddbmm", "addmv", "mv", "dot", "vdot", "_scaled_mm")
     if hasattr(aten, name)
+    for overload in getattr(aten, name).overloads()
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -18,11 +18,13 @@ from harness.probe.virtual_gpu.card import VirtualCard
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """Where kernels run: on the card of this rank, whose operators ``meter`` counts."""
+    """Where kernels run: on the card of this rank, whose operators ``meter`` counts. ``note`` gets what a reader of the
+    figures has to know."""
 
     meter: Any
     card: VirtualCard
     computes: bool
+    note: Callable[[str], None]
 
 
 _attached: list[Device] = []
@@ -59,6 +61,19 @@ def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterato
     meter.flops += flops
     if not flops:
         meter.count_moved((*written, *written))
+
+
+#: Said of the figures of a program that launched a kernel of its own.
+UNKNOWN_WORK = "Triton kernels: what they compute is not counted, so FLOPs and the times made of them are without it"
+
+
+def unknown_kernel(*written: torch.Tensor) -> None:
+    """In sim, launches a kernel of which no more is known than what is ``written``."""
+    device = _device()
+    for tensor in written:
+        device.meter.forget(tensor)
+    device.meter.op_launches += 1
+    device.note(UNKNOWN_WORK)
 
 
 def values(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -27,7 +27,8 @@ class Arguments:
     truncation: str = field(default="trainer", metadata={"help": "what cuts longer prompts: trainer, or data"})
     checkpointing: str = field(default="none", metadata={"help": "none, reentrant or non_reentrant"})
     engine: str = field(default="server", metadata={"help": "none generates in the trainer; server or colocate: vLLM"})
-    gpu_memory_utilization: float = field(default=0.3, metadata={"help": "of an engine on the trainer's own GPUs"})
+    engine_share: float = field(default=0.3, metadata={"help": "of the trainer's own GPU, for an engine on it"})
+    engine_sleeps: bool = field(default=False, metadata={"help": "while the trainer does not generate"})
 
 
 def variety(completions, **_):
@@ -55,7 +56,9 @@ def main() -> None:
     if own.engine != "none" and hasattr(training, "vllm_mode"):  # TRL 0.17 knows servers alone
         training.vllm_mode = own.engine
     if own.engine == "colocate":
-        training.vllm_gpu_memory_utilization = own.gpu_memory_utilization
+        training.vllm_gpu_memory_utilization = own.engine_share
+        if own.engine_sleeps:
+            training.vllm_enable_sleep_mode = True
     training.gradient_checkpointing = own.checkpointing != "none"
     training.gradient_checkpointing_kwargs = {"use_reentrant": own.checkpointing == "reentrant"}
     tokenizer = AutoTokenizer.from_pretrained(own.base_model, padding_side="left")

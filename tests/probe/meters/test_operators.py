@@ -50,3 +50,11 @@ def test_an_operator_with_a_kernel_of_its_own_is_not_made_of_others() -> None:
         func: operators.traits(func).is_composite for func in (aten.linear.default, aten.silu_backward.default)
     }
     assert list(composite.values()) == [True, False]
+
+
+@pytest.mark.skipif(not hasattr(aten.addmm, "dtype_out"), reason="torch before 2.8 has no such products")
+def test_a_product_in_another_dtype_counts_as_one_in_its_own() -> None:
+    a, b, out = (torch.empty(*shape, device="meta") for shape in ((2, 3), (3, 4), (2, 4)))
+    expected = operators.traits(aten.addmm.default).flops(out, a, b, out_val=out)
+    assert operators.traits(aten.addmm.dtype_out).flops(out, a, b, torch.float32, out=out, out_val=out) == expected
+    assert operators.traits(aten.mm.dtype).flops(a, b, out_dtype=torch.float32, out_val=out) == expected

@@ -83,6 +83,8 @@ class Occasions(list[str]):
 
     def accumulated(self) -> None: ...
 
+    def resumed(self, engine: Any) -> None: ...
+
 
 def test_the_outermost_call_counts_also_of_what_is_imported_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -146,3 +146,27 @@ def test_sizes_are_those_that_two_of_three_say_and_no_clipping_is_the_default() 
         {"train_batch_size": 32, "gradient_accumulation_steps": 4, "progressive_layer_drop": {}}, 2
     )
     assert (read.micro_batch, read.accumulation, read.clip, read.dtype) == (4, 4, None, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_new_engine_goes_on_from_a_checkpoint(tmp_path: Path, dtype: str) -> None:
+    config = {dtype: {"enabled": True}, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 4}}}
+
+    def trained(plain: PlainEngine, batches: Any) -> None:
+        for batch in batches:
+            plain.backward(loss_of(plain, batch))
+            plain.step()
+
+    whole, first, second = engine(config), engine(config), engine(config)
+    trained(whole, BATCHES)
+    trained(first, BATCHES[:3])
+    first.save_checkpoint(str(tmp_path), client_state={"epoch": 1})
+    path, state = second.load_checkpoint(str(tmp_path))
+    assert (path, state) == (str(tmp_path / "global_step3"), {"epoch": 1})
+    trained(second, BATCHES[3:])
+    assert (second.global_steps, second.get_lr()) == (6, whole.get_lr())
+    for mine, other in zip(second.training_precision.parameters.values(), whole.training_precision.parameters.values()):
+        assert torch.equal(mine, other)
+    with pytest.raises(NoTruth, match="a part of a checkpoint"):
+        second.load_checkpoint(str(tmp_path), load_module_only=True)
+    assert engine(config).load_checkpoint(str(tmp_path / "none")) == (None, {})

@@ -33,6 +33,15 @@ class Events(list[str]):
     def accumulated(self) -> None:
         self.append("accumulated")
 
+    def occasion_begins(self, phase: str) -> None:
+        self.append(phase)
+
+    def occasion_ended(self, failed: bool) -> None:
+        self.append("failed" if failed else "ended")
+
+    def resumed(self, engine: Any) -> None:
+        self.append("resumed")
+
 
 class Engine:
     """As DeepSpeed's with fp16: its optimizer steps once while it is made."""
@@ -48,6 +57,9 @@ class Engine:
     def step(self) -> None:
         self.optimizer.step()
         self.global_steps += 1
+
+    def load_checkpoint(self, folder: str) -> tuple[str, dict[str, Any]]:
+        return folder, {}
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -74,4 +86,5 @@ def test_a_step_while_an_engine_is_made_is_not_the_programs(monkeypatch: pytest.
         assert events == []
         engine.backward(parameter.sum())
         engine.step()
-    assert events == ["backward", "step", "stepped Engine"]
+        assert Engine(parameter).load_checkpoint("saved") == ("saved", {})
+    assert events == ["backward", "step", "stepped Engine", "load", "resumed", "ended"]

@@ -109,3 +109,23 @@ def test_each_model_of_a_program_has_phases_and_numerics_of_its_own(folder: Path
     assert rank.numerics is None
     assert [len(numbers.losses) for numbers in rank.models.values()] == [3, 2]
     assert len({numbers.parameter_digest for numbers in rank.models.values()}) == 2
+
+
+def test_an_engine_that_resumes_trains_the_model_from_there_on() -> None:
+    class Engine:
+        def __init__(self, outputs: int) -> None:
+            self.module = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(outputs)))
+
+        def get_global_grad_norm(self) -> float:
+            return 1.0
+
+    models, actor, critic, restarted = TrainedModels(), Engine(1), Engine(2), Engine(1)
+    models.resumed(actor)  # before anything was trained: as most programs begin
+    for engine in (actor, critic):
+        models.lost([1.0], engine)
+        models.stepped(engine, recorded=True)
+    models.resumed(restarted)
+    models.lost([2.0], restarted)
+    models.stepped(restarted, recorded=True)
+    assert [model.stepper for model in models.models] == [restarted, critic]
+    assert models.models[0].numerics.losses == [1.0, 2.0]

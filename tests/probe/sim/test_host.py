@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import resource
 
 import pytest
@@ -65,3 +66,25 @@ def test_optimizer_states_of_an_offloaded_zero_2_partition_cost_nothing() -> Non
         partition.grad = simulation._pin(torch.zeros(GIB, dtype=torch.float32, device="cpu"))
         torch.optim.AdamW([partition], foreach=False).step()
         assert resident_bytes() - before < GIB // 4
+
+
+@pytest.mark.parametrize("elements", [10, GIB])
+def test_a_deep_copy_of_what_has_no_contents_has_its_geometry_and_costs_nothing(elements: int) -> None:
+    """As programs keep a reference, an average of weights, or a state dict."""
+    with Simulation() as simulation:
+        ledger, before = simulation.mode.ledger, resident_bytes()
+        source = torch.empty(elements, dtype=torch.bfloat16, device="meta").to("cpu")
+        held = ledger.live[HOST]
+        copies = copy.deepcopy({"whole": source, "part": source[2:]})
+        assert ledger.live[HOST] == 2 * held
+        assert (copies["whole"].shape, copies["part"].shape) == ((elements,), (elements - 2,))
+        assert copies["part"].untyped_storage()._cdata == copies["whole"].untyped_storage()._cdata
+        assert simulation.mode.is_ghost(copies["part"])
+        if elements == 10:
+            assert copies["whole"].float().numpy().tolist() == [1.0] * 10
+        assert resident_bytes() - before < GIB // 4
+
+
+def test_a_deep_copy_of_what_a_program_filled_has_its_contents() -> None:
+    with Simulation():
+        assert copy.deepcopy(torch.tensor([3, 1, 4])).tolist() == [3, 1, 4]

@@ -52,7 +52,7 @@ def test_the_fused_kernel_computes_adam_beside_the_meter(decoupled: int, mine: A
     start, gradient = torch.randn(64), torch.randn(64)
     expected = torch.nn.Parameter(start.clone())
     optimizer = mine([expected], lr=0.1, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-    with TorchMeter("cpu", trace=True) as meter, launching.on(launching.Device(meter, VirtualCard(), computes=True)):
+    with TorchMeter("cpu", trace=True) as meter, launching.on(launching.Device(meter, VirtualCard(), True, note=print)):
         kernel = kernels.extensions()["fused_adam"].multi_tensor_adam
         parameter, first, second = start.clone(), torch.zeros(64), torch.zeros(64)
         meter.begin()

@@ -92,6 +92,10 @@ class PublishedCell:
         step = [self.phases[phase] for phase in ("forward", "backward", "step")]
         return size(sum(total for reading in step for _, total in reading.collectives.values()))
 
+    def collectives(self, phase: str) -> int:
+        """How many the phase issues."""
+        return sum(count for count, _ in self.phases[phase].collectives.values())
+
     def reading(self, at: str) -> MemoryReading:
         """What the program last read of its card at a point that it names."""
         assert self.result.record is not None

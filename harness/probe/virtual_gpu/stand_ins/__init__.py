@@ -1,7 +1,8 @@
-"""Packages of compiled kernels that cannot be installed without a GPU: flash_attn, bitsandbytes, liger_kernel.
+"""Packages of kernels that cannot run without a GPU: flash_attn, bitsandbytes, liger_kernel, triton.
 
 Where a program imports one that is not installed, a stand-in holds what the kernels hold (sim), or computes it with torch
-(cpu). What is installed is the program's own.
+(cpu). Triton's kernels are the program's own, which torch cannot compute: in cpu there is no Triton, as in torch for CPUs.
+What is installed is the program's own; but in sim no kernel of Triton's runs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from harness.probe.virtual_gpu.stand_ins import caches, finder
+from harness.probe.virtual_gpu.stand_ins import caches, finder, triton_installed
 from harness.probe.virtual_gpu.stand_ins.finder import Package
 
 PACKAGES = (
@@ -60,9 +61,45 @@ PACKAGES = (
     ),
 )
 
+_NAMES = ("triton_names",)
+
+TRITON = Package(
+    "triton",
+    "triton",
+    "3.5.1",
+    {
+        "triton": ("triton_kernels", *_NAMES),
+        "triton.backends": _NAMES,
+        "triton.backends.compiler": _NAMES,
+        "triton.compiler": _NAMES,
+        "triton.compiler.compiler": _NAMES,
+        "triton.language": _NAMES,
+        "triton.language.core": _NAMES,
+        "triton.language.extra": _NAMES,
+        "triton.language.extra.cuda": _NAMES,
+        "triton.language.extra.cuda.libdevice": _NAMES,
+        "triton.language.extra.libdevice": _NAMES,
+        "triton.language.math": _NAMES,
+        "triton.language.standard": _NAMES,
+        "triton.runtime": ("triton_kernels", *_NAMES),
+        "triton.runtime.autotuner": ("triton_kernels", *_NAMES),
+        "triton.runtime.cache": _NAMES,
+        "triton.runtime.driver": ("triton_driver",),
+        "triton.runtime.jit": ("triton_kernels", *_NAMES),
+        "triton.testing": _NAMES,
+        "triton.tools": _NAMES,
+        "triton.tools.tensor_descriptor": ("triton_descriptors", *_NAMES),
+    },
+)
+
 
 @contextlib.contextmanager
-def provided() -> Iterator[None]:
-    """Inside, the packages that are not installed have stand-ins."""
-    with finder.found(PACKAGES) as missing, caches.refreshed(missing):
+def provided(target: str) -> Iterator[None]:
+    """Inside, the packages that are not installed have stand-ins, for kernels that run on ``target``: ``meta`` in sim."""
+    simulated = target == "meta"
+    with contextlib.ExitStack() as stack:
+        missing = stack.enter_context(finder.found((*PACKAGES, TRITON) if simulated else PACKAGES))
+        stack.enter_context(caches.refreshed(missing))
+        if simulated and TRITON not in missing:
+            stack.enter_context(triton_installed.launching())
         yield

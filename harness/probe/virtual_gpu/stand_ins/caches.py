@@ -13,7 +13,10 @@ from harness.probe.replacing import Patches
 from harness.probe.virtual_gpu.stand_ins.finder import Package
 
 #: Words in the names of functions that ask for a package.
-_WORDS = {"flash_attn": ("flash_attn",), "bitsandbytes": ("bitsandbytes", "bnb"), "liger_kernel": ("liger",)}
+_WORDS = {
+    "flash_attn": ("flash_attn",), "bitsandbytes": ("bitsandbytes", "bnb"), "liger_kernel": ("liger",),
+    "triton": ("triton",),
+}  # fmt: skip
 #: Asks for flash_attn while it is imported, in releases of transformers from 4.43 to 4.52.
 _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 

@@ -64,7 +64,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         def missing(name: str) -> Any:
             raise AttributeError(f"{module.__name__}.{name} has no stand-in ({PLACE})")
 
-        module.__dict__["__getattr__"] = missing
+        module.__dict__.setdefault("__getattr__", missing)
 
     def find_distributions(
         self,

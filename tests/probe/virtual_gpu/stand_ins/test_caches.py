@@ -34,7 +34,7 @@ def test_a_module_that_asked_while_it_was_imported_asks_again(tmp_path: Path, mo
     early = importlib.import_module("asks_early")
     taken_before = early.attention_function
     assert taken_before() is None
-    with stand_ins.provided():
+    with stand_ins.provided("cpu"):
         assert early.apply_rotary_emb.__module__.startswith(("flash_attn", "harness"))
         assert taken_before() is early.flash_attn_func is not None
     assert early.flash_attn_func is None

@@ -1,14 +1,15 @@
-"""In the place of vLLM, which needs a GPU: an engine that answers at once and holds nothing.
+"""In the place of vLLM, which needs a GPU: an engine that answers at once.
 
 What TRL's trainer does on its own side is the real code: it gathers the weights, merges the adapters, sends a request
 per parameter or a stream of them, and waits for completions. Here end the requests of TRL's client (``server``): those of
 ``trl vllm-serve``, and from TRL 1.11 on those of ``vllm serve``; and the calls of ``LLM`` (``colocate``). The answer is as
-long as was allowed, the longest that a step can meet: ``max_tokens`` tokens for each completion. An engine's share of a
-card is what the scenario's ``gpu_memory_utilization`` takes off it. The names of several releases of vLLM are here, as
-each release of TRL imports those of its day.
+long as was allowed, the longest that a step can meet: ``max_tokens`` tokens for each completion. A server holds nothing
+here: its share of a card is what the scenario's ``gpu_memory_utilization`` takes off it. ``LLM`` holds its
+``gpu_memory_utilization`` of the trainer's own card, weights and cache, as long as it is awake (``share``). The names of
+several releases of vLLM are here, as each release of TRL imports those of its day.
 """
 
-from vllm import server
+from vllm import server, share
 from vllm.completions import completion, prompt_ids
 from vllm.sampling_params import SamplingParams
 
@@ -34,7 +35,8 @@ class _Weights:
 
 
 class LLM:
-    def __init__(self, model, max_model_len=None, **settings):
+    def __init__(self, model, max_model_len=None, gpu_memory_utilization=0.9, **settings):
+        self._share = share.Share(model, gpu_memory_utilization)
         runner = _Fields(model_runner=_Fields(model=_Weights()))
         self.llm_engine = _Fields(
             model_executor=_Fields(driver_worker=runner), model_config=_Fields(max_model_len=max_model_len)
@@ -60,7 +62,7 @@ class LLM:
         pass
 
     def sleep(self, level=1):
-        pass
+        self._share.sleep(level)
 
     def wake_up(self, tags=None):
-        pass
+        self._share.wake_up(tags)

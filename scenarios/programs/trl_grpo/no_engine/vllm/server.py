@@ -57,7 +57,12 @@ _ANSWERS = {
     "generate": _generate,
     # vllm serve
     "v1/models": lambda wanted: {"data": [{"id": os.environ["SERVED_MODEL"]}]},
-    "server_info": lambda wanted: {"vllm_config": {"weight_transfer_config": {"backend": "nccl"}}},
+    "server_info": lambda wanted: {
+        "vllm_config": {
+            "weight_transfer_config": {"backend": "nccl"},
+            "model_config": {"logprobs_mode": "processed_logprobs"},  # from TRL 1.16 on, as its server is to be started
+        }
+    },
     "init_weight_transfer_engine": _nothing,
     "start_weight_update": _nothing,
     "update_weights": _nothing,

@@ -1,0 +1,51 @@
+"""What Triton says of the card that it is on."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from harness.probe.virtual_gpu import launching
+
+__all__ = ["active", "driver"]
+
+
+class _Utils:
+    """Answers questions about a card by its number."""
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        found: Any = torch.cuda.get_device_properties(device)
+        return {
+            "max_shared_mem": found.shared_memory_per_block_optin,
+            "max_num_regs": found.regs_per_multiprocessor,
+            "multiprocessor_count": found.multi_processor_count,
+            "warpSize": found.warp_size,
+        }
+
+
+class _Active:
+    """The driver of CUDA."""
+
+    utils = _Utils()
+
+    def get_current_target(self) -> Any:
+        major, minor = launching.card().compute_capability
+        return types.SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)
+
+    def get_current_device(self) -> int:
+        return torch.cuda.current_device()
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cuda", self.get_current_device())
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+
+active = _Active()
+driver = types.SimpleNamespace(active=active)

@@ -1,0 +1,33 @@
+"""Triton that is installed, in a simulation: its compiler and its driver need a GPU, so kernels end where they launch."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from harness.probe.replacing import Patches
+from harness.probe.virtual_gpu.stand_ins import triton_driver
+from harness.probe.virtual_gpu.stand_ins.triton_kernels import launch
+
+
+@contextlib.contextmanager
+def launching() -> Iterator[None]:
+    """Inside, Triton's kernels are launched as those of its stand-in are."""
+    jit, tuning = importlib.import_module("triton.runtime.jit"), importlib.import_module("triton.runtime.autotuner")
+    driver: Any = importlib.import_module("triton.runtime").driver
+    with Patches() as patches:
+        for kernel in (jit.JITFunction, tuning.Autotuner, tuning.Heuristics):
+            patches.set(kernel, "run", _run)
+        driver.set_active(triton_driver.active)
+        patches.callback(driver.reset_active)
+        yield
+
+
+def _run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> None:
+    function = self
+    while hasattr(function, "fn"):
+        function = function.fn
+    if not warmup:
+        launch(function, args, kwargs)
