@@ -9,7 +9,7 @@ and not in its good one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,15 +18,15 @@ from packaging.version import InvalidVersion, Version
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
-from harness.compare import Comparison, Problem
+from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.metrics import OUTCOME
 from harness.errors import UsageError
 from harness.model import Finding, Verdict, WorkloadParts, split_workload
 from harness.probe.scenario import BASE_VARIANT, variant_id
 from harness.report.answers import stored as answers
-from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredReproduction
+from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredRemedy, StoredReproduction
 from harness.reproduce import upstream
-from harness.reproduce.factors import BY_NAME, SIMPLEST_OF, STAGE
+from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, among
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
@@ -82,6 +82,7 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All of one problem. What is not known is empty or None."""
 
     reproduction: StoredReproduction | None = None
+    remedies: tuple[StoredRemedy, ...] = ()  #: settings with which the script passed, and which no other problem has
     title: Title | None = None
     why_no_script: str = ""
     began: Change | None = None
@@ -156,6 +157,7 @@ class _Joint:
         reason = self._shown(problem, patterns)
         return ProblemFacts(
             reproduction=reproduction,
+            remedies=tuple(self._remedies(problem, reproduction)) if reproduction is not None else (),
             title=self._known.titles.get(reproduction.name) if reproduction is not None else None,
             why_no_script="" if has_script else reason.reason if reason is not None else why_not,
             began=self._change(problem, Verdict.BAD),
@@ -167,6 +169,44 @@ class _Joint:
         """The confirmed one first."""
         found = [one for one in self._known.stored.reproductions if problem.worst.key in self._problems_of[one.name]]
         return min(found, key=lambda one: (not one.confirmed, one.name), default=None)
+
+    def _remedies(self, problem: Problem, found: StoredReproduction) -> Iterator[StoredRemedy]:
+        """Of the settings with which the script passes, those that lead to no other grave problem in its releases."""
+        for remedy in found.remedies:
+            change = found.setting_of(remedy)
+            if remedy.answer is Verdict.GOOD and change is not None and not self._is_spoiled(problem, *change):
+                yield remedy
+
+    def _is_spoiled(self, problem: Problem, name: str, value: Any) -> bool:
+        """Whether what the problem's workloads become by a setting has another grave problem in one of its releases."""
+        parameters = self._comparison.parameters
+        changed = [{**_UNNAMED, **parameters[own], name: value} for own in problem.affected]
+        having = set(problem.having)
+        others = [
+            one
+            for one in self._comparison.problems
+            if one is not problem and one.kind <= ProblemKind.OUT_OF_MEMORY and not having.isdisjoint(one.having)
+        ]
+        return any(
+            self._needs_no_more(one, values)
+            or any(
+                not having.isdisjoint(stacks) and _is_alike({**_UNNAMED, **parameters[own]}, values)
+                for own, stacks in one.affected.items()
+            )
+            for one in others
+            for values in changed
+        )
+
+    def _needs_no_more(self, problem: Problem, values: Mapping[str, Any]) -> bool:
+        """Whether these parameters are all that a problem is known to need."""
+        found = self._reproduction(problem)
+        return (
+            found is not None
+            and bool(found.needs)
+            and all(
+                among(BY_NAME[one.factor].value_in(values), one.shown) for one in found.needs if one.factor in BY_NAME
+            )
+        )
 
     def _problems_shown_by(self, found: StoredReproduction) -> set[tuple[str, ...]]:
         """The problems that an answer is about, by the keys of their worst findings: those of its own cell; where no problem
@@ -266,7 +306,7 @@ class _Joint:
         order = sorted((version, has) for one, has in measured.items() if (version := _version(one)) is not None)
         older = [has for version, has in order if at is not None and version < at]
         newer = [has for version, has in order if at is not None and version > at]
-        return [*older[-1:], *newer[:1]]
+        return [*(older[-1:] or [False]), *(newer[:1] or [False])]
 
     def _is_of(self, asked: WorkloadParts, own: str) -> bool:
         """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
@@ -281,6 +321,11 @@ class _Joint:
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
+
+
+def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two workloads have the same factors."""
+    return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
 
 
 def _named(variant: str) -> dict[str, str]:

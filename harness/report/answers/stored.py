@@ -75,6 +75,13 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
         """The workload of the smallest cell."""
         return _workload_of(self.smallest_cell)
 
+    def setting_of(self, remedy: StoredRemedy) -> tuple[str, Any] | None:
+        """The factor and the value that a remedy is, by its words."""
+        return next(
+            ((one.factor, value) for one in self.needs for value in one.hidden if _words(one, (value,)) == remedy.text),
+            None,
+        )
+
     @property
     def needed(self) -> tuple[str, ...]:
         """In words, one for each factor."""

@@ -106,7 +106,7 @@ def _script(facts: ProblemFacts) -> ScriptText | None:
     if found is None or found.script is None:
         return None
     rows = [(f"{found.package} {run.version}", run) for run in found.runs]
-    rows += [(f"{found.package} {run.version}, with {run.text}", run) for run in found.remedies]
+    rows += [(f"{found.package} {run.version}, with {run.text}", run) for run in facts.remedies]
     return ScriptText(
         name=f"{found.name}.py",
         confirmed=found.confirmed,

@@ -90,11 +90,7 @@ class PublishedProblem:
     @property
     def remedy(self) -> str:
         parts = [self._line.consequence]
-        found = self._facts.reproduction
-        remedies = found.remedies if found is not None else ()
-        parts += [
-            f"In {one.version} the script passes with {one.text}." for one in remedies if one.answer.value == "good"
-        ]
+        parts += [f"In {one.version} the script passes with {one.text}." for one in self._facts.remedies]
         return markdown(" ".join(filter(None, parts))) or "none is known"
 
     @property

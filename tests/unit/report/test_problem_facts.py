@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from harness.compare import Comparison, Thresholds, compare
-from harness.model import Result
+from harness.model import Failed, Result
 from harness.report.answers import stored
 from harness.report.problem_facts import KnownAnswers, ProblemFacts, known_answers, problem_facts
 from tests.builders.synthetic import noisy_record, result
@@ -198,3 +198,36 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
         (tmp_path / "without_script.toml").write_text(text)
         assert known_answers(str(tmp_path), str(tmp_path), lambda file, why: left.append(why)) == KnownAnswers()
     assert len(left) == 2
+
+
+def with_remedy(*others: Result, more: tuple[dict[str, Any], ...] = ()) -> tuple[str, ...]:
+    """The remedies of the leak where the script passes with ZeRO stage 1, and these were measured too."""
+    needs = [{"factor": "zero_stage", "value": 3, "shown": [3], "hidden": [1], "unknown": []}]
+    run = {"version": "0.16.0", "answer": "good", "exit_code": 0, "line": "passes", "text": "ZeRO stage 1"}
+    results = [held("0.15.4", 1), held("0.16.0", 9), held("0.16.8", 1), *others]
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    files = [answered(needs=needs, remedies=[run]), *more]
+    read = stored.read([(f"{at}.json", json.dumps(one).encode()) for at, one in enumerate(files)])
+    (leak,) = [one for one in comparison.problems if one.worst.metric == "device_retained_bytes"]
+    found = problem_facts(comparison, KnownAnswers(stored=read))[leak.worst.key]
+    return tuple(one.text for one in found.remedies)
+
+
+def crashed(version: str, **parameters: Any) -> Result:
+    one = result(version, variant="zero_stage=1", outcome=Failed("step", "TypeError: no (engine.py:step)"))
+    one.cell.parameters.clear()
+    one.cell.parameters.update({**PARAMETERS, "zero_stage": 1, **parameters})
+    return one
+
+
+def test_a_setting_with_which_the_script_passes_is_a_remedy_unless_another_problem_has_it() -> None:
+    assert with_remedy() == ("ZeRO stage 1",)
+    assert with_remedy(crashed("0.16.0")) == ()
+    assert with_remedy(crashed("0.16.8")) == ("ZeRO stage 1",)  # not in a release of the leak
+    assert with_remedy(crashed("0.16.0", lora_rank=8)) == ("ZeRO stage 1",)  # another workload
+
+
+def test_what_another_problem_is_known_to_need_spoils_a_remedy_on_any_workload() -> None:
+    needs = [{"factor": "zero_stage", "value": 1, "shown": [1], "hidden": [3], "unknown": []}]
+    known = answered(cell="a-stack/llama_zero3_backward/zero_stage=1/cpu", metric="outcome", needs=needs)
+    assert with_remedy(crashed("0.16.0", lora_rank=8), more=(known,)) == ()
