@@ -116,7 +116,6 @@ class _Exploration:
         self._waiting: list[FailedTry] = []  #: to be attributed once more is known of what is sound
         self._passed = 0
         self._absent: list[Row] = []  #: values that call what one of the releases does not have
-        self._left = 0
         self._seen: set[str] = set()  #: cells
         self._release_pairs: dict[tuple[str, ...], ReleasePair] = {}
 
@@ -181,7 +180,14 @@ class _Exploration:
             self._replace(fault, followed=Followed(change=change, confirmation=confirmation))
 
     def answer(self) -> Explored:
-        """What is known by now."""
+        """What is known by now. Of failures that were not reduced, the first of each kind without a fault stands for it."""
+        left = 0
+        for failure in sorted(self._waiting, key=lambda one: one.order):
+            if any(fault.family == failure.family for fault in self._faults):
+                left += not any(fault.may_explain(failure) and fault.is_in(failure.row) for fault in self._faults)
+            else:
+                now = self._spent, self._processor_s
+                self._faults.append(self._fault(failure, self._parameters(failure.row), now, is_reduced=False))
         found = sorted(self._faults, key=lambda fault: (fault.other is None, severity(fault.finding)))
         return Explored(
             request=self._request,
@@ -189,7 +195,7 @@ class _Exploration:
             defaults=tuple(self._defaults.values()),
             tries=len(self._tried),
             passed=self._passed,
-            left=self._left,
+            left=left,
             pairs_covered=self._pairs_tried[0].share,
             cells=len(self._seen),
             seconds=self._spent,
@@ -277,12 +283,15 @@ class _Exploration:
         for failure in sorted(failures, key=lambda one: one.order):
             if self._explained(failure):
                 continue
+            if self.is_over:
+                self._waiting.append(failure)  # for when there is time again
+                continue
             self._note(f"new: {failure.finding.message}")
             fault = self._reduced(failure)
-            same_kind = [one for one in self._faults if one.family == fault.family]
-            if not fault.is_reduced and self.is_over and same_kind:
-                self._left += 1
+            if not fault.is_reduced and self.is_over:
+                self._waiting.append(failure)
                 continue
+            same_kind = [one for one in self._faults if one.family == fault.family]
             twin = next((one for one in same_kind if one.needs == fault.needs), None)
             if twin is None:
                 self._faults.append(fault)
@@ -312,26 +321,32 @@ class _Exploration:
     def _reduced(self, failure: FailedTry) -> Fault:
         """Raises nothing where the budget ends: then it is as it was tried."""
         parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
-        found_s, found_processor_s = self._spent, self._processor_s
+        found = self._spent, self._processor_s
         with contextlib.suppress(_BudgetSpent):
             for asked in failure.as_asked:
                 if self._shows(asked, [parameters])[0] is Verdict.BAD:
                     shows = functools.partial(self._shows, asked)
-                    found = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
-                    parameters, is_reduced = found.parameters, True
+                    reduced = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
+                    parameters, is_reduced = reduced.parameters, True
                     if asked is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
                         other = None
                     break
+        return self._fault(msgspec.structs.replace(failure, other=other), parameters, found, is_reduced=is_reduced)
+
+    def _fault(
+        self, failure: FailedTry, parameters: dict[str, Any], found: tuple[float, float], *, is_reduced: bool
+    ) -> Fault:
+        """``found``: when, in seconds of the clock and of processors."""
         return Fault(
             stack=failure.stack,
-            other=other,
+            other=failure.other,
             question=failure.question,
             finding=failure.finding,
             parameters=parameters,
             variant=cells.cell_of(self._simplest, failure.stack, parameters).variant,
             is_reduced=is_reduced,
-            found_s=found_s,
-            found_processor_s=found_processor_s,
+            found_s=found[0],
+            found_processor_s=found[1],
         )
 
     def _guesses(self, failure: FailedTry) -> list[frozenset[str]]:
