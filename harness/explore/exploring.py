@@ -91,9 +91,10 @@ def explore(request: ExploreQuery, simplest: Scenario, session: Session, note: C
     session.build(request.releases)
     session.keep_open()
     exploration = _Exploration(request, simplest, session, note)
-    with contextlib.suppress(_BudgetSpent):
-        exploration.run()
-    exploration.follow_up()
+    has_more = True
+    while has_more and not exploration.is_over:
+        has_more = exploration.run()
+        exploration.follow_up()
     return exploration.answer()
 
 
@@ -105,7 +106,8 @@ class _Exploration:
         self._base = cells.base_parameters(simplest)
         self._drawn = random.Random(request.seed)
         self._began, self._processor_before_s = time.monotonic(), processor_time.spent_s()
-        self._share = _TRIED  #: of the budget, for what is done now
+        self._ends_s = request.budget_s  #: of what is done now
+        self._batches = self._all_batches()
         self._faults: list[Fault] = []
         self._defaults: dict[tuple[str, str, str], ChangedDefault] = {}
         self._tried: dict[str, Row] = {}  #: by workload
@@ -114,18 +116,35 @@ class _Exploration:
         self._waiting: list[FailedTry] = []  #: to be attributed once more is known of what is sound
         self._passed = 0
         self._absent: list[Row] = []  #: values that call what one of the releases does not have
-        self._left = 0
         self._seen: set[str] = set()  #: cells
         self._release_pairs: dict[tuple[str, ...], ReleasePair] = {}
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Tries what comes next until that share of the rest of the budget is spent. Says whether there is more."""
+        self._ends_s = self._spent + _TRIED * (self._request.budget_s - self._spent)
+        with contextlib.suppress(_BudgetSpent):
+            for rows in self._batches:
+                self._try(rows)
+                self._check_budget()
+            return False
+        return True
+
+    def _all_batches(self) -> Iterator[Sequence[Row]]:
         """Everyday jobs; each value beside them; every two values together; what is near the faults. Failures but crashes
         are attributed after each of these, when most is known of what is sound."""
-        self._try(space.everyday())
+        yield space.everyday()
         self._attribute_hiding()
-        bases = [base for base in map(self._sound, space.everyday()) if base is not None] or [space.simplest_row()]
+        bases = []
+        for base in space.everyday():
+            sound: Row | None = base
+            while sound is not None and (sound := self._without_what_hides(base)) != base and sound is not None:
+                base = sound
+                yield [base]
+                self._attribute_hiding()
+            bases += [] if sound is None else [base]
+        bases = bases or [space.simplest_row()]
         for rows in _parts(space.beside(bases)):
-            self._try([row for row in rows if not self._is_forbidden(row)])
+            yield [row for row in rows if not self._is_forbidden(row)]
         self._attribute_waiting()
         self._pairs_tried += map(TriedPairs, bases)
         barren = 0
@@ -136,32 +155,39 @@ class _Exploration:
                 forbidden = faults.forbidden(self._faults, self._absent)
                 if rows := pairs.rows(allowed, 2 * AT_ONCE, self._drawn, forbidden, _SLOW):
                     break
-            for part in _parts(rows):
-                self._try(part)
+            yield from _parts(rows)
             self._attribute_waiting()
-            self._try(self._near(bases))
+            yield self._near(bases)
             self._attribute_waiting()
             barren = barren + 1 if len(self._tried) == before else 0
 
     def follow_up(self) -> None:
         """Reduces what still waits; then, for each fault that tells the releases apart, the gravest first, where it began or
         ended; then, for each, a script."""
-        self._share = _REDUCED
+        self._ends_s = self._spent + (1 - _REDUCED) / (1 - _TRIED) * (self._request.budget_s - self._spent)
         self._attribute_waiting(all_of_them=True)
-        self._share = 1
-        apart = sorted((one for one in self._faults if one.tells_apart), key=lambda one: severity(one.finding))
+        self._ends_s = self._request.budget_s
+        new = (one for one in self._faults if one.tells_apart and one.followed == Followed())
+        apart = sorted(new, key=lambda one: severity(one.finding))
         found = [self._difference(fault) for fault in apart]
         changes = [
-            change_of(one, self._simplest, self._session, self._request.detail_of, lambda: self._is_over)
+            change_of(one, self._simplest, self._session, self._request.detail_of, lambda: self.is_over)
             for one in found
-            if not self._is_over
+            if not self.is_over
         ]
-        confirmations = [confirmation_of(one, self._simplest, self._session) for one in found if not self._is_over]
+        confirmations = [confirmation_of(one, self._simplest, self._session) for one in found if not self.is_over]
         for fault, change, confirmation in itertools.zip_longest(apart, changes, confirmations):
             self._replace(fault, followed=Followed(change=change, confirmation=confirmation))
 
     def answer(self) -> Explored:
-        """What is known by now."""
+        """What is known by now. Of failures that were not reduced, the first of each kind without a fault stands for it."""
+        left = 0
+        for failure in sorted(self._waiting, key=lambda one: one.order):
+            if any(fault.family == failure.family for fault in self._faults):
+                left += not any(fault.may_explain(failure) and fault.is_in(failure.row) for fault in self._faults)
+            else:
+                now = self._spent, self._processor_s
+                self._faults.append(self._fault(failure, self._parameters(failure.row), now, is_reduced=False))
         found = sorted(self._faults, key=lambda fault: (fault.other is None, severity(fault.finding)))
         return Explored(
             request=self._request,
@@ -169,7 +195,7 @@ class _Exploration:
             defaults=tuple(self._defaults.values()),
             tries=len(self._tried),
             passed=self._passed,
-            left=self._left,
+            left=left,
             pairs_covered=self._pairs_tried[0].share,
             cells=len(self._seen),
             seconds=self._spent,
@@ -178,21 +204,15 @@ class _Exploration:
 
     # -- what is tried -----------------------------------------------------------------------------------------------
 
-    def _sound(self, base: Row) -> Row | None:
-        """A base without what hides all else in it; None where it cannot do without."""
-        for _ in space.EVERYDAY:
-            hiding = [fault for fault in self._faults if fault.hides_others and fault.is_in(base)]
-            if not hiding:
-                return base
-            needs = next(needs for needs in hiding[0].all_needs if space.has(base, needs))
-            trials = ({**base, name: space.simplest(name)} for name in space.EVERYDAY if name in needs)
-            left = next((trial for trial in trials if requirements.is_valid(trial)), None)
-            if left is None:
-                return None
-            base = left
-            self._try([base])
-            self._attribute_hiding()
-        return None
+    def _without_what_hides(self, base: Row) -> Row | None:
+        """A base without a value of what is known to hide all else in it: itself where nothing is; None where it cannot do
+        without."""
+        hiding = [fault for fault in self._faults if fault.hides_others and fault.is_in(base)]
+        if not hiding:
+            return base
+        needs = next(needs for needs in hiding[0].all_needs if space.has(base, needs))
+        trials = ({**base, name: space.simplest(name)} for name in space.EVERYDAY if name in needs)
+        return next((trial for trial in trials if requirements.is_valid(trial) and trial != base), None)
 
     def _near(self, bases: Sequence[Row]) -> list[Row]:
         """Rows near the faults that were found."""
@@ -263,12 +283,15 @@ class _Exploration:
         for failure in sorted(failures, key=lambda one: one.order):
             if self._explained(failure):
                 continue
+            if self.is_over:
+                self._waiting.append(failure)  # for when there is time again
+                continue
             self._note(f"new: {failure.finding.message}")
             fault = self._reduced(failure)
-            same_kind = [one for one in self._faults if one.family == fault.family]
-            if not fault.is_reduced and self._is_over and same_kind:
-                self._left += 1
+            if not fault.is_reduced and self.is_over:
+                self._waiting.append(failure)
                 continue
+            same_kind = [one for one in self._faults if one.family == fault.family]
             twin = next((one for one in same_kind if one.needs == fault.needs), None)
             if twin is None:
                 self._faults.append(fault)
@@ -298,26 +321,32 @@ class _Exploration:
     def _reduced(self, failure: FailedTry) -> Fault:
         """Raises nothing where the budget ends: then it is as it was tried."""
         parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
-        found_s, found_processor_s = self._spent, self._processor_s
+        found = self._spent, self._processor_s
         with contextlib.suppress(_BudgetSpent):
             for asked in failure.as_asked:
                 if self._shows(asked, [parameters])[0] is Verdict.BAD:
                     shows = functools.partial(self._shows, asked)
-                    found = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
-                    parameters, is_reduced = found.parameters, True
+                    reduced = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
+                    parameters, is_reduced = reduced.parameters, True
                     if asked is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
                         other = None
                     break
+        return self._fault(msgspec.structs.replace(failure, other=other), parameters, found, is_reduced=is_reduced)
+
+    def _fault(
+        self, failure: FailedTry, parameters: dict[str, Any], found: tuple[float, float], *, is_reduced: bool
+    ) -> Fault:
+        """``found``: when, in seconds of the clock and of processors."""
         return Fault(
             stack=failure.stack,
-            other=other,
+            other=failure.other,
             question=failure.question,
             finding=failure.finding,
             parameters=parameters,
             variant=cells.cell_of(self._simplest, failure.stack, parameters).variant,
             is_reduced=is_reduced,
-            found_s=found_s,
-            found_processor_s=found_processor_s,
+            found_s=found[0],
+            found_processor_s=found[1],
         )
 
     def _guesses(self, failure: FailedTry) -> list[frozenset[str]]:
@@ -367,13 +396,15 @@ class _Exploration:
         return processor_time.spent_s() - self._processor_before_s
 
     @property
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether the time for what is done now is spent. Where nothing was found that tells the releases apart, there is
+        nothing to follow up, and all of it is for trying."""
         others = [*(one.other for one in self._faults), *(one.other for one in self._waiting)]
         is_found = any(other is not None for other in others)
-        return self._spent >= (self._share if is_found else 1) * self._request.budget_s
+        return self._spent >= (self._ends_s if is_found else self._request.budget_s)
 
     def _check_budget(self) -> None:
-        if self._is_over:
+        if self.is_over:
             raise _BudgetSpent
 
 
