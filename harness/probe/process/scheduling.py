@@ -20,8 +20,8 @@ def finish_turns() -> None:
 
 
 def keep_to_own_cores(number: int, of: int) -> None:
-    """Gives all threads of this process a share of the cores that no other has: it is the ``number``-th of so many processes,
-    from 0. No effect where there are more processes than cores."""
+    """Gives all threads of this process a share of the cores that no other has: it is number ``number``, from 0, of so many
+    processes. No effect where there are more processes than cores."""
     with contextlib.suppress(OSError, AttributeError):
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < of:

@@ -31,7 +31,9 @@ def in_a_fork(answer: Callable[[], str]) -> str:
 
 
 def cores_of_all_threads() -> str:
-    return " ".join(sorted({str(sorted(os.sched_getaffinity(int(thread)))) for thread in os.listdir("/proc/self/task")}))
+    return " ".join(
+        sorted({str(sorted(os.sched_getaffinity(int(thread)))) for thread in os.listdir("/proc/self/task")})
+    )
 
 
 def test_what_a_process_starts_finishes_its_turns_too() -> None:

@@ -77,7 +77,8 @@ def test_sessions_share_the_time_and_leave_what_they_do_not_need(monkeypatch: py
 def test_a_session_in_which_nothing_can_be_timed_leaves_its_share_to_the_others() -> None:
     budget = Budget(90.0, 2, 1, Thresholds())
     executor = FakeExecutor(lambda cell: Ended(outcome=Failed(stage="forward", signature="x")))
-    list(schedule.interleave([(cell("A"), executor.worker(environment("A"), "cpu", "f"))], run_plan(Settings()), pace=budget))
+    members = [(cell("A"), executor.worker(environment("A"), "cpu", "f"))]
+    list(schedule.interleave(members, run_plan(Settings()), pace=budget))
     last = budget.session()
     last.end()
     assert last.share_s == pytest.approx(90.0, abs=1.0)
