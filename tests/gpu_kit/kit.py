@@ -264,7 +264,7 @@ def cell(device: str, release: str, at: int, folder: Path) -> dict[str, Any]:
 
     from harness.probe.border.surroundings import ENVIRONMENT
     from harness.probe.border.wire import CellRequest
-    from harness.probe.process.cell import Gate, execute
+    from harness.probe.process.cell import OpenGate, execute
     from harness.probe.replacing import working_folder
     from harness.probe.scenario import load
 
@@ -285,7 +285,7 @@ def cell(device: str, release: str, at: int, folder: Path) -> dict[str, Any]:
     importlib.import_module(declared.framework).preload(device)
     folder.mkdir(parents=True, exist_ok=True)
     with working_folder(folder):
-        record = execute(request, folder, Rounds(), Gate())
+        record = execute(request, folder, Rounds(), OpenGate())
     return {"release": release, "request": dataclasses.asdict(request), "record": dataclasses.asdict(record)}
 
 

@@ -22,7 +22,7 @@ from harness.probe.border.wire import CellRequest, RankRecord
 from harness.probe.framework import Meter
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.meters.phases import walk
-from harness.probe.process.cell import Gate, execute
+from harness.probe.process.cell import OpenGate, execute
 
 from . import one_memory
 
@@ -78,7 +78,7 @@ def on_real_ranks(name: str, variant: str, folder: Path) -> RankRecord:
         rounds=0,
         timeout_s=180.0,
     )
-    record = execute(request, folder, None, Gate())
+    record = execute(request, folder, None, OpenGate())
     assert record.outcome == "passed", f"{record.stage}: {record.signature}\n{record.log_tail}"
     return record.ranks[0]
 

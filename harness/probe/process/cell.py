@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -37,8 +37,8 @@ from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRou
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
 
 
-class Gate:
-    """What a timed round waits for. This one never waits; the server's waits for the host."""
+class Gate(Protocol):
+    """What a timed round waits for, and what is told of the cell's life: the host, through the server."""
 
     def pass_through(self, last_s: float | None) -> None:
         """Returns when the next timed round may run; ``last_s`` are the seconds of the last one. Raises EnoughRounds."""
@@ -48,6 +48,16 @@ class Gate:
 
     def imported(self, modules: list[str]) -> None:
         """Modules that a rank imported lazily: the server imports them before its next fork."""
+
+
+class OpenGate:
+    """Of a cell that nobody waits for."""
+
+    def pass_through(self, last_s: float | None) -> None: ...
+
+    def beat(self, stage: str) -> None: ...
+
+    def imported(self, modules: list[str]) -> None: ...
 
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
@@ -180,7 +190,7 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
         os.environ.setdefault(variable, value)
     importlib.import_module(request.framework).preload("cpu")
     with tempfile.TemporaryDirectory() as folder:
-        record = execute(request, Path(folder), benchmark, Gate())
+        record = execute(request, Path(folder), benchmark, OpenGate())
     assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"
     numerics = record.ranks[0].numerics
     if numerics is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.probe.border.surroundings import ENVIRONMENT
 from harness.probe.border.wire import CellRequest, RunRecord
-from harness.probe.process.cell import Gate, execute
+from harness.probe.process.cell import OpenGate, execute
 from harness.probe.program import DEFAULTS
 from harness.probe.programs import adapter
 from harness.probe.replacing import working_folder
@@ -39,7 +39,7 @@ def main(device: str, ranks: str, line: str, *changes: str) -> int:
         program_folder=os.getcwd(),
     )
     with tempfile.TemporaryDirectory() as name, working_folder(name):
-        record = execute(request, Path(name), types.SimpleNamespace(extra_info={}), Gate())
+        record = execute(request, Path(name), types.SimpleNamespace(extra_info={}), OpenGate())
         log = "".join(file.read_text(errors="replace") for file in sorted(Path(name).glob("rank-*.log")))
     sys.stdout.write(log[-4000:] + "\n" + _table(record))
     return 0 if record.outcome == "passed" else 1

@@ -197,7 +197,7 @@ def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
 
 
 #: DeepSpeed's WarmupLR: each group's rate rises from the first one to its own.
-WARMUP = {"warmup_min_lr": 2e-4, "warmup_num_steps": 2, "warmup_type": "linear"}
+WARMUP: Mapping[str, Any] = {"warmup_min_lr": 2e-4, "warmup_num_steps": 2, "warmup_type": "linear"}
 
 
 def _warming(rate: float, step: int) -> float:

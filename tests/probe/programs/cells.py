@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border.wire import CellRequest, RunRecord
-from harness.probe.process.cell import Gate, execute
+from harness.probe.process.cell import OpenGate, execute
 from harness.probe.program import ADAPTER, DEFAULTS
 from harness.probe.replacing import working_folder
 
@@ -39,7 +39,7 @@ def ran(
         program_folder=str(folder),
     )
     with working_folder(run):
-        return execute(request, run, types.SimpleNamespace(extra_info={}), Gate())
+        return execute(request, run, types.SimpleNamespace(extra_info={}), OpenGate())
 
 
 def passed(record: RunRecord) -> RunRecord:
