@@ -162,7 +162,9 @@ def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
 
     groups = workload.parameter_groups(work, model)
     if shard.optimizer == "configured":
-        decays = functools.partial(workload.scheduler, work) if work.learning_rate_decay != 1 and not work.warmup else None
+        decays = (
+            functools.partial(workload.scheduler, work) if work.learning_rate_decay != 1 and not work.warmup else None
+        )
         return {"model_parameters": groups, "lr_scheduler": decays}
     if shard.optimizer != "passed":
         raise ValueError(f"no such optimizer: {shard.optimizer} (known: configured, passed)")

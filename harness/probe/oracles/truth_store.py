@@ -129,7 +129,9 @@ def write(file: Path, references: References) -> None:
 
 
 def _drop_oldest(folder: Path) -> None:
-    found = sorted((status.st_mtime, status.st_size, file) for file in folder.glob("[0-9a-f]*.*") if (status := file.stat()))
+    found = sorted(
+        (status.st_mtime, status.st_size, file) for file in folder.glob("[0-9a-f]*.*") if (status := file.stat())
+    )
     too_much = sum(size for _, size, _ in found) - MOST_BYTES
     for _, size, file in found:
         if too_much <= 0:
