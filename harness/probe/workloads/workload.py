@@ -195,13 +195,13 @@ def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
 
 
 #: DeepSpeed's WarmupLR: each group's rate rises from the first one to its own.
-WARMUP = {"warmup_min_lr": 2e-4, "warmup_num_steps": 2, "warmup_type": "linear"}
+WARMUP: dict[str, Any] = {"warmup_min_lr": 2e-4, "warmup_num_steps": 2, "warmup_type": "linear"}
 
 
 def _warming(rate: float, step: int) -> float:
     """The share of a group's rate in a step. The first two steps have the least one: what WarmupLR calls iteration 0 is
     the second step."""
-    first, steps = float(WARMUP["warmup_min_lr"]), int(WARMUP["warmup_num_steps"])
+    first, steps = WARMUP["warmup_min_lr"], WARMUP["warmup_num_steps"]
     return (first + (rate - first) * min(1.0, max(0, step - 1) / steps)) / rate
 
 
