@@ -1,5 +1,6 @@
 """What an engine holds of a card: vLLM fills its share of it with the weights and, in all that is left, a cache."""
 
+import json
 import os
 
 import torch
@@ -13,7 +14,7 @@ class Share:
 
     def __init__(self, model, utilization):
         whole = int(utilization * torch.cuda.get_device_properties(0).total_memory)
-        weights = os.path.getsize(cached_file(model, "model.safetensors"))
+        weights = _weights_bytes(model)
         self._sizes = {_WEIGHTS: weights, _CACHE: max(whole - weights, 0)}
         self._held = {}
         self.wake_up()
@@ -29,6 +30,15 @@ class Share:
     def sleep(self, level):
         """At level 1 the weights go to the host, at level 2 they are dropped."""
         self._held = {_ON_HOST: _bytes(self._sizes[_WEIGHTS], "cpu")} if level == 1 else {}
+
+
+def _weights_bytes(model):
+    """Of one file, or as the index of several says."""
+    index = cached_file(model, "model.safetensors.index.json", _raise_exceptions_for_missing_entries=False)
+    if index is None:
+        return os.path.getsize(cached_file(model, "model.safetensors"))
+    with open(index) as opened:
+        return json.load(opened)["metadata"]["total_size"]
 
 
 def _bytes(number, device):
