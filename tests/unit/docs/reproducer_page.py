@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +85,16 @@ def _command(answer: dict[str, Any]) -> str:
     cell = f"{answer['bad']}/{_workload(answer['cell'])}"
     metric = shlex.quote(answer["metric"])
     sweep = " --results results/2026-11-21-sweep.jsonl.gz" if answer["releases"] else ""
-    return f"python -m harness reproduce {cell} --metric {metric} --against {answer['good']}{sweep}"
+    around = (
+        "" if answer["package"] == "deepspeed" else f" --package {answer['package']} --deepspeed {_deepspeed(answer)}"
+    )
+    return f"python -m harness reproduce {cell} --metric {metric} --against {answer['good']}{around}{sweep}"
+
+
+def _deepspeed(answer: dict[str, Any]) -> str:
+    found = re.search(r"-deepspeed([^-/]+)", answer["cell"])
+    assert found is not None
+    return found[1]
 
 
 def _workload(cell: str) -> str:
