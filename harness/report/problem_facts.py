@@ -34,6 +34,7 @@ from harness.store.contents import Problem as FileProblem
 from harness.store.contents import silent, why_unread
 from harness.wording import addresses
 from harness.wording.names import varied_axes
+from harness.wording.quantities import listing
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -89,14 +90,21 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     ended: Change | None = None
     upstream: UpstreamProblem | None = None
 
-    @property
-    def needs(self) -> str:
-        """``needs ZeRO stage 1, gradient accumulation above 1``; empty where conditions were not determined."""
-        return "; ".join(self.reproduction.needed) if self.reproduction is not None else ""
-
-    @property
-    def does_not_matter(self) -> str:
-        return ", ".join(self.reproduction.does_not_matter) if self.reproduction is not None else ""
+    def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
+        """Label and text, with at most so many factors that do not matter. Empty where no answer says them; of one that was
+        reduced and no more, what it was reduced to."""
+        found = self.reproduction
+        if found is None:
+            return ()
+        if not (found.needed or found.does_not_matter):
+            reduced = "; ".join(found.reduced_to)
+            return (("reduced to", f"{reduced}. What else does not matter was not tried"),) if reduced else ()
+        named = (
+            ("needs", "; ".join(found.needed)),
+            ("does not matter", listing(found.does_not_matter, most)),
+            ("not known", "; ".join(found.open)),
+        )
+        return tuple((label, text) for label, text in named if text)
 
     @property
     def is_confirmed(self) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from harness.bisect import questions
 from harness.bisect.questions import Question
 from harness.model import Verdict, WorkloadParts, split_workload
+from harness.probe.scenario import BASE_VARIANT, variant_id
 from harness.report.answers import bisect, reproduce
 from harness.reproduce.factors import BY_NAME
 from harness.store.contents import Problem, silent
@@ -90,6 +91,13 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def does_not_matter(self) -> tuple[str, ...]:
         return tuple(BY_NAME[one.factor].noun for one in self.indifferent if one.factor in BY_NAME and not one.unknown)
+
+    @property
+    def reduced_to(self) -> tuple[str, ...]:
+        """What the smallest cell has that is not simplest, in words: without any of it the finding was not seen."""
+        variant = self.smallest.variant
+        named = [] if variant == BASE_VARIANT else [part.partition("=")[::2] for part in variant.split(",")]
+        return tuple(_worded(name, text) for name, text in named)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -213,6 +221,15 @@ def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[An
     if condition.factor not in BY_NAME:  # of another version
         return f"{condition.factor}={' or '.join(map(str, shown))}"
     return BY_NAME[condition.factor].text(shown, hidden)
+
+
+def _worded(name: str, text: str) -> str:
+    """A parameter and its value, which are as a variant's name has them."""
+    if name not in BY_NAME:
+        return f"{name}={text}"
+    factor = BY_NAME[name]
+    known = [value for value in (*factor.values, *factor.further) if variant_id({name: value}) == f"{name}={text}"]
+    return factor.text(known or (text,))
 
 
 def _workload_of(cell: str) -> WorkloadParts:

@@ -70,16 +70,7 @@ def problem_page(
     findings: Sequence[FindingLine],
 ) -> ProblemPage:
     """``line`` is the problem's in the report; ``findings`` are the rows that it is known by, worst first."""
-    reproduction = facts.reproduction
     heading = facts.title.title if facts.title is not None else line.text
-    conditions = []
-    if reproduction is not None:
-        named = (
-            ("needs", "; ".join(reproduction.needed)),
-            ("does not matter", ", ".join(reproduction.does_not_matter)),
-            ("not known", "; ".join(reproduction.open)),
-        )
-        conditions = [(label, text) for label, text in named if text]
     changes = (("introduced", facts.began), ("ended", facts.ended))
     return ProblemPage(
         title=f"{line.releases}: {heading}",
@@ -87,13 +78,13 @@ def problem_page(
         heading=heading,
         kind=TITLES[line.kind].capitalize(),
         what=facts.title.what if facts.title is not None else "",
-        conditions=tuple(conditions),
+        conditions=facts.conditions(),
         workloads=tuple((workload, urls.workload_page(workload)) for workload in line.workloads[:_MOST]),
         more_workloads=max(0, len(line.workloads) - _MOST),
         changes=tuple((what, change) for what, change in changes if change is not None),
         script=_script(facts),
         why_no_script=facts.why_no_script,
-        make_script="" if facts.why_no_script or reproduction is not None else _make_script(comparison, problem),
+        make_script="" if facts.why_no_script or facts.reproduction is not None else _make_script(comparison, problem),
         upstream=facts.upstream,
         use_url=_release_url(comparison, line.release_to_use),
         findings=tuple(findings[:_MOST]),

@@ -24,7 +24,6 @@ from harness.report.view import View, view
 from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording.addresses import thread_name
-from harness.wording.quantities import listing
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -58,15 +57,8 @@ class PublishedProblem:
 
     @property
     def conditions(self) -> str:
-        found = self._facts.reproduction
-        if found is None or not (found.needed or found.does_not_matter):
-            return "not determined"
-        named = (
-            ("needs", "; ".join(found.needed)),
-            ("does not matter:", listing(found.does_not_matter, _MOST_FACTORS)),
-            ("not known:", "; ".join(found.open)),
-        )
-        return markdown(". ".join(f"{label} {text}" for label, text in named if text))
+        found = [f"{label}: {text}" for label, text in self._facts.conditions(_MOST_FACTORS)]
+        return markdown(". ".join(found)) or "not determined"
 
     @property
     def cause(self) -> str:
