@@ -1,0 +1,68 @@
+# pip install torch==2.13.0 deepspeed==0.18.4  # shows the fault: exit code 1
+# pip install torch==2.13.0 deepspeed==0.18.5  # does not: exit code 0
+# torchrun --nproc-per-node 1 zero1_fp32_norm.py
+import copy
+import os
+import sys
+
+import torch
+
+os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
+import deepspeed
+
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+STEPS, MICRO_BATCHES = 2, 1
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 8,
+    "gradient_accumulation_steps": 1,
+    "zero_optimization": {"stage": 1},
+    "zero_allow_untested_optimizer": True,
+    "bf16": {"enabled": True},
+    "gradient_clipping": 0.0,
+    "data_types": {"grad_accum_dtype": "fp32"},
+}
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(128, 128) for _ in range(4))
+
+    def forward(self, x, y):
+        x = x.to(self.layers[0].weight.dtype)
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        loss = (x.float() - y).pow(2).sum()
+        return loss
+
+
+def loss_of(model, step, rank, micro_batch):
+    torch.manual_seed(1000 * step + 100 * rank + micro_batch)
+    x, y = torch.randn(8, 128), torch.randn(8, 128)
+    return model(x, y)
+
+
+torch.manual_seed(0)
+model = Model()
+plain = copy.deepcopy(model)
+optimizer = torch.optim.SGD(plain.parameters(), lr=0.01)
+for step in range(STEPS):  # plain PyTorch, all ranks' batches in one process
+    optimizer.zero_grad()
+    for rank in range(RANKS):
+        for micro_batch in range(MICRO_BATCHES):
+            loss = loss_of(plain, step, rank, micro_batch)
+            (loss / RANKS / MICRO_BATCHES).backward()
+    true_norm = torch.nn.utils.clip_grad_norm_(plain.parameters(), float("inf"))
+    optimizer.step()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+for step in range(STEPS):
+    for micro_batch in range(MICRO_BATCHES):
+        loss = loss_of(engine, step, RANK, micro_batch)
+        engine.backward(loss)
+        engine.step()
+norm, true_norm = float(engine.get_global_grad_norm()), float(true_norm)
+if RANK == 0:
+    print(f"gradient norm {norm:.4f}, plain PyTorch {true_norm:.4f}, ratio {norm / true_norm:.3f}")
+sys.exit(not abs(norm / true_norm - 1) < 0.02)
