@@ -154,7 +154,9 @@ def outcomes(bundle: str, baseline: str) -> str:
 
 def unscripted() -> list[tuple[str, str]]:
     """Problems that have no findings of the harness, and why no script shows them."""
-    return [(one.problem, one.reason) for one in _known().without_script if one.shown_by is None]
+    known = [one for one in _known().without_script if one.shown_by is None]
+    # Links lead from the folder of reproducers.
+    return [(one.problem, re.sub(r"\]\((?!https?:|#)", "](reproducers/", one.reason)) for one in known]
 
 
 def written(template: Path = TEMPLATE) -> str:
