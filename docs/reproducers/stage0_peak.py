@@ -1,0 +1,91 @@
+# pip install torch==2.13.0 transformers==4.57.6 deepspeed==0.16.5  # shows the fault: exit code 1
+# pip install torch==2.13.0 transformers==4.57.6 deepspeed==0.16.4  # does not: exit code 0
+# torchrun --nproc-per-node 1 stage0_peak.py
+import gc
+import os
+import sys
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+from transformers import AutoConfig, AutoModelForCausalLM
+
+os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
+import deepspeed
+
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+STEPS, MICRO_BATCHES = 2, 1
+EXPECTED = 6950752  # as in deepspeed 0.16.4
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 8,
+    "gradient_accumulation_steps": 1,
+    "zero_optimization": {"stage": 0, "reduce_bucket_size": 4096},
+    "zero_allow_untested_optimizer": True,
+    "bf16": {"enabled": True},
+    "gradient_clipping": 0.0,
+}
+SHAPE = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 176,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 512,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 2048,
+    "rope_theta": 10000.0,
+    "use_cache": False,
+}
+
+
+def Model():
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))
+    model.register_forward_hook(lambda module, inputs, output: output.loss)
+    return model.train()
+
+
+def loss_of(model, step, rank, micro_batch):
+    torch.manual_seed(1000 * step + 100 * rank + micro_batch)
+    ids = torch.randint(512, (2, 64))
+    return model(input_ids=ids, labels=ids)
+
+
+class Counted(TorchDispatchMode):
+    storages = {}
+    peak_bytes = 0
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        result = operator(*args, **(kwargs or {}))
+        for tensor in tree_flatten(result)[0]:
+            if isinstance(tensor, torch.Tensor):
+                storage = tensor.untyped_storage()
+                self.storages[storage._cdata] = StorageWeakRef(storage)
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes())
+        return result
+
+    def live_bytes(self):
+        self.storages = {key: ref for key, ref in self.storages.items() if not ref.expired()}
+        return sum(torch.UntypedStorage._new_with_weak_ptr(ref.cdata).nbytes() for ref in self.storages.values())
+
+
+counted = Counted()
+counted.__enter__()
+torch.manual_seed(0)
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
+engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+for step in range(STEPS):
+    measured = 0
+    for micro_batch in range(MICRO_BATCHES):
+        loss = loss_of(engine, step, RANK, micro_batch)
+        gc.collect()
+        counted.peak_bytes = counted.live_bytes()
+        engine.backward(loss)
+        measured = max(measured, counted.peak_bytes)
+        engine.step()
+if RANK == 0:
+    print(f"{measured:,} bytes at the peak of backward, deepspeed 0.16.4 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}")
+sys.exit(measured > 1.02 * EXPECTED)
