@@ -274,7 +274,9 @@ class Scripted:
         """Raises NoFragment, and ValueError where the good release gives no figure."""
         script = self._script(parameters, model)
         if script.needs_expected:
-            script = self._script(parameters, model, self._expected(parameters, model))
+            bad, good = self._run_all([(script, self._bad), (script, self._good)])
+            shown = running.figure(script, bad) if bad.answer is Verdict.GOOD else msgspec.UNSET
+            script = self._script(parameters, model, running.figure(script, good), shown)
         return script, self._run_all([(script, self._bad), (script, self._good)])
 
     def in_others(self, script: Script, version: str, stored: Mapping[str, Result]) -> tuple[ScriptRun, ...]:
@@ -316,7 +318,13 @@ class Scripted:
         script = self._script(parameters, model)
         return running.figure(script, self._run(script, self._good))
 
-    def _script(self, parameters: Mapping[str, Any], model: str, expected: Any = msgspec.UNSET) -> Script:
+    def _script(
+        self,
+        parameters: Mapping[str, Any],
+        model: str,
+        expected: Any = msgspec.UNSET,
+        shown: Any = msgspec.UNSET,
+    ) -> Script:
         return self._composer.compose(
             Subject(
                 parameters=dict(parameters),
@@ -328,6 +336,7 @@ class Scripted:
                 file=self._file,
                 model=model,
                 expected=expected,
+                shown=shown,
             )
         )
 

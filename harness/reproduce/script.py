@@ -62,7 +62,7 @@ _SGD = {
 #: Elsewhere: it has state, which takes memory.
 _ADAM = _Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True})
 
-#: What exceeds the figure of the other release by this factor is more.
+#: What exceeds the figure of the other release by this factor is more, where that of the bad one is not known.
 _MARGIN = 1.02
 
 _STEPS = 2
@@ -169,6 +169,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     file: str = "reproduce.py"
     model: str = LAYERS
     expected: Any = msgspec.UNSET  #: what the good release counts, or has as the setting; UNSET: not known yet
+    shown: Any = msgspec.UNSET  #: what the bad release counts
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +242,9 @@ def compose(subject: Subject) -> Script:
         phase=subject.question.phase,
         has_truth=has_truth,
         tolerance=(_PARAMETER_TOLERANCES if kind == "parameters" else TOLERANCES)[p["dtype"]],
-        margin=_MARGIN,
+        bad_name=f"{subject.package} {subject.bad[subject.package]}",
+        limit=_limit(subject),
+        shown=subject.shown if subject.shown is not msgspec.UNSET else None,
         setting=subject.question.key,
         value_of=_setting(subject.question.key),
         imports=_imports(verdict, uses_transformers, bool(lora), p),
@@ -333,6 +336,16 @@ def _check(subject: Subject, p: Mapping[str, Any]) -> None:
         raise NoFragment("a model without a shape")
     if subject.question.metric == CONFIGURATION.name and not _setting(subject.question.key):
         raise NoFragment(f"the setting {subject.question.key}")
+
+
+def _limit(subject: Subject) -> int:
+    """The largest count that is sound: what lies nearer to the good release's, as other releases have a little more of
+    something else."""
+    expected, shown = subject.expected, subject.shown
+    if not isinstance(expected, int):
+        return 0
+    largest = int(_MARGIN * expected)
+    return max(largest, (expected + shown) // 2) if isinstance(shown, int) else largest
 
 
 def _setting(key: str) -> str:
