@@ -74,7 +74,5 @@ for step in range(STEPS):
         measured += counted.moved_bytes - before
         engine.step()
 if RANK == 0:
-    print(
-        f"{measured:,} bytes in collectives in backward, deepspeed 0.15.4 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}"
-    )
+    print(f"{measured:,} bytes in collectives in backward, deepspeed 0.15.4 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}")
 sys.exit(measured > 1.02 * EXPECTED)

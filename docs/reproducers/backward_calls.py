@@ -69,7 +69,5 @@ for step in range(STEPS):
         measured += counted.calls - before
         engine.step()
 if RANK == 0:
-    print(
-        f"{measured:,} Python and C calls in backward, deepspeed 0.15.0 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}"
-    )
+    print(f"{measured:,} Python and C calls in backward, deepspeed 0.15.0 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}")
 sys.exit(measured > 1.02 * EXPECTED)
