@@ -21,7 +21,7 @@ MIB = 1 << 20
 @pytest.fixture
 def ops() -> Iterator[Any]:
     """On a rank, where torch computes."""
-    with on(Device(TorchMeter(device="cpu"), VirtualCard(), computes=True)):
+    with on(Device(TorchMeter(device="cpu"), VirtualCard(), computes=True, note=print)):
         yield quantizer.extension()
 
 
