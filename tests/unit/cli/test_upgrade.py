@@ -11,7 +11,7 @@ from harness.cli import cli
 from harness.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 
-DEFAULT = ROOT / "results" / "2026-11-22.jsonl.gz"
+DEFAULT = ROOT / "results" / "2026-11-23.jsonl.gz"
 
 
 def say(file: str, *arguments: str) -> Result:
