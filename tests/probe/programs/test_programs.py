@@ -140,7 +140,8 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
         ),
         (
             "import torch, absent_two\nfrom absent_one import x\n",
-            "needs the modules 'absent_two', 'absent_one', which its environment lacks: add their packages with --with PACKAGE",
+            "needs the modules 'absent_two', 'absent_one', "
+            "which its environment lacks: add their packages with --with PACKAGE",
         ),
         (
             "import beside\n",
