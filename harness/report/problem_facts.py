@@ -21,8 +21,8 @@ from harness.bisect.questions import Question
 from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.metrics import OUTCOME
 from harness.errors import UsageError
-from harness.model import Finding, Verdict, WorkloadParts, split_workload
-from harness.probe.scenario import BASE_VARIANT, variant_id
+from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
+from harness.probe.scenario import variant_id
 from harness.report.answers import stored as answers
 from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredRemedy, StoredReproduction
 from harness.reproduce import upstream
@@ -320,12 +320,12 @@ class _Joint:
         """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
         simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
         does. The device mode does not count."""
-        parts, named = split_workload(own), _named(asked.variant)
+        parts, named = split_workload(own), variant_values(asked.variant)
         if asked == parts:
             return True
         if asked.scenario in SIMPLEST_OF.values():
             named = {STAGE.name: str(STAGE.values[0]), **named}
-        elif asked.scenario != parts.scenario or not _named(parts.variant).items() <= named.items():
+        elif asked.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
@@ -334,11 +334,6 @@ class _Joint:
 def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two workloads have the same factors."""
     return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
-
-
-def _named(variant: str) -> dict[str, str]:
-    """Parameter -> its value, as a variant's name has them."""
-    return {} if variant == BASE_VARIANT else dict(part.partition("=")[::2] for part in variant.split(","))
 
 
 def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:

@@ -10,8 +10,8 @@ import msgspec
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
-from harness.model import Verdict, WorkloadParts, split_workload
-from harness.probe.scenario import BASE_VARIANT, variant_id
+from harness.model import Verdict, WorkloadParts, split_workload, variant_values
+from harness.probe.scenario import variant_id
 from harness.report.answers import bisect, reproduce
 from harness.reproduce.factors import BY_NAME
 from harness.store.contents import Problem, silent
@@ -95,9 +95,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reduced_to(self) -> tuple[str, ...]:
         """What the smallest cell has that is not simplest, in words: without any of it the finding was not seen."""
-        variant = self.smallest.variant
-        named = [] if variant == BASE_VARIANT else [part.partition("=")[::2] for part in variant.split(",")]
-        return tuple(_worded(name, text) for name, text in named)
+        return tuple(_worded(name, text) for name, text in variant_values(self.smallest.variant).items())
 
     @property
     def open(self) -> tuple[str, ...]:
