@@ -8,7 +8,6 @@ and not in its good one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,11 +34,6 @@ from harness.store.contents import silent, why_unread
 from harness.wording import addresses
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _T = TypeVar("_T")
 
@@ -136,10 +130,10 @@ def _table(file: Path, kind: type[dict[str, _T]], problem: FileProblem) -> dict[
     if not file.exists():
         return {}
     try:
-        return msgspec.convert(tomllib.loads(contents.read(str(file)).decode()), kind)
+        return msgspec.toml.decode(contents.read(str(file)), type=kind)
     except OSError as error:
         problem(str(file), why_unread(error))
-    except ValueError as error:  # of the text, of TOML and of msgspec
+    except ValueError as error:  # of the text and of msgspec
         problem(str(file), f"damaged: {error}")
     return {}
 
