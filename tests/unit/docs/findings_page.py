@@ -11,7 +11,6 @@ import itertools
 import re
 from pathlib import Path
 
-import jinja2
 import pytest
 
 from harness.cli import options
@@ -25,10 +24,11 @@ from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording.addresses import thread_name
 from tests.paths import ROOT
+from tests.unit.docs.templates import page_of, rendered
 
 DOCS = ROOT / "docs"
 TEMPLATE = DOCS / "findings.md.jinja"
-PAGE = DOCS / "findings.md"
+PAGE = page_of(TEMPLATE)
 
 #: Lines of evidence that a problem has on the page; the site has all.
 _MOST_EVIDENCE = 2
@@ -160,15 +160,5 @@ def unscripted() -> list[tuple[str, str]]:
 
 
 def written(template: Path = TEMPLATE) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template.parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown
-    )
-    environment.globals |= {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
-    note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
-    text = environment.get_template(template.name).render()
-    return note + re.sub(r"\n{3,}", "\n\n", text)
+    functions = {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
+    return re.sub(r"\n{3,}", "\n\n", rendered(template, functions))
