@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from packaging.version import InvalidVersion, Version
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
@@ -31,6 +30,7 @@ from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
 from harness.store.contents import Problem as FileProblem
 from harness.store.contents import silent, why_unread
+from harness.versions.releases import parsed_version
 from harness.wording import addresses
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing
@@ -304,8 +304,8 @@ class _Joint:
             measured[own_release] = measured.get(own_release, False) or stack in having
         if release in measured:
             return [measured[release]]
-        at = _version(release)
-        order = sorted((version, has) for one, has in measured.items() if (version := _version(one)) is not None)
+        at = parsed_version(release)
+        order = sorted((version, has) for one, has in measured.items() if (version := parsed_version(one)) is not None)
         older = [has for version, has in order if at is not None and version < at]
         newer = [has for version, has in order if at is not None and version > at]
         return [*(older[-1:] or [False]), *(newer[:1] or [False])]
@@ -345,14 +345,6 @@ def _answers(found: Finding, question: Question) -> bool:
     if found.metric != question.metric or question.phase not in ("", found.phase):
         return False
     return question.key in f"{found.value} {found.message}"
-
-
-def _version(text: str) -> Version | None:
-    """None where a stack calls its release something else."""
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
 
 
 def _question(metric: str) -> Question | None:
