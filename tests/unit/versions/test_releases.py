@@ -12,7 +12,7 @@ def test_a_release_is_a_version() -> None:
     assert parsed_version("0.16.4") == Version("0.16.4")
 
 
-@pytest.mark.parametrize("text", ["", "a branch", "1a2b3c4", "9" * 10_000])
+@pytest.mark.parametrize("text", ["", "a branch", "1a2b3c4"])
 def test_another_text_is_none(text: str) -> None:
     assert parsed_version(text) is None
 
