@@ -44,7 +44,7 @@ _UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 TITLES, WITHOUT_SCRIPT = "titles.toml", "without_script.toml"
 
 
-class Title(msgspec.Struct, frozen=True, kw_only=True):
+class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a script is about, by the person who published it."""
 
     title: str

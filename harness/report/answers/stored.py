@@ -42,6 +42,14 @@ class StoredCondition(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[Any, ...] = ()
 
 
+class StoredRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """What stored results said of one release."""
+
+    version: str
+    answer: Verdict
+    text: str
+
+
 class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of `reproduce`."""
 
@@ -59,6 +67,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[StoredRun, ...]
     remedies: tuple[StoredRemedy, ...]
     not_known: tuple[StoredCondition, ...] = ()  #: before schema 2, its factors are among the others
+    releases: tuple[StoredRelease, ...] = ()  #: of the stored results, oldest first
     script: str | None
     name: str = ""  #: of its file, without the ending
 
