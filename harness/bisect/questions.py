@@ -11,11 +11,10 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Callable
 
 import msgspec
 
-from harness.compare.comparison import Comparison
+from harness.compare.comparison import Comparison, DetailOf
 from harness.compare.metrics import (
     BY_NAME,
     CONFIGURATION,
@@ -33,11 +32,9 @@ from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
 from harness.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement
-from harness.probe.border.wire import PHASES, REGULAR_PHASES, Detail
+from harness.probe.border.wire import PHASES, REGULAR_PHASES
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, shortened
-
-DetailOf = Callable[[Result], Detail | None]
 
 #: A setting that a version does not have.
 ABSENT = "absent"

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.bisect.questions import DetailOf
+from harness.compare.comparison import DetailOf
 from harness.compare.groups import severity
 from harness.explore import faults, space
 from harness.explore.faults import ChangedDefault, FailedTry, Fault
-from harness.explore.following import Difference, Followed, change_of, confirmation_of
+from harness.explore.following import Followed, ReleaseDifference, change_of, confirmation_of
 from harness.explore.pairs import TriedPairs
 from harness.explore.space import Row
 from harness.explore.suspects import suspects
@@ -374,9 +374,9 @@ class _Exploration:
 
     # -- what becomes of it ------------------------------------------------------------------------------------------
 
-    def _difference(self, fault: Fault) -> Difference:
+    def _difference(self, fault: Fault) -> ReleaseDifference:
         assert fault.other is not None
-        return Difference(
+        return ReleaseDifference(
             question=fault.question,
             stack=fault.stack,
             other=fault.other,

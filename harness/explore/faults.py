@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from harness import compare
-from harness.bisect.questions import DetailOf, Question
-from harness.compare.comparison import Comparison
+from harness.bisect.questions import Question
+from harness.compare.comparison import Comparison, DetailOf
 from harness.compare.groups import severity
 from harness.compare.metrics import BY_NAME, COLLECTIVE_COUNT, CONFIGURATION, FLOPS, OUTCOME, Direction
 from harness.compare.outcomes import signature

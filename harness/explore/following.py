@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from harness.bisect.halving import next_probe, sought
-from harness.bisect.questions import DetailOf, Question
+from harness.bisect.questions import Question
+from harness.compare.comparison import DetailOf
 from harness.model import Stack, Verdict
 from harness.probe.scenario import Scenario
 from harness.reproduce import cells
@@ -21,7 +22,7 @@ from harness.run.session import Session
 _FILE = "reproduce.py"
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What one release shows and another does not."""
 
     question: Question
@@ -32,7 +33,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     package: str  #: in which they differ
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     """Where a fault begins or ends, as far as releases were measured."""
 
     before: Stack  #: the last that is as the older end
@@ -51,13 +52,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 class Followed(msgspec.Struct, frozen=True, kw_only=True):
     """What was learnt about a fault before the budget ended."""
 
-    change: Change | None = None
+    change: Boundary | None = None
     confirmation: Confirmation | None = None
 
 
 def change_of(
-    found: Difference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
-) -> Change:
+    found: ReleaseDifference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
+) -> Boundary:
     """Where it began or ended. Nothing is begun once ``is_over``. Raises as a session does."""
 
     def shows(release: Stack) -> Verdict:
@@ -67,7 +68,7 @@ def change_of(
     return changed_in(found.published, found.stack, shows, is_over)
 
 
-def confirmation_of(found: Difference, simplest: Scenario, session: Session) -> Confirmation:
+def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Session) -> Confirmation:
     """What a script of the released packages alone shows. Raises as a session does."""
     scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
     cell = cells.cell_of(simplest, found.stack, found.parameters)
@@ -79,7 +80,7 @@ def confirmation_of(found: Difference, simplest: Scenario, session: Session) -> 
 
 def changed_in(
     releases: Sequence[Stack], bad: Stack, shows: Callable[[Stack], Verdict], is_over: Callable[[], bool]
-) -> Change:
+) -> Boundary:
     """Halves the releases between the ends, of which ``bad`` is one, until neighbours differ or it is over."""
     last = len(releases) - 1
     to = Verdict.BAD if releases[last].id == bad.id else Verdict.GOOD
@@ -88,4 +89,4 @@ def changed_in(
         answers[at] = shows(releases[at])
     found = sought(len(releases), answers, to)
     assert found is not None, "the ends differ"
-    return Change(before=releases[found.before], after=releases[found.after], is_exact=found.is_exact)
+    return Boundary(before=releases[found.before], after=releases[found.after], is_exact=found.is_exact)

@@ -28,8 +28,7 @@ from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, amon
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
-from harness.store.contents import Problem as FileProblem
-from harness.store.contents import silent, why_unread
+from harness.store.contents import ProblemHandler, silent, why_unread
 from harness.versions.releases import parsed_version
 from harness.wording import addresses
 from harness.wording.names import varied_axes
@@ -117,7 +116,7 @@ class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_KNOWN = KnownAnswers()
 
 
-def known_answers(results: str, reproducers: str, problem: FileProblem = silent) -> KnownAnswers:
+def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
     """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
     stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
@@ -125,7 +124,7 @@ def known_answers(results: str, reproducers: str, problem: FileProblem = silent)
     return KnownAnswers(stored=stored, titles=titles, without_script=without.get("problem", ()))
 
 
-def _table(file: Path, kind: type[dict[str, _T]], problem: FileProblem) -> dict[str, _T]:
+def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> dict[str, _T]:
     """What a file of TOML holds; nothing where there is none, or it cannot be read."""
     if not file.exists():
         return {}

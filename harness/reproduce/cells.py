@@ -9,7 +9,8 @@ from typing import Any
 
 from harness import compare
 from harness.bisect import questions
-from harness.bisect.questions import DetailOf, Observation, Question
+from harness.bisect.questions import Observation, Question
+from harness.compare.comparison import DetailOf
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.compare.outcomes import signature
 from harness.config.settings import Settings

@@ -11,7 +11,8 @@ import msgspec
 from packaging.version import Version
 
 from harness.bisect import questions
-from harness.bisect.questions import DetailOf, Observation, Question
+from harness.bisect.questions import Observation, Question
+from harness.compare.comparison import DetailOf
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.errors import HarnessError, NothingMeasured
 from harness.model import Cell, Environment, Result, Stack, Verdict

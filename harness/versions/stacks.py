@@ -36,7 +36,7 @@ Spec = str | tuple[str, ...]
 ReleaseIndex = Callable[[str], tuple[str, ...]]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is compared with what."""
 
     stacks: tuple[Stack, ...]  #: baseline first
@@ -55,7 +55,7 @@ def plan(
     overrides: Mapping[str, str] | None = None,
     chosen: str | None = None,
     published: ReleaseIndex | None = None,
-) -> Plan:
+) -> StackPlan:
     """The stacks to compare.
 
     ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
@@ -104,7 +104,7 @@ def plan(
         )
         for point in itertools.product(*varied.values())
     )
-    return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+    return StackPlan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
 
 
 def spelled(package: str, stack: Collection[str]) -> str:
