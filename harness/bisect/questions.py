@@ -91,9 +91,9 @@ def parse(text: str) -> Question:
         raise UsageError(f"no such metric: {text}", where=_WHERE, hint=hint)
     metric = BY_NAME[name]
     if metric is PROCESSOR_TIME:
-        raise UsageError(f"{name} alone is not searched by", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
+        raise UsageError(f"{name} alone is not searched by", where=_WHERE, hint=f"use {STEP_TIME.name}")
     if metric.direction is Direction.NEUTRAL and metric.unit:
-        raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
+        raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"use {STEP_TIME.name}")
     if metric.example_key and not key:
         raise UsageError(f"{name} of what?", where=_WHERE, hint=f"write e.g. {name}:{metric.example_key}")
     if colon and not metric.example_key and metric is not OUTCOME:

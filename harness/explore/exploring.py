@@ -323,12 +323,12 @@ class _Exploration:
         parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
         found = self._spent, self._processor_s
         with contextlib.suppress(_BudgetSpent):
-            for asked in failure.as_asked:
-                if self._shows(asked, [parameters])[0] is Verdict.BAD:
-                    shows = functools.partial(self._shows, asked)
+            for one in failure.alternatives:
+                if self._shows(one, [parameters])[0] is Verdict.BAD:
+                    shows = functools.partial(self._shows, one)
                     reduced = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
                     parameters, is_reduced = reduced.parameters, True
-                    if asked is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
+                    if one is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
                         other = None
                     break
         return self._fault(msgspec.structs.replace(failure, other=other), parameters, found, is_reduced=is_reduced)

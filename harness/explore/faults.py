@@ -62,7 +62,7 @@ class FailedTry(_Failure, frozen=True, kw_only=True):
         return (self.other is None, severity(self.finding), len(space.changed(self.row)))
 
     @property
-    def as_asked(self) -> list[FailedTry]:
+    def alternatives(self) -> list[FailedTry]:
         """As it is; and of the one release alone, where the other one may fail otherwise in this configuration."""
         metric = BY_NAME[self.question.metric]
         has_truth = metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE

@@ -67,7 +67,7 @@ def beside(bases: Sequence[Row]) -> list[Row]:
 
 
 def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Row | None:
-    """The row with these values, and what they ask for; None where they, or those of ``kept``, do not go together. Other
+    """The row with these values, and what they require; None where they, or those of ``kept``, do not go together. Other
     values go where a rule wants it."""
     fixed = {*values, *kept}
     row = {**row, **values}

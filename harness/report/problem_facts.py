@@ -309,16 +309,16 @@ class _Joint:
         newer = [has for version, has in order if at is not None and version > at]
         return [*(older[-1:] or [False]), *(newer[:1] or [False])]
 
-    def _is_of(self, asked: WorkloadParts, own: str) -> bool:
-        """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
+    def _is_of(self, answered: WorkloadParts, own: str) -> bool:
+        """Whether a workload has all that the workload of an answer names: of a simplest scenario whatever is not
         simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
         does. The device mode does not count."""
-        parts, named = split_workload(own), variant_values(asked.variant)
-        if asked == parts:
+        parts, named = split_workload(own), variant_values(answered.variant)
+        if answered == parts:
             return True
-        if asked.scenario in SIMPLEST_OF.values():
+        if answered.scenario in SIMPLEST_OF.values():
             named = {STAGE.name: str(STAGE.values[0]), **named}
-        elif asked.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
+        elif answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())

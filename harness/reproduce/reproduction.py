@@ -149,7 +149,7 @@ def _reduced(
     """The smallest cell, and what says whether a cell shows the finding.
 
     That two releases differ in a smaller cell may have another cause. It has, if the release in which the finding has ended
-    still shows it; then that release is asked about each trial as well.
+    still shows it; then each trial is measured in that release as well.
     """
     factors = varied_in(cells.base_parameters(simplest))
     leaps = cells.leaps(request.cell)

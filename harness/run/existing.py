@@ -21,7 +21,7 @@ from harness.wording.names import varied_axes
 def plan(
     settings: Settings, paths: Sequence[str], built: StackPlan | None, specs: Mapping[str, str], installer: Installer
 ) -> StackPlan:
-    """The interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` ask for: package ->
+    """The interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` request: package ->
     spec. Stacks that would only be there to be compared with are left out.
 
     Raises UsageError, EnvironmentUnavailable.

@@ -32,7 +32,7 @@ _FORMAT = 1
 
 PREFIX = "explained-"
 
-#: Explanations kept in memory while a report is made: one workload's findings ask for the same two.
+#: Explanations kept in memory while a report is made: one workload's findings read the same two.
 _MOST_KEPT = 8
 
 

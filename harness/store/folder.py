@@ -152,7 +152,7 @@ class Store:
                     yield from _result_files(folder)
 
     def _starting_with(self, stem: str) -> list[str]:
-        """Files of results whose path starts so. A folder is listed once, as thousands of cells may be asked for."""
+        """Files of results whose path starts so. A folder is listed once, as thousands of cells may be read."""
         folder = os.path.dirname(stem)
         if folder not in self._listed:
             self._listed[folder] = _result_files(folder)
