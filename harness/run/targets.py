@@ -18,6 +18,7 @@ from harness.config.variables import (
     installer_environment,
     models_of_the_user,
     prepare_ray,
+    withheld,
 )
 from harness.envs import hardware, venv
 from harness.envs.images import ImageBuilder
@@ -30,6 +31,7 @@ from harness.launch.local import LocalExecutor
 from harness.launch.ray.executor import RayExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
 from harness.run import workloads
+from harness.wording.quantities import listing
 
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
 BuildProgress = Callable[[int, str, Environment | None], None]
@@ -61,6 +63,11 @@ class Target:
 
 def open_target(settings: Settings, installer: Installer, note: Note = lambda line: None) -> Target:
     """The target that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
+    if names := withheld():
+        note(
+            f"environment: measured processes do not get {listing(names)}; "
+            "a program gets what its launch line sets: --program 'NAME=VALUE torchrun ...'"
+        )
     return _entry(settings).open(settings, installer, note)
 
 
