@@ -98,7 +98,6 @@ class Fault(_Failure, frozen=True, kw_only=True):
         """Sets of values of which each shows it."""
         return (self.needs, *self.also)
 
-
     def may_explain(self, failure: FailedTry) -> bool:
         """Whether the failure is of its kind. The memory oracle sees what a comparison sees as well."""
         if not self.is_reduced or self.stack != failure.stack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.advice import accuracy
-from harness.advice.accuracy import PublishedPoint, PointAnswer
+from harness.advice.accuracy import PointAnswer, PublishedPoint
 from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.envs.installer import Installer

@@ -63,8 +63,8 @@ def refusal_text(refusal: Refusal) -> str:
     unallocated = short_quantity(refusal.reserved_bytes - refusal.allocated_bytes, "bytes")
     free = short_quantity(max(0, refusal.room_bytes - refusal.reserved_bytes), "bytes")
     lines = [
-        f"on its card: out of memory in {refusal.phase}. Tried to allocate {requested}; of {room} for tensors {free} are free, "
-        f"{allocated} allocated, {unallocated} reserved but unallocated.",
+        f"on its card: out of memory in {refusal.phase}. Tried to allocate {requested}; of {room} for tensors {free} are "
+        f"free, {allocated} allocated, {unallocated} reserved but unallocated.",
         f"{'':23}at {plain(refusal.site)}",
     ]
     if refusal.module:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.advice import accuracy, gpus
-from harness.advice.accuracy import PublishedPoint, PredictedFigure, Reading, Speed
+from harness.advice.accuracy import PredictedFigure, PublishedPoint, Reading, Speed
 from harness.errors import UsageError
 from harness.model import Cell, Failed, Outcome, Passed
 from harness.probe.border.wire import MemoryReading, PhaseReading, RankRecord, RunRecord

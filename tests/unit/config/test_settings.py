@@ -145,7 +145,13 @@ def test_limits_on_the_processors_instructions_reach_measured_processes() -> Non
 
 
 def test_variables_of_the_stack_that_no_measured_process_gets_are_named() -> None:
-    outside = {"PATH": "/bin", "NCCL_ALGO": "Ring", "DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": "1", "HF_TOKEN": "x"}
+    outside = {
+        "PATH": "/bin",
+        "NCCL_ALGO": "Ring",
+        "DS_ACCELERATOR": "cpu",
+        "CUDA_VISIBLE_DEVICES": "1",
+        "HF_TOKEN": "x",
+    }
     assert variables.withheld(environ=outside) == ("DS_ACCELERATOR", "NCCL_ALGO")
     assert variables.withheld(environ={"PATH": "/bin"}) == ()
 

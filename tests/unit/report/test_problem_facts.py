@@ -32,7 +32,7 @@ def compared() -> Comparison:
 def answered(**changes: Any) -> dict[str, Any]:
     smallest = f"a-stack/minimal_training/world_size=2,zero_stage=3,{VARIANT}/cpu"
     cell = f"a-stack/llama_zero3_backward/{VARIANT}/cpu"
-    return answers.reproduction(cell, **{"smallest_cell": smallest, **changes})
+    return answers.reproduction(**{"cell": cell, "smallest_cell": smallest, **changes})
 
 
 def searched(**changes: Any) -> dict[str, Any]:

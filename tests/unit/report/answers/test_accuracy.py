@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from harness.advice.accuracy import PublishedPoint, PointAnswer, PredictedFigure, PredictedStep, Reading, Speed
+from harness.advice.accuracy import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
 from harness.model import Failed, Passed
 from harness.report.answers import accuracy
 
