@@ -33,7 +33,7 @@ class ReleaseDifference(msgspec.Struct, frozen=True, kw_only=True):
     package: str  #: in which they differ
 
 
-class Boundary(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Where a fault begins or ends, as far as releases were measured."""
 
     before: Stack  #: the last that is as the older end
@@ -52,13 +52,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 class Followed(msgspec.Struct, frozen=True, kw_only=True):
     """What was learnt about a fault before the budget ended."""
 
-    change: Boundary | None = None
+    change: Change | None = None
     confirmation: Confirmation | None = None
 
 
 def change_of(
     found: ReleaseDifference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
-) -> Boundary:
+) -> Change:
     """Where it began or ended. Nothing is begun once ``is_over``. Raises as a session does."""
 
     def shows(release: Stack) -> Verdict:
@@ -80,7 +80,7 @@ def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Sessi
 
 def changed_in(
     releases: Sequence[Stack], bad: Stack, shows: Callable[[Stack], Verdict], is_over: Callable[[], bool]
-) -> Boundary:
+) -> Change:
     """Halves the releases between the ends, of which ``bad`` is one, until neighbours differ or it is over."""
     last = len(releases) - 1
     to = Verdict.BAD if releases[last].id == bad.id else Verdict.GOOD
@@ -89,4 +89,4 @@ def changed_in(
         answers[at] = shows(releases[at])
     found = sought(len(releases), answers, to)
     assert found is not None, "the ends differ"
-    return Boundary(before=releases[found.before], after=releases[found.after], is_exact=found.is_exact)
+    return Change(before=releases[found.before], after=releases[found.after], is_exact=found.is_exact)

@@ -58,7 +58,7 @@ class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
     """What brought a problem, or ended it."""
 
     package: str
@@ -79,8 +79,8 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[StoredRemedy, ...] = ()  #: settings with which the script passed, and which no other problem has
     title: Title | None = None
     why_no_script: str = ""
-    began: Change | None = None
-    ended: Change | None = None
+    began: UpstreamChange | None = None
+    ended: UpstreamChange | None = None
     upstream: UpstreamProblem | None = None
 
     def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
@@ -234,7 +234,7 @@ class _Joint:
                 return one
         return None
 
-    def _change(self, problem: Problem, to: Verdict) -> Change | None:
+    def _change(self, problem: Problem, to: Verdict) -> UpstreamChange | None:
         """As a bisection found it; else between which measured releases it lies, where they differ in one package."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         if known := [one for one in found if one is not None]:
@@ -248,7 +248,7 @@ class _Joint:
         before, after = (self._stacks[stack].versions.get(axes[0], "") for stack in (first, second))
         return _change(axes[0], before, after) if before and after else None
 
-    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> Change | None:
+    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> UpstreamChange | None:
         releases = next((course for course in bisection.courses if course.kind == "releases"), None)
         if releases is None or releases.to is not to or releases.found is None:
             return None
@@ -353,6 +353,6 @@ def _question(metric: str) -> Question | None:
         return None
 
 
-def _change(package: str, before: str, after: str, **more: Any) -> Change:
+def _change(package: str, before: str, after: str, **more: Any) -> UpstreamChange:
     url = addresses.compare_url(package, before, after)
-    return Change(package=package, before=before, after=after, compare_url=url, **more)
+    return UpstreamChange(package=package, before=before, after=after, compare_url=url, **more)

@@ -13,7 +13,7 @@ import pytest
 from harness.config.settings import Settings
 from harness.explore import exploring, space
 from harness.explore.exploring import Explored, ExploreQuery, explore
-from harness.explore.following import Boundary, Confirmation, Followed, changed_in
+from harness.explore.following import Change, Confirmation, Followed, changed_in
 from harness.model import Cell, Failed, Result, Stack, Verdict
 from harness.probe import scenario
 from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
@@ -186,7 +186,7 @@ def test_the_release_is_found_in_which_a_fault_begins_or_ends(
 
 def test_what_was_learnt_of_a_fault_stands_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     followed = Followed(
-        change=Boundary(before=stack("0.18.2"), after=stack("0.18.3"), is_exact=True),
+        change=Change(before=stack("0.18.2"), after=stack("0.18.3"), is_exact=True),
         confirmation=Confirmation(is_confirmed=False, script="", why_not="no fragment for no_sync=True"),
     )
     found = explored(monkeypatch, wrong=quarter)
