@@ -10,7 +10,8 @@ baseline is a version of it.
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
 - A package that the configured stack lacks (``--with trl=0.24.0``) is added to every stack, the baseline too, so that the
-  stacks still differ in their axes alone. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
+  stacks still differ in their axes alone. Without a version (``--with trl``) it is the newest that goes with the
+  baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
   inside that same stack.
 - An explicit baseline (``--baseline``) is a version of the axis that has it: ``--deepspeed 0.16.8 --peft 0.20.0,0.21.1
@@ -31,6 +32,9 @@ from harness.versions import releases
 from harness.versions.specs import UnknownVersion, exact, expand, only_exact
 
 Spec = str | tuple[str, ...]
+
+#: The spec of a package that is added in the newest release that goes with the others.
+NEWEST_THAT_FITS = ""
 
 #: The releases of a package that indexes list; of ``name==version`` that one, be it yanked, or nothing.
 ReleaseIndex = Callable[[str], tuple[str, ...]]
