@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harness.explore import space
-from harness.explore.space import Pair, Row
+from harness.explore.space import Row, ValuePair
 
 #: Values that a row has beside those of its base.
 _VALUES = 8
@@ -30,7 +30,7 @@ class TriedPairs:
         self._base = base
         self._all = space.pairs(base)
         self._open = set(self._all)
-        self._barren: set[Pair] = set()  #: that no row may have, by what is known to crash
+        self._barren: set[ValuePair] = set()  #: that no row may have, by what is known to crash
 
     def tried(self, row: Mapping[str, Any]) -> None:
         if self._base is None or row["zero_stage"] == self._base["zero_stage"]:
@@ -52,9 +52,10 @@ class TriedPairs:
         """Rows beside the bases that have many pairs which no row had; none where no pair is left."""
         stage = {} if self._base is None else {"zero_stage": self._base["zero_stage"]}
         left = self._open - self._barren
+        ordered = sorted(left, key=_spelled)  # the same for the same seed
         found: list[Row] = []
-        while left and len(found) < count:
-            pair = drawn.choice(sorted(left, key=_spelled))  # sorted: the same for the same seed
+        while ordered and len(found) < count:
+            pair = drawn.choice(ordered)
             trials = (
                 space.sprinkled(drawn.choice(bases), {**stage, **dict(pair)}, _VALUES, drawn, forbidden, seldom)
                 for _ in range(_CANDIDATES)
@@ -63,12 +64,13 @@ class TriedPairs:
             if not rows:
                 self._barren.add(pair)
                 left.discard(pair)
-                continue
-            best = max(rows, key=lambda row: len(space.pairs_of(row) & left))
-            left -= space.pairs_of(best)
-            found.append(best)
+            else:
+                best = max(rows, key=lambda row: len(space.pairs_of(row) & left))
+                left -= space.pairs_of(best)
+                found.append(best)
+            ordered = [one for one in ordered if one in left]
         return found
 
 
-def _spelled(pair: Pair) -> list[tuple[str, str]]:
+def _spelled(pair: ValuePair) -> list[tuple[str, str]]:
     return sorted((name, repr(value)) for name, value in pair)

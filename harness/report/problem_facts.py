@@ -8,21 +8,19 @@ and not in its good one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from packaging.version import InvalidVersion, Version
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
 from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.metrics import OUTCOME
 from harness.errors import UsageError
-from harness.model import Finding, Verdict, WorkloadParts, split_workload
-from harness.probe.scenario import BASE_VARIANT, variant_id
+from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
+from harness.probe.scenario import variant_id
 from harness.report.answers import stored as answers
 from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredRemedy, StoredReproduction
 from harness.reproduce import upstream
@@ -30,16 +28,11 @@ from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, amon
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
-from harness.store.contents import Problem as FileProblem
-from harness.store.contents import silent, why_unread
+from harness.store.contents import ProblemHandler, silent, why_unread
+from harness.versions.releases import parsed_version
 from harness.wording import addresses
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _T = TypeVar("_T")
 
@@ -50,7 +43,7 @@ _UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 TITLES, WITHOUT_SCRIPT = "titles.toml", "without_script.toml"
 
 
-class Title(msgspec.Struct, frozen=True, kw_only=True):
+class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a script is about, by the person who published it."""
 
     title: str
@@ -65,7 +58,7 @@ class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
     """What brought a problem, or ended it."""
 
     package: str
@@ -86,8 +79,8 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[StoredRemedy, ...] = ()  #: settings with which the script passed, and which no other problem has
     title: Title | None = None
     why_no_script: str = ""
-    began: Change | None = None
-    ended: Change | None = None
+    began: UpstreamChange | None = None
+    ended: UpstreamChange | None = None
     upstream: UpstreamProblem | None = None
 
     def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
@@ -123,7 +116,7 @@ class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_KNOWN = KnownAnswers()
 
 
-def known_answers(results: str, reproducers: str, problem: FileProblem = silent) -> KnownAnswers:
+def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
     """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
     stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
@@ -131,15 +124,15 @@ def known_answers(results: str, reproducers: str, problem: FileProblem = silent)
     return KnownAnswers(stored=stored, titles=titles, without_script=without.get("problem", ()))
 
 
-def _table(file: Path, kind: type[dict[str, _T]], problem: FileProblem) -> dict[str, _T]:
+def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> dict[str, _T]:
     """What a file of TOML holds; nothing where there is none, or it cannot be read."""
     if not file.exists():
         return {}
     try:
-        return msgspec.convert(tomllib.loads(contents.read(str(file)).decode()), kind)
+        return msgspec.toml.decode(contents.read(str(file)), type=kind)
     except OSError as error:
         problem(str(file), why_unread(error))
-    except ValueError as error:  # of the text, of TOML and of msgspec
+    except ValueError as error:  # of the text and of msgspec
         problem(str(file), f"damaged: {error}")
     return {}
 
@@ -241,7 +234,7 @@ class _Joint:
                 return one
         return None
 
-    def _change(self, problem: Problem, to: Verdict) -> Change | None:
+    def _change(self, problem: Problem, to: Verdict) -> UpstreamChange | None:
         """As a bisection found it; else between which measured releases it lies, where they differ in one package."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         if known := [one for one in found if one is not None]:
@@ -255,7 +248,7 @@ class _Joint:
         before, after = (self._stacks[stack].versions.get(axes[0], "") for stack in (first, second))
         return _change(axes[0], before, after) if before and after else None
 
-    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> Change | None:
+    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> UpstreamChange | None:
         releases = next((course for course in bisection.courses if course.kind == "releases"), None)
         if releases is None or releases.to is not to or releases.found is None:
             return None
@@ -310,22 +303,22 @@ class _Joint:
             measured[own_release] = measured.get(own_release, False) or stack in having
         if release in measured:
             return [measured[release]]
-        at = _version(release)
-        order = sorted((version, has) for one, has in measured.items() if (version := _version(one)) is not None)
+        at = parsed_version(release)
+        order = sorted((version, has) for one, has in measured.items() if (version := parsed_version(one)) is not None)
         older = [has for version, has in order if at is not None and version < at]
         newer = [has for version, has in order if at is not None and version > at]
         return [*(older[-1:] or [False]), *(newer[:1] or [False])]
 
-    def _is_of(self, asked: WorkloadParts, own: str) -> bool:
-        """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
+    def _is_of(self, answered: WorkloadParts, own: str) -> bool:
+        """Whether a workload has all that the workload of an answer names: of a simplest scenario whatever is not
         simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
         does. The device mode does not count."""
-        parts, named = split_workload(own), _named(asked.variant)
-        if asked == parts:
+        parts, named = split_workload(own), variant_values(answered.variant)
+        if answered == parts:
             return True
-        if asked.scenario in SIMPLEST_OF.values():
+        if answered.scenario in SIMPLEST_OF.values():
             named = {STAGE.name: str(STAGE.values[0]), **named}
-        elif asked.scenario != parts.scenario or not _named(parts.variant).items() <= named.items():
+        elif answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
@@ -334,11 +327,6 @@ class _Joint:
 def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two workloads have the same factors."""
     return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
-
-
-def _named(variant: str) -> dict[str, str]:
-    """Parameter -> its value, as a variant's name has them."""
-    return {} if variant == BASE_VARIANT else dict(part.partition("=")[::2] for part in variant.split(","))
 
 
 def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:
@@ -358,14 +346,6 @@ def _answers(found: Finding, question: Question) -> bool:
     return question.key in f"{found.value} {found.message}"
 
 
-def _version(text: str) -> Version | None:
-    """None where a stack calls its release something else."""
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
-
-
 def _question(metric: str) -> Question | None:
     try:
         return questions.parse(metric)
@@ -373,6 +353,6 @@ def _question(metric: str) -> Question | None:
         return None
 
 
-def _change(package: str, before: str, after: str, **more: Any) -> Change:
+def _change(package: str, before: str, after: str, **more: Any) -> UpstreamChange:
     url = addresses.compare_url(package, before, after)
-    return Change(package=package, before=before, after=after, compare_url=url, **more)
+    return UpstreamChange(package=package, before=before, after=after, compare_url=url, **more)

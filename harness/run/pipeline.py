@@ -46,7 +46,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What will be run."""
 
-    stacks: stacks.Plan
+    stacks: stacks.StackPlan
     matrix: matrix.CellMatrix
     hardware: Hardware
 
@@ -92,7 +92,7 @@ def regress(
             return comparison
 
 
-def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
+def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
     """The stacks of a call, baseline first. Raises UsageError, EnvironmentUnavailable."""
     if choice.pythons:
         if choice.baseline is not None:
@@ -104,8 +104,8 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
     return _built(settings, choice, installer)
 
 
-def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
-    def planned(versions: Mapping[str, str]) -> stacks.Plan:
+def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
+    def planned(versions: Mapping[str, str]) -> stacks.StackPlan:
         return stacks.plan(
             table=settings.stack,
             baseline=settings.baseline,

@@ -40,7 +40,7 @@ NEWEST_THAT_FITS = ""
 ReleaseIndex = Callable[[str], tuple[str, ...]]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is compared with what."""
 
     stacks: tuple[Stack, ...]  #: baseline first
@@ -59,7 +59,7 @@ def plan(
     overrides: Mapping[str, str] | None = None,
     chosen: str | None = None,
     published: ReleaseIndex | None = None,
-) -> Plan:
+) -> StackPlan:
     """The stacks to compare.
 
     ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
@@ -108,7 +108,7 @@ def plan(
         )
         for point in itertools.product(*varied.values())
     )
-    return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+    return StackPlan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
 
 
 def spelled(package: str, stack: Collection[str]) -> str:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from harness.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -36,7 +31,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     sources: tuple[str, ...]
     lacks: dict[str, str] = {}  #: dtype that no unit of the card computes in -> the source that says so
     usable_gib: float | None = None  #: the total by torch, where it is known
-    #: of the peak in bf16, what the fastest matrix product reaches; where nobody has measured it, about what it is elsewhere
+    #: of the peak in bf16, what the fastest matrix product reaches; where it was not measured, about what it is elsewhere
     matmul_share: float = 0.8
 
     @property
@@ -59,8 +54,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @cache
 def catalogue() -> dict[str, Card]:
     """Every card by its name."""
-    text = (Path(__file__).parent / "catalogue.toml").read_text(encoding="utf-8")
-    return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in tomllib.loads(text).items()}
+    table = msgspec.toml.decode((Path(__file__).parent / "catalogue.toml").read_bytes(), type=dict[str, dict[str, Any]])
+    return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in table.items()}
 
 
 def card(name: str) -> Card:
