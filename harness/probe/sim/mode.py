@@ -114,9 +114,10 @@ class SimulationMode(TorchMeter):
         del self.ledger.moves[moves:]
 
     def memory_of(self, tensor: Any) -> int:
-        if self.program is not None and tensor.device.type in ("meta", "cuda"):
+        kind = tensor.device.type
+        if self.program is not None and kind in ("meta", "cuda"):
             return self.program.memory()
-        return super().memory_of(tensor)
+        return DEVICE if kind == "meta" else HOST
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -141,7 +142,7 @@ class SimulationMode(TorchMeter):
 
     def _counting(self, plan: Plan, what: operators.Traits) -> Plan:
         """The plan, and the bytes that the operator's kernel moves."""
-        if what.is_composite or not what.moves:
+        if what.is_composite or not what.moves or plan == self._copy_:
             return plan
 
         def counted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -322,22 +323,35 @@ class SimulationMode(TorchMeter):
         self.ledger.streams.finish_stream()
 
     def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Counts what it moves by itself: a partition is gathered, and taken apart, by as many copies as there are ranks."""
         target, source = args[0], args[1]
         self.op_launches += 1
+        if target.is_meta and source.is_meta:
+            if self.known.maybe(source) or self.known.maybe(target):
+                self.following.wrote(func, args, kwargs)
+            if self.memory_of(target) == DEVICE:
+                self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
+        else:
+            self._copy_between(func, args, kwargs)
+            self.count_moved((source, target))
+        if target.shape != source.shape:
+            torch.broadcast_shapes(target.shape, source.shape)
+        return target
+
+    def _copy_between(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A copy that begins or ends on the host."""
+        target, source = args[0], args[1]
         non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
         if target.is_meta != source.is_meta and not non_blocking:
             self.waits_for_device()  # `copy_kernel_cuda` in ``aten/src/ATen/native/cuda/Copy.cu``
         if target.is_meta:
             self.following.wrote(func, args, kwargs)
-        else:
-            contents = self.known.contents(source)
-            if contents is not None and not self.is_ghost(target):
-                func(target, contents, **kwargs)
-                return target
-            self._become_ghost(target)
-        if target.shape != source.shape:
-            torch.broadcast_shapes(target.shape, source.shape)
-        return target
+            return
+        contents = self.known.contents(source)
+        if contents is not None and not self.is_ghost(target):
+            func(target, contents, **kwargs)
+            return
+        self._become_ghost(target)
 
     def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Another storage, or another part of it. Contents are those that the storage has."""
