@@ -322,24 +322,32 @@ class SimulationMode(TorchMeter):
         """The host reads what the current stream has computed, or waits for a copy on it."""
         self.ledger.streams.finish_stream()
 
-    def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Counts what it moves by itself: a partition is gathered, and taken apart, by as many copies as there are ranks."""
-        target, source = args[0], args[1]
+    def copied_unknown(self, target: torch.Tensor, source: torch.Tensor) -> bool:
+        """Counts a copy on the device, of values that are unknown and stay so. False where it is another. May be called
+        outside an operator: a partition is gathered, and taken apart, by as many copies as there are ranks."""
+        known = self.known
+        if not (target.is_meta and source.is_meta) or known.maybe(source) or known.maybe(target):
+            return False
+        if target.shape != source.shape:
+            return False
         self.op_launches += 1
-        if target.is_meta and source.is_meta:
-            if self.known.maybe(source) or self.known.maybe(target):
-                self.following.wrote(func, args, kwargs)
-            if self.memory_of(target) == DEVICE:
-                self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
-        else:
-            self._copy_between(func, args, kwargs)
-            self.count_moved((source, target))
+        if self.memory_of(target) == DEVICE:
+            self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
+        return True
+
+    def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target, source = args[0], args[1]
+        if self.copied_unknown(target, source):
+            return target
+        self.op_launches += 1
+        self._copy_between(func, args, kwargs)
         if target.shape != source.shape:
             torch.broadcast_shapes(target.shape, source.shape)
+        self.count_moved((source, target))
         return target
 
     def _copy_between(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A copy that begins or ends on the host."""
+        """What a copy makes of known values, and of the host's."""
         target, source = args[0], args[1]
         non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
         if target.is_meta != source.is_meta and not non_blocking:

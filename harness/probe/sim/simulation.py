@@ -16,7 +16,7 @@ from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.replacing import Patches, attribute, variables
-from harness.probe.sim import attention, streams, views
+from harness.probe.sim import attention, direct, streams
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
 
@@ -71,8 +71,8 @@ class Simulation:
                     deepspeed_release.adapted(self._pin, self.mode.ledger.cache_emptied, has_streams=on_gpu)
                 )
             stack.enter_context(streams.followed(self.mode.ledger))
-            stack.enter_context(views.direct())
             stack.enter_context(self.mode)
+            stack.enter_context(direct.answered(self.mode))
             self._exit = stack.pop_all()
         return self
 

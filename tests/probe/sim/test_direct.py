@@ -1,4 +1,4 @@
-"""Views that pass by the simulation are torch's own, and all that a simulation knows holds for them."""
+"""Views and copies that pass by the dispatcher are those that come by it, and all that a simulation knows holds for them."""
 
 from __future__ import annotations
 
@@ -97,8 +97,45 @@ def test_a_bound_that_is_a_tensor_is_asked_for(simulation: Simulation) -> None:
     assert tensor[1:bound].shape == (3,)
 
 
+@pytest.mark.parametrize("source", ["weights", "known", "narrowed", "fewer"])
+def test_a_copy_counts_as_one_that_autograd_records(source: str, simulation: Simulation) -> None:
+    sources = {
+        "weights": torch.rand(6, device=DEVICE),
+        "known": torch.arange(6.0, device=DEVICE),
+        "narrowed": torch.rand(8, device=DEVICE).narrow(0, 1, 6),
+        "fewer": torch.rand(1, device=DEVICE).expand(6),
+    }
+    figures, contents = [], []
+    for recorded in (True, False):
+        target = torch.zeros(6, device=DEVICE)
+        simulation.mode.begin()
+        with torch.set_grad_enabled(recorded):
+            assert target.copy_(sources[source]) is target
+        reading = simulation.mode.end()
+        figures.append((reading.op_launches, reading.moved_bytes, reading.copied_bytes))
+        known = simulation.mode.known.contents(target)
+        contents.append(None if known is None else known.tolist())
+    assert figures[0] == figures[1]
+    assert contents[0] == contents[1] == ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0] if source == "known" else None)
+
+
+def test_a_copy_of_another_shape_is_refused(simulation: Simulation) -> None:
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        torch.rand(6, device=DEVICE).copy_(torch.rand(5, device=DEVICE))
+
+
+def test_a_copy_into_what_a_backward_needs_is_refused(simulation: Simulation) -> None:
+    needed = torch.rand(6, device=DEVICE)
+    product = torch.rand(6, device=DEVICE, requires_grad=True) * needed
+    with torch.no_grad():
+        needed.copy_(torch.rand(6, device=DEVICE))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
 def test_afterwards_torch_is_as_it_was() -> None:
-    before = torch.Tensor.narrow, torch.Tensor.view, torch.Tensor.__getitem__
+    names = ("narrow", "view", "copy_", "__getitem__")
+    before = [getattr(torch.Tensor, name) for name in names]
     with Simulation(0, 2):
-        assert torch.Tensor.narrow is not before[0]
-    assert (torch.Tensor.narrow, torch.Tensor.view, torch.Tensor.__getitem__) == before
+        assert all(getattr(torch.Tensor, name) is not was for name, was in zip(names, before))
+    assert [getattr(torch.Tensor, name) for name in names] == before
