@@ -56,7 +56,7 @@ def answered(mode: Any) -> Iterator[None]:
             and type(src) is plain
             and mode.program is None
             and _modes() == 1
-            and not torch.is_grad_enabled()
+            and not (torch.is_grad_enabled() or self.is_inference())  # those have no version
             and mode.copied_unknown(self, src)
         ):
             increment_version(self)

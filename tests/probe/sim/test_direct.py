@@ -124,6 +124,13 @@ def test_a_copy_of_another_shape_is_refused(simulation: Simulation) -> None:
         torch.rand(6, device=DEVICE).copy_(torch.rand(5, device=DEVICE))
 
 
+def test_a_copy_of_inference_is_counted(simulation: Simulation) -> None:
+    simulation.mode.begin()
+    with torch.inference_mode():
+        torch.empty(6, device=DEVICE).copy_(torch.rand(6, device=DEVICE))
+    assert simulation.mode.end().op_launches == 2
+
+
 def test_a_copy_into_what_a_backward_needs_is_refused(simulation: Simulation) -> None:
     needed = torch.rand(6, device=DEVICE)
     product = torch.rand(6, device=DEVICE, requires_grad=True) * needed
