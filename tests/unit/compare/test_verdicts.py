@@ -202,9 +202,12 @@ def test_losses_that_differ_within_tolerance_are_no_finding() -> None:
 
 
 def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
+    same = {"number": 1.0, "text": "a", "list": [1, True]}
+    before = {"zero.overlap_comm": None, "flag": 1, "nested": [1], "gone": 1}
+    after = {"zero.overlap_comm": True, "flag": True, "nested": [True], "new": 2}
     details = {
-        "0.15.0": Detail(configuration={"zero.overlap_comm": None, "gone": 1, "same": 1.0}),
-        "0.16.4": Detail(configuration={"zero.overlap_comm": True, "new": 2, "same": 1.0}, warnings={"beware": 3}),
+        "0.15.0": Detail(configuration={**same, **before}),
+        "0.16.4": Detail(configuration={**same, **after}, warnings={"beware": 3}),
     }
     old, new = {"configuration": "a", "warnings": "x"}, {"configuration": "b", "warnings": "y"}
     comparison = judged(
@@ -214,6 +217,8 @@ def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
     )
     assert sorted(f.message for f in comparison.findings) == [
         "1 new setting: new; 1 setting removed: gone",
+        "flag is true, was 1",
+        "nested is [true], was [1]",
         "new warning: beware",
         "zero.overlap_comm is true, was null",
     ]
