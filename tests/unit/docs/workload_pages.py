@@ -14,7 +14,7 @@ from harness.advice import gpus
 from harness.advice.capacity import FitVerdict, compared_verdict, needed_bytes
 from harness.compare.summary import summarize
 from harness.model import Passed, Result, split_workload
-from harness.probe.border.wire import Explanation, MemoryReading, PhaseReading, Refusal
+from harness.probe.border.wire import Explanation, MemoryReading, Numerics, PhaseReading, Refusal
 from harness.store import Store, explained_in, newest
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, short_quantity
@@ -92,6 +92,14 @@ class PublishedCell:
     def collectives(self, phase: str) -> int:
         """How many the phase issues."""
         return sum(count for count, _ in self.phases[phase].collectives.values())
+
+    @property
+    def numerics(self) -> Numerics:
+        """What it computed in its first steps."""
+        assert self.result.record is not None
+        found = self.result.record.ranks[0].numerics
+        assert found is not None, f"{self.result.cell.id} has no numerics"
+        return found
 
     def reading(self, at: str) -> MemoryReading:
         """What the program last read of its card at a point that it names."""

@@ -1,1 +1,1 @@
-"""In the place of vLLM, which needs a GPU: OpenRLHF 0.7.1 to 0.8.0 import it for every command, also where nothing is generated."""
+"""In the place of vLLM, which needs a GPU: OpenRLHF 0.7.1 to 0.7.5 import it for every command, also where nothing is generated."""
