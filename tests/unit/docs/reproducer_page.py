@@ -31,6 +31,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     title: str
     what: str = ""  #: a sentence or two: what goes wrong, where the title does not say it all
+    shown_by: dict[str, Any] | None = None  #: further findings that it shows
 
 
 class Unscripted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
