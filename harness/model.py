@@ -147,6 +147,11 @@ def split_workload(workload: str) -> WorkloadParts:
     return WorkloadParts(scenario, variant, device)
 
 
+def variant_values(variant: str) -> dict[str, str]:
+    """Parameter -> its value, as a variant's name has them; empty for ``base``, and for a name that lists none."""
+    return dict(part.partition("=")[::2] for part in variant.split(",") if "=" in part)
+
+
 class Passed(msgspec.Struct, frozen=True, tag="passed"):
     """Ran to its end."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
@@ -20,11 +19,6 @@ from harness.advice.gpus import estimate, step_time
 from harness.errors import UsageError
 from harness.model import Outcome, Passed, Result
 from harness.probe.border.wire import MemoryReading
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _FOLDER = Path(__file__).parent / "measured"
 
@@ -194,8 +188,8 @@ def points(wanted: Sequence[str] = ()) -> tuple[Point, ...]:
     """The points of the table whose names match one of these globs; all of them without. Raises UsageError."""
     file = _FOLDER / "points.toml"
     try:
-        table = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _PointTable)
-    except (OSError, ValueError) as error:  # msgspec's and tomllib's are ValueErrors
+        table = msgspec.toml.decode(file.read_bytes(), type=_PointTable)
+    except (OSError, ValueError) as error:  # msgspec's are ValueErrors
         raise UsageError(f"cannot be read: {error}", where=str(file)) from None
     every = [
         msgspec.structs.replace(point, source=source.source, folder=str(_FOLDER / source.name))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from packaging.version import InvalidVersion
-from packaging.version import Version as Parsed
+from packaging.version import Version
 
 from harness.bisect.commit_builds import CommitSource
 from harness.bisect.plan import Candidate
@@ -33,9 +32,9 @@ def one_release(package: str, text: str, installer: Installer) -> str:
     return found[0]
 
 
-def in_order(release: str) -> Parsed:
+def in_order(release: str) -> Version:
     """Sorts releases, oldest first."""
-    return Parsed(release)
+    return Version(release)
 
 
 def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Candidate, ...]:
@@ -43,11 +42,11 @@ def released(settings: Settings, installer: Installer, package: str, first: str,
     known = releases.known(package)
     if first not in known or last not in known:
         known = releases.in_order((*known, *installer.published(package)))
-    low, high = Parsed(first), Parsed(last)
+    low, high = Version(first), Version(last)
     names = [
         name
         for name in releases.in_order(known)
-        if low <= Parsed(name) <= high and (name in (first, last) or not Parsed(name).is_prerelease)
+        if low <= Version(name) <= high and (name in (first, last) or not Version(name).is_prerelease)
     ]
     choice = Choice(versions={package: ",".join(names)}, baseline=f"{package}=={first}")
     stacks = pipeline.plan_stacks(settings, choice, installer).stacks
@@ -105,11 +104,7 @@ def base_stack(repository: Repository, package: str, commit: Commit, settings: S
 
 def _release_at(repository: Repository, commit: Commit) -> str:
     tag = repository.newest_tag(commit)
-    try:
-        Parsed(tag)
-    except InvalidVersion:
-        return ""
-    return tag
+    return tag if releases.parsed_version(tag) is not None else ""
 
 
 def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Candidate:

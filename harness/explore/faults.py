@@ -28,18 +28,17 @@ _FAULTS = ("numerics", "crash", "memory")
 _WORK = (COLLECTIVE_COUNT.family, FLOPS.family)
 
 
-class FailedTry(msgspec.Struct, frozen=True, kw_only=True):
-    """What one try shows."""
+class _Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a release does wrong."""
 
-    stack: Stack
-    other: Stack | None  #: None where both releases show it
-    row: Row
-    finding: Finding
+    stack: Stack  #: the release that has it
+    other: Stack | None  #: one that does not; None where both have it
     question: Question
 
     @property
     def family(self) -> tuple[str, ...]:
-        return _family(self.stack, self.question)
+        """What failures of one cause share, besides what they need."""
+        return (self.stack.id, BY_NAME[self.question.metric].family, self.question.key)
 
     @property
     def is_crash(self) -> bool:
@@ -47,7 +46,15 @@ class FailedTry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hides_others(self) -> bool:
-        return _hides_others(self.question)
+        """Whether nothing else can be seen of training in a configuration that has it."""
+        return self.is_crash or BY_NAME[self.question.metric].fails == "numerics"
+
+
+class FailedTry(_Failure, frozen=True, kw_only=True):
+    """What one try shows."""
+
+    row: Row
+    finding: Finding
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -63,12 +70,9 @@ class FailedTry(msgspec.Struct, frozen=True, kw_only=True):
         return [self, *alone]
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class Fault(_Failure, frozen=True, kw_only=True):
     """One cause, as far as it is known: failures of one kind that need the same."""
 
-    stack: Stack  #: the release that has it
-    other: Stack | None  #: one that does not; None where both have it
-    question: Question
     finding: Finding  #: in the first try that showed it
     parameters: dict[str, Any]  #: of the smallest cell that was found
     variant: str  #: that cell's
@@ -94,18 +98,6 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         """Sets of values of which each shows it."""
         return (self.needs, *self.also)
 
-    @property
-    def family(self) -> tuple[str, ...]:
-        return _family(self.stack, self.question)
-
-    @property
-    def is_crash(self) -> bool:
-        return self.question.metric == OUTCOME.name
-
-    @property
-    def hides_others(self) -> bool:
-        """Whether nothing else can be seen of training in a configuration that has it."""
-        return self.is_reduced and _hides_others(self.question)
 
     def may_explain(self, failure: FailedTry) -> bool:
         """Whether the failure is of its kind. The memory oracle sees what a comparison sees as well."""
@@ -126,15 +118,6 @@ class ChangedDefault(msgspec.Struct, frozen=True, kw_only=True):
     older: str  #: as JSON
     newer: str
     row: Row  #: in which that was seen
-
-
-def _hides_others(question: Question) -> bool:
-    return question.metric == OUTCOME.name or BY_NAME[question.metric].fails == "numerics"
-
-
-def _family(stack: Stack, question: Question) -> tuple[str, ...]:
-    """What failures of one cause share, besides what they need."""
-    return (stack.id, BY_NAME[question.metric].family, question.key)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

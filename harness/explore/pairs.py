@@ -52,9 +52,10 @@ class TriedPairs:
         """Rows beside the bases that have many pairs which no row had; none where no pair is left."""
         stage = {} if self._base is None else {"zero_stage": self._base["zero_stage"]}
         left = self._open - self._barren
+        ordered = sorted(left, key=_spelled)  # the same for the same seed
         found: list[Row] = []
-        while left and len(found) < count:
-            pair = drawn.choice(sorted(left, key=_spelled))  # sorted: the same for the same seed
+        while ordered and len(found) < count:
+            pair = drawn.choice(ordered)
             trials = (
                 space.sprinkled(drawn.choice(bases), {**stage, **dict(pair)}, _VALUES, drawn, forbidden, seldom)
                 for _ in range(_CANDIDATES)
@@ -63,10 +64,11 @@ class TriedPairs:
             if not rows:
                 self._barren.add(pair)
                 left.discard(pair)
-                continue
-            best = max(rows, key=lambda row: len(space.pairs_of(row) & left))
-            left -= space.pairs_of(best)
-            found.append(best)
+            else:
+                best = max(rows, key=lambda row: len(space.pairs_of(row) & left))
+                left -= space.pairs_of(best)
+                found.append(best)
+            ordered = [one for one in ordered if one in left]
         return found
 
 

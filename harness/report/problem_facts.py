@@ -8,13 +8,11 @@ and not in its good one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from packaging.version import InvalidVersion, Version
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
@@ -23,8 +21,8 @@ from harness.compare.metrics import BY_NAME as BY_METRIC
 from harness.compare.metrics import OUTCOME
 from harness.compare.releases import ranges
 from harness.errors import UsageError
-from harness.model import Finding, Verdict, WorkloadParts, split_workload
-from harness.probe.scenario import BASE_VARIANT, variant_id
+from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
+from harness.probe.scenario import variant_id
 from harness.report.answers import stored as answers
 from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredRemedy, StoredReproduction
 from harness.reproduce import upstream
@@ -34,14 +32,10 @@ from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
 from harness.store.contents import Problem as FileProblem
 from harness.store.contents import silent, why_unread
+from harness.versions.releases import parsed_version
 from harness.wording import addresses
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _T = TypeVar("_T")
 
@@ -52,7 +46,7 @@ _UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 TITLES, WITHOUT_SCRIPT = "titles.toml", "without_script.toml"
 
 
-class Title(msgspec.Struct, frozen=True, kw_only=True):
+class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a script is about, by the person who published it."""
 
     title: str
@@ -147,10 +141,10 @@ def _table(file: Path, kind: type[dict[str, _T]], problem: FileProblem) -> dict[
     if not file.exists():
         return {}
     try:
-        return msgspec.convert(tomllib.loads(contents.read(str(file)).decode()), kind)
+        return msgspec.toml.decode(contents.read(str(file)), type=kind)
     except OSError as error:
         problem(str(file), why_unread(error))
-    except ValueError as error:  # of the text, of TOML and of msgspec
+    except ValueError as error:  # of the text and of msgspec
         problem(str(file), f"damaged: {error}")
     return {}
 
@@ -339,8 +333,8 @@ class _Joint:
             measured[own_release] = measured.get(own_release, False) or stack in having
         if release in measured:
             return [measured[release]]
-        at = _version(release)
-        order = sorted((version, has) for one, has in measured.items() if (version := _version(one)) is not None)
+        at = parsed_version(release)
+        order = sorted((version, has) for one, has in measured.items() if (version := parsed_version(one)) is not None)
         older = [has for version, has in order if at is not None and version < at]
         newer = [has for version, has in order if at is not None and version > at]
         return [*(older[-1:] or [False]), *(newer[:1] or [False])]
@@ -349,12 +343,12 @@ class _Joint:
         """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
         simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
         does. The device mode does not count."""
-        parts, named = split_workload(own), _named(asked.variant)
+        parts, named = split_workload(own), variant_values(asked.variant)
         if asked == parts:
             return True
         if asked.scenario in SIMPLEST_OF.values():
             named = {STAGE.name: str(STAGE.values[0]), **named}
-        elif asked.scenario != parts.scenario or not _named(parts.variant).items() <= named.items():
+        elif asked.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
@@ -363,11 +357,6 @@ class _Joint:
 def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two workloads have the same factors."""
     return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
-
-
-def _named(variant: str) -> dict[str, str]:
-    """Parameter -> its value, as a variant's name has them."""
-    return {} if variant == BASE_VARIANT else dict(part.partition("=")[::2] for part in variant.split(","))
 
 
 def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:
@@ -391,14 +380,6 @@ def _answers(found: Finding, question: Question) -> bool:
 def _judged(metric: str) -> str:
     """What an oracle's metric is derived from; any other is itself."""
     return BY_METRIC[metric].explained_by or metric
-
-
-def _version(text: str) -> Version | None:
-    """None where a stack calls its release something else."""
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
 
 
 def _question(metric: str) -> Question | None:

@@ -14,7 +14,7 @@ from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.compare.outcomes import signature
 from harness.config.settings import Settings
 from harness.errors import NothingMeasured
-from harness.model import Cell, Passed, Result, Stack, Verdict
+from harness.model import Cell, Passed, Result, Stack, Verdict, variant_values
 from harness.probe.scenario import SHAPE, Scenario, variant_id
 from harness.reproduce.factors import BY_NAME as FACTORS
 from harness.reproduce.factors import SIMPLEST_OF, SIZES
@@ -231,7 +231,7 @@ def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
 
 def leaps(cell: Cell) -> list[set[str]]:
     """What a finding most likely needs: what the variant changes and the way of sharding, then one factor more each."""
-    named = {part.partition("=")[0] for part in cell.variant.split(",")} & FACTORS.keys()
+    named = variant_values(cell.variant).keys() & FACTORS.keys()
     found = [named | {"zero_stage", "zero_init"}]
     for name in ("model_outputs", "world_size", "dtype"):
         found.append(found[-1] | {name})

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from harness.bisect.questions import Question
+from harness.versions.releases import parsed_version
 
 
 class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,11 +27,8 @@ class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Whether a finding in a release, on a cell with these parameters, is this problem."""
         if (package, question.metric in self.metrics) != (self.package, True) or self.error not in question.key:
             return False
-        try:
-            own = Version(version)
-        except InvalidVersion:  # a release is what its results call it
-            return False
-        if own < Version(self.since) or (self.until and own > Version(self.until)):
+        own = parsed_version(version)
+        if own is None or own < Version(self.since) or (self.until and own > Version(self.until)):
             return False
         return all(parameters.get(name, "") in (*values, *_none(values)) for name, values in self.needs.items())
 

@@ -227,7 +227,7 @@ def compose(subject: Subject) -> Script:
         learning_rate=optimizer.learning_rate,
         optimizer_is_configured=p.get("optimizer") == "configured",
         first_rate=_FIRST_RATE,
-        accumulates=p.get("no_sync") or p.get("marks_boundary"),
+        accumulates=_accumulates_itself(p),
         clipping=p["gradient_clipping"],
         compile_backend=p["compile_backend"],
         infinite_step=p["infinite_gradient_step"],
@@ -274,9 +274,7 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
             zero[name] = {"device": "cpu"}
     found: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 8,
-        "gradient_accumulation_steps": 1
-        if p.get("no_sync") or p.get("marks_boundary")
-        else p["gradient_accumulation_steps"],
+        "gradient_accumulation_steps": 1 if _accumulates_itself(p) else p["gradient_accumulation_steps"],
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
     }
@@ -308,6 +306,11 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
     if p["gradient_accumulation_dtype"] is not None:
         found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
     return found
+
+
+def _accumulates_itself(p: Mapping[str, Any]) -> bool:
+    """Whether the script says which micro-batches make a step, and not the configuration."""
+    return bool(p.get("no_sync") or p.get("marks_boundary"))
 
 
 def _verdict(subject: Subject, p: Mapping[str, Any]) -> _Verdict:

@@ -4,7 +4,6 @@ a tracker."""
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,6 @@ import msgspec
 
 from harness.bisect.questions import Question
 from harness.reproduce.patterns import ProblemPattern
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class UpstreamProblem(ProblemPattern, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,8 +32,8 @@ class UpstreamProblem(ProblemPattern, frozen=True, kw_only=True, forbid_unknown_
 @functools.cache
 def known() -> tuple[UpstreamProblem, ...]:
     """The whole table."""
-    text = (Path(__file__).parent / "upstream.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["problem"], tuple[UpstreamProblem, ...])
+    content = (Path(__file__).parent / "upstream.toml").read_bytes()
+    return msgspec.toml.decode(content, type=dict[str, tuple[UpstreamProblem, ...]])["problem"]
 
 
 def problem_of(package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> UpstreamProblem | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 FILE = Path(__file__).with_name("releases.json")
 
@@ -26,15 +26,20 @@ def known(package: str) -> tuple[str, ...]:
     return tuple(_data().get(package, ()))
 
 
+def parsed_version(text: str) -> Version | None:
+    """None for what is no version, such as a commit or a branch."""
+    try:
+        return Version(text)
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
+        return None
+
+
 def in_order(versions: Iterable[str]) -> tuple[str, ...]:
     """The versions, oldest first, each once, without texts that are no version and builds of one (``2.13.0+cpu``)."""
     parsed: dict[Version, str] = {}
     for text in versions:
-        try:
-            version = Version(text)
-        except InvalidVersion:
-            continue
-        if version.local is None:
+        version = parsed_version(text)
+        if version is not None and version.local is None:
             parsed.setdefault(version, text)
     return tuple(parsed[version] for version in sorted(parsed))
 

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+import msgspec
 
 #: Says a text in a language.
 Say = Callable[[str], str]
@@ -40,7 +36,7 @@ def _same(text: str) -> str:
 @functools.cache
 def _catalogue(language: str) -> _Catalogue:
     file = Path(__file__).parent / f"{language}.toml"
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    content = msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, str]])
     return _Catalogue(content["sentences"], list(content["joints"].items()))
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.model import split_workload
+from harness.model import split_workload, variant_values
 from harness.probe.launch_line import LaunchLineError, parse
 from harness.wording.quantities import listing, shortened
 
@@ -75,7 +75,7 @@ def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Seq
 
 def conditions(variants: Sequence[str]) -> str:
     """What variants have in common: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty where they name nothing in common."""
-    named = [dict(part.partition("=")[::2] for part in variant.split(",") if "=" in part) for variant in variants]
+    named = [variant_values(variant) for variant in variants]
     words = []
     for name in named[0] if named else ():
         values = sorted({one[name] for one in named if name in one})

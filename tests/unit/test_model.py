@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.model import Cell, Stack, differing_parameters, split_workload
+from harness.model import Cell, Stack, differing_parameters, split_workload, variant_values
 
 SMALL = {"model": "small", "shape": {"hidden_size": 8}}
 
@@ -26,6 +26,12 @@ def test_a_workload_is_split_into_what_it_was_made_of() -> None:
     parts = split_workload("qwen_sft/zero_stage=2,model=a/b/sim")
     assert parts == ("qwen_sft", "zero_stage=2,model=a/b", "sim")
     assert (parts.scenario, parts.device) == ("qwen_sft", "sim")
+
+
+def test_the_values_of_a_variant_are_read_from_its_name() -> None:
+    assert variant_values("zero_stage=2,model=a/b") == {"zero_stage": "2", "model": "a/b"}
+    assert variant_values("base") == {}
+    assert variant_values("with-1a2b3c4d5e6f") == {}  # a name too long to be a file's
 
 
 def cell(stack: Stack, packages: dict[str, str]) -> Cell:

@@ -8,7 +8,6 @@ more than they need in the same phase.
 from __future__ import annotations
 
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -28,11 +27,6 @@ from harness.compare.releases import in_version_order
 from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
 from harness.store import newest
 from harness.wording.names import version
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: The place at the end of a signature: ``(deepspeed/runtime/zero/linear.py:backward)``.
 _PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
@@ -76,8 +70,8 @@ class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def known_failures() -> tuple[KnownFailure, ...]:
     """Those of ``known.toml``."""
-    text = (Path(__file__).parent / "known.toml").read_text(encoding="utf-8")
-    return tuple(msgspec.convert(tomllib.loads(text)["failure"], list[KnownFailure]))
+    content = (Path(__file__).parent / "known.toml").read_bytes()
+    return msgspec.toml.decode(content, type=dict[str, tuple[KnownFailure, ...]])["failure"]
 
 
 def known(crash: Crash) -> tuple[KnownFailure, ...]:

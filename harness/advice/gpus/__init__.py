@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from harness.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -59,8 +54,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @cache
 def catalogue() -> dict[str, Card]:
     """Every card by its name."""
-    text = (Path(__file__).parent / "catalogue.toml").read_text(encoding="utf-8")
-    return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in tomllib.loads(text).items()}
+    table = msgspec.toml.decode((Path(__file__).parent / "catalogue.toml").read_bytes(), type=dict[str, dict[str, Any]])
+    return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in table.items()}
 
 
 def card(name: str) -> Card:

@@ -17,9 +17,9 @@ import io
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -60,58 +60,51 @@ _INSTRUCTION_SETS = (
     *("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS"),
 )
 
+_T = TypeVar("_T")
+
 _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
 
 
 def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
     """Where the truth of a workload, or of a job of several models with it, is kept; None where none is. ``job`` is what
     tells such jobs apart, as JSON has it."""
+    return _file("pt", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
+
+
+def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
+    """Where what plain PyTorch takes for a micro-batch of a workload is kept; None where nothing is."""
+    return _file("json", work, shape, device=device)
+
+
+def _file(ending: str, work: Workload, shape: Mapping[str, Any], **more: Any) -> Path | None:
     folder = os.environ.get(TRUTHS)
     if not folder:
         return None
-    same = dataclasses.replace(work, **_INDIFFERENT)
-    return Path(folder) / f"{_name({**_decides(same, shape), 'steps': steps, 'job': job})}.pt"
-
-
-def _decides(work: Workload, shape: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+    decides = {
         "work": dataclasses.asdict(work),
         "shape": dict(shape),
         "releases": _releases(),
         "processor": _processor(),
         "source": _source(),
+        **more,
     }
-
-
-def _name(decides: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
-    """Where what plain PyTorch takes for a micro-batch of a workload is kept; None where nothing is."""
-    folder = os.environ.get(TRUTHS)
-    return Path(folder) / f"{_name({**_decides(work, shape), 'device': device})}.json" if folder else None
-
-
-def read_memory(file: Path) -> PlainMemory | None:
-    """None where there is nothing that can be read."""
-    try:
-        return PlainMemory(**{name: int(nbytes) for name, nbytes in json.loads(file.read_text()).items()})
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
-
-
-def write_memory(file: Path, taken: PlainMemory) -> None:
-    """As `write`."""
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(dataclasses.asdict(taken)))
+    name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
+    return Path(folder) / f"{name}.{ending}"
 
 
 def read(file: Path) -> References | None:
     """None where there is nothing that can be read."""
+    return _read(file, lambda: References.from_plain(torch.load(file, weights_only=True)))
+
+
+def read_memory(file: Path) -> PlainMemory | None:
+    """As `read`."""
+    return _read(file, lambda: PlainMemory(**{name: int(size) for name, size in json.loads(file.read_text()).items()}))
+
+
+def _read(file: Path, load: Callable[[], _T]) -> _T | None:
     try:
-        kept = References.from_plain(torch.load(file, weights_only=True))
+        kept = load()
         os.utime(file)
     except Exception:  # torch raises whatever the bytes of a broken file lead to
         return None
@@ -122,9 +115,18 @@ def write(file: Path, references: References) -> None:
     """Whole or not at all; where the disk does not let it, nothing is kept."""
     kept = io.BytesIO()
     torch.save(references.as_plain(), kept)
+    _write(file, kept.getvalue())
+
+
+def write_memory(file: Path, taken: PlainMemory) -> None:
+    """As `write`."""
+    _write(file, json.dumps(dataclasses.asdict(taken)))
+
+
+def _write(file: Path, content: str | bytes) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, kept.getvalue())
+        write_whole(file, content)
         _drop_oldest(file.parent)
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
-from harness.model import Verdict, WorkloadParts, split_workload
-from harness.probe.scenario import BASE_VARIANT, variant_id
+from harness.model import Verdict, WorkloadParts, split_workload, variant_values
+from harness.probe.scenario import variant_id
 from harness.report.answers import bisect, reproduce
 from harness.reproduce.factors import BY_NAME
 from harness.store.contents import Problem, silent
@@ -42,6 +42,14 @@ class StoredCondition(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[Any, ...] = ()
 
 
+class StoredRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """What stored results said of one release."""
+
+    version: str
+    answer: Verdict
+    text: str
+
+
 class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of `reproduce`."""
 
@@ -59,6 +67,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[StoredRun, ...]
     remedies: tuple[StoredRemedy, ...]
     not_known: tuple[StoredCondition, ...] = ()  #: before schema 2, its factors are among the others
+    releases: tuple[StoredRelease, ...] = ()  #: of the stored results, oldest first
     script: str | None
     name: str = ""  #: of its file, without the ending
 
@@ -95,9 +104,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reduced_to(self) -> tuple[str, ...]:
         """What the smallest cell has that is not simplest, in words: without any of it the finding was not seen."""
-        variant = self.smallest.variant
-        named = [] if variant == BASE_VARIANT else [part.partition("=")[::2] for part in variant.split(",")]
-        return tuple(_worded(name, text) for name, text in named)
+        return tuple(_worded(name, text) for name, text in variant_values(self.smallest.variant).items())
 
     @property
     def open(self) -> tuple[str, ...]:

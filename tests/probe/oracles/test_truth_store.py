@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,18 @@ def test_those_not_read_for_longest_go_first(folder: Path, monkeypatch: pytest.M
     other = dataclasses.replace(WORK, dtype="fp32")
     judged(other)
     assert list(folder.glob("*.pt")) == [truth_store.file_of(other, LLAMA, STEPS)]
+
+
+def test_what_is_read_is_kept_and_what_is_written_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = PlainMemory(batch=1, forward_peak=2, forward_retained=3, backward_peak=4)
+    old, read, new = (truth_store.memory_file_of(WORK, LLAMA, device) for device in ("a", "b", "c"))
+    assert old is not None
+    assert read is not None
+    assert new is not None
+    for at, file in enumerate((read, old)):
+        truth_store.write_memory(file, taken)
+        os.utime(file, (at, at))
+    truth_store.read_memory(read)
+    monkeypatch.setattr(truth_store, "MOST_BYTES", 2 * old.stat().st_size)
+    truth_store.write_memory(new, taken)
+    assert [file.exists() for file in (old, read, new)] == [False, True, True]

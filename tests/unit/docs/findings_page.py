@@ -11,24 +11,25 @@ import itertools
 import re
 from pathlib import Path
 
-import jinja2
 import pytest
 
 from harness.cli import options
 from harness.cli.stored import most_common, stack_id
 from harness.compare import Comparison, ProblemKind
 from harness.report.plain import markdown, markdown_table
-from harness.report.problem_facts import Change, KnownAnswers, ProblemFacts, known_answers, problem_facts
+from harness.report.problem_facts import Change, ProblemFacts, problem_facts
 from harness.report.problems import TITLES, ProblemLine
 from harness.report.view import View, view
 from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording.addresses import thread_name
 from tests.paths import ROOT
+from tests.unit.docs import reproducer_page
+from tests.unit.docs.templates import page_of, rendered
 
 DOCS = ROOT / "docs"
 TEMPLATE = DOCS / "findings.md.jinja"
-PAGE = DOCS / "findings.md"
+PAGE = page_of(TEMPLATE)
 
 #: Lines of evidence that a problem has on the page; the site has all.
 _MOST_EVIDENCE = 2
@@ -124,20 +125,13 @@ def _compared(bundle: str, baseline: str) -> Comparison:
 
 
 @functools.cache
-def _known() -> KnownAnswers:
-    return known_answers(
-        str(ROOT / "results"), str(DOCS / "reproducers"), lambda file, why: pytest.fail(f"{file}: {why}")
-    )
-
-
-@functools.cache
 def _view(bundle: str, baseline: str) -> View:
     return view(_compared(bundle, baseline))
 
 
 def problems(bundle: str, baseline: str, scenario: str = "") -> list[PublishedProblem]:
     """All of a comparison, or those of one scenario."""
-    facts = problem_facts(_compared(bundle, baseline), _known())
+    facts = problem_facts(_compared(bundle, baseline), reproducer_page.known())
     lines = _view(bundle, baseline).screen.problems
     own = [line for line in lines if scenario in ("", line.worst.scenario)]
     return [PublishedProblem(line, facts[line.worst.key]) for line in own]
@@ -154,21 +148,11 @@ def outcomes(bundle: str, baseline: str) -> str:
 
 def unscripted() -> list[tuple[str, str]]:
     """Problems that have no findings of the harness, and why no script shows them."""
-    known = [one for one in _known().without_script if one.shown_by is None]
+    known = [one for one in reproducer_page.known().without_script if one.shown_by is None]
     # Links lead from the folder of reproducers.
     return [(one.problem, re.sub(r"\]\((?!https?:|#)", "](reproducers/", one.reason)) for one in known]
 
 
 def written(template: Path = TEMPLATE) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template.parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown
-    )
-    environment.globals |= {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
-    note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
-    text = environment.get_template(template.name).render()
-    return note + re.sub(r"\n{3,}", "\n\n", text)
+    functions = {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
+    return re.sub(r"\n{3,}", "\n\n", rendered(template, functions))

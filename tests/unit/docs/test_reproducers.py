@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from harness.model import Verdict
+from harness.report.answers.stored import StoredReproduction
 from tests.golden_files import Golden
 from tests.paths import ROOT
 from tests.unit.docs import reproducer_page
-from tests.unit.docs.reproducer_page import ANSWERS, FOLDER, PAGE, read
+from tests.unit.docs.reproducer_page import FOLDER, PAGE
+
+ANSWERS = reproducer_page.answers()
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda file: file.stem)
-def test_a_script_is_the_one_that_was_run(answer: Path) -> None:
-    assert answer.with_suffix(".py").read_text() == read(answer)["script"]
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_script_is_the_one_that_was_run(answer: StoredReproduction) -> None:
+    assert (FOLDER / f"{answer.name}.py").read_text() == answer.script
 
 
 def test_the_page_is_what_the_answers_say(golden: Golden) -> None:
@@ -22,16 +24,15 @@ def test_the_page_is_what_the_answers_say(golden: Golden) -> None:
 
 
 def test_each_answer_has_a_title() -> None:
-    assert set(reproducer_page.titles()) == {file.stem for file in ANSWERS}
+    assert reproducer_page.known().titles.keys() == ANSWERS.keys()
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda file: file.stem)
-def test_a_published_script_is_confirmed(answer: Path) -> None:
-    found = read(answer)
-    assert found["confirmed"]
-    assert [run["answer"] for run in found["runs"]] == ["bad", *["good"] * (len(found["runs"]) - 1)]
-    assert len(found["runs"]) > 1
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_published_script_is_confirmed(answer: StoredReproduction) -> None:
+    assert answer.confirmed
+    assert [run.answer for run in answer.runs] == [Verdict.BAD, *[Verdict.GOOD] * (len(answer.runs) - 1)]
+    assert len(answer.runs) > 1
 
 
 def test_no_script_is_without_its_answer() -> None:
-    assert {file.stem for file in FOLDER.glob("*.py")} == {file.stem for file in ANSWERS} != set()
+    assert {file.stem for file in FOLDER.glob("*.py")} == ANSWERS.keys() != set()

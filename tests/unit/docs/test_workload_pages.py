@@ -8,12 +8,12 @@ import pytest
 
 from tests.golden_files import Golden
 from tests.paths import ROOT
-from tests.unit.docs import workload_pages
+from tests.unit.docs import templates, workload_pages
 
 TEMPLATES = list(workload_pages.templates())
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=[template.name for template in TEMPLATES])
 def test_a_page_is_what_its_template_makes_of_results(template: Path, golden: Golden) -> None:
-    page = workload_pages.page_of(template)
+    page = templates.page_of(template)
     golden(page.relative_to(ROOT).as_posix(), workload_pages.written(template), folder=ROOT)

@@ -9,9 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import jinja2
 
 from harness.advice import gpus
 from harness.advice.capacity import FitVerdict, compared_verdict, needed_bytes
@@ -23,9 +20,9 @@ from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, short_quantity
 from tests.paths import ROOT
 from tests.unit.docs.commands import printed
+from tests.unit.docs.templates import SUFFIX, rendered
 
 FOLDER = ROOT / "docs" / "workloads"
-SUFFIX = ".jinja"
 
 
 class PublishedCell:
@@ -168,25 +165,7 @@ def templates() -> Iterator[Path]:
     yield from sorted(FOLDER.glob(f"*.md{SUFFIX}"))
 
 
-def page_of(template: Path) -> Path:
-    return template.with_name(template.name.removesuffix(SUFFIX))
-
-
 def written(template: Path) -> str:
     """The page that a template makes."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown
-    )
-    environment.filters |= {"size": size, "quantity": quantity}
-    environment.globals |= {
-        "results": functools.cache(PublishedCells),
-        "printed": lambda command: printed(command, 300),
-    }
-    note = f"<!-- Written from {template.name}; change that, then: nox -s tests -- --accept -->\n"
-    text: Any = environment.get_template(template.name).render()
-    return note + str(text)
+    functions = {"results": functools.cache(PublishedCells), "printed": lambda command: printed(command, 300)}
+    return rendered(template, functions, filters={"size": size, "quantity": quantity})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ import msgspec
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Result
-from harness.report.answers import stored
 from harness.report.problem_facts import KnownAnswers, ProblemFacts, Title, known_answers, problem_facts
+from tests.builders import answers
 from tests.builders.synthetic import noisy_record, result
 
 VARIANT = "gradient_checkpointing=non_reentrant"
-METRIC = "backward.device_retained_bytes"
 PARAMETERS = {"zero_stage": 3, "world_size": 4, "gradient_checkpointing": "non_reentrant", "model": "llama-tiny"}
 
 
@@ -32,57 +30,25 @@ def compared() -> Comparison:
 
 
 def answered(**changes: Any) -> dict[str, Any]:
-    return {
-        "schema": 3,
-        "cell": f"a-stack/llama_zero3_backward/{VARIANT}/cpu",
-        "metric": METRIC,
-        "package": "deepspeed",
-        "bad": "0.16.0",
-        "good": "0.15.4",
-        "confirmed": True,
-        "why_not": "",
-        "smallest_cell": f"a-stack/minimal_training/world_size=2,zero_stage=3,{VARIANT}/cpu",
-        "needs": [],
-        "indifferent": [],
-        "runs": [],
-        "remedies": [],
-        "script": "",
-        **changes,
-    }
+    smallest = f"a-stack/minimal_training/world_size=2,zero_stage=3,{VARIANT}/cpu"
+    cell = f"a-stack/llama_zero3_backward/{VARIANT}/cpu"
+    return answers.reproduction(cell, **{"smallest_cell": smallest, **changes})
 
 
 def searched(**changes: Any) -> dict[str, Any]:
-    releases = {
-        "kind": "releases",
-        "package": "deepspeed",
-        "metric": METRIC,
-        "to": "bad",
-        "probes": [],
-        "changes": [{"before": "0.15.4", "after": "0.16.0", "to": "bad", "open": 0, "exact": True}],
-        "sites": ["held at engine.py:1"],
-        **changes,
-    }
-    commits = {
-        "kind": "commits",
-        "package": "deepspeed",
-        "metric": METRIC,
-        "to": "bad",
-        "probes": [{"name": "b2", "about": "2024-11-25 engine.py: hook (6 of 7)"}],
-        "changes": [{"before": "a1", "after": "b2", "to": "bad", "open": 0, "exact": True}],
-        "files": ["+2 -1 engine.py"],
-    }
-    workload = f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim"
-    return {"schema": 1, "workload": workload, "courses": [releases, commits]}
+    releases = answers.search("releases", "0.15.4", "0.16.0", **{"sites": ["held at engine.py:1"], **changes})
+    probes = [{"name": "b2", "about": "2024-11-25 engine.py: hook (6 of 7)"}]
+    commits = answers.search("commits", "a1", "b2", probes=probes, files=["+2 -1 engine.py"])
+    return answers.bisection(f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim", releases, commits)
 
 
-def facts(*answers: dict[str, Any], known: KnownAnswers | None = None) -> ProblemFacts:
+def facts(*found: dict[str, Any], known: KnownAnswers | None = None) -> ProblemFacts:
     """Of the leak."""
     comparison = compared()
-    read = stored.read([(f"{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])
-    found = problem_facts(comparison, msgspec.structs.replace(known or KnownAnswers(), stored=read))
-    assert found.keys() == {problem.worst.key for problem in comparison.problems}
+    joined = problem_facts(comparison, msgspec.structs.replace(known or KnownAnswers(), stored=answers.read(*found)))
+    assert joined.keys() == {problem.worst.key for problem in comparison.problems}
     (leak,) = [p for p in comparison.problems if p.worst.metric == "device_retained_bytes"]
-    return found[leak.worst.key]
+    return joined[leak.worst.key]
 
 
 def test_an_answer_about_the_problems_own_cell_is_joined() -> None:
@@ -129,7 +95,7 @@ def test_an_answer_about_a_problems_cell_is_not_joined_with_another_by_its_small
         results.append(msgspec.structs.replace(one, cell=cell))
     comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     assert len([one for one in comparison.problems if one.worst.metric == "device_retained_bytes"]) == 2
-    known = KnownAnswers(stored=stored.read([("0.json", json.dumps(answered()).encode())]))
+    known = KnownAnswers(stored=answers.read(answered()))
     joined = [one for one in problem_facts(comparison, known).values() if one.reproduction is not None]
     assert len(joined) == 1
 
@@ -137,7 +103,7 @@ def test_an_answer_about_a_problems_cell_is_not_joined_with_another_by_its_small
 def test_a_confirmed_answer_comes_before_another() -> None:
     found = facts(answered(confirmed=False, why_not="it does not show it"), answered())
     assert found.reproduction is not None
-    assert found.reproduction.name == "1"
+    assert found.reproduction.name == "leak1"
     assert facts(answered(confirmed=False, why_not="it does not show it")).why_no_script == "it does not show it"
 
 
@@ -185,7 +151,7 @@ def test_upstream_and_the_reason_for_no_script_are_looked_up_by_the_finding(tmp_
 
 
 def test_a_script_has_the_title_that_it_was_published_with(tmp_path: Path) -> None:
-    (tmp_path / "titles.toml").write_text('[0]\ntitle = "Layers stay"\n')
+    (tmp_path / "titles.toml").write_text('[leak0]\ntitle = "Layers stay"\n')
     found = facts(answered(), known=known_answers(str(tmp_path), str(tmp_path)))
     assert found.title is not None
     assert found.title.title == "Layers stay"
@@ -206,8 +172,7 @@ def with_remedy(*others: Result, more: tuple[dict[str, Any], ...] = ()) -> tuple
     run = {"version": "0.16.0", "answer": "good", "exit_code": 0, "line": "passes", "text": "ZeRO stage 1"}
     results = [held("0.15.4", 1), held("0.16.0", 9), held("0.16.8", 1), *others]
     comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
-    files = [answered(needs=needs, remedies=[run]), *more]
-    read = stored.read([(f"{at}.json", json.dumps(one).encode()) for at, one in enumerate(files)])
+    read = answers.read(answered(needs=needs, remedies=[run]), *more)
     (leak,) = [one for one in comparison.problems if one.worst.metric == "device_retained_bytes"]
     found = problem_facts(comparison, KnownAnswers(stored=read))[leak.worst.key]
     return tuple(one.text for one in found.remedies)
@@ -255,8 +220,7 @@ def test_what_trains_wrong_says_where_its_workloads_have_all_that_another_proble
     needs = [{"factor": "gradient_accumulation_steps", "value": 2, "shown": [2, 4], "hidden": [1], "unknown": []}]
     cell = "a-stack/llama_zero3_backward/dtype=2/cpu"
     script = answered(cell=cell, metric="gradient_norm_error", bad="0.16.7", good="0.16.0", needs=needs)
-    read = stored.read([("divided.json", json.dumps(script).encode())])
-    known = KnownAnswers(stored=read, titles={"divided": Title(title="It is divided")})
+    known = KnownAnswers(stored=answers.read(script), titles={"leak0": Title(title="It is divided")})
     found = problem_facts(comparison, known)
     of_workload = {one.worst.workload: found[one.worst.key] for one in comparison.problems}
     expected = (("in 0.16.7 also", "all that another problem needs: It is divided"),)
@@ -271,9 +235,9 @@ def test_what_an_oracle_finds_of_memory_is_answered_by_a_script_of_what_is_held(
 
 def test_a_title_may_name_further_findings_that_its_script_shows(tmp_path: Path) -> None:
     (tmp_path / "titles.toml").write_text("""
-        [0]
+        [leak0]
         title = "Layers stay"
-        [0.shown_by]
+        [leak0.shown_by]
         package = "torch"
         metrics = ["device_retained_bytes"]
         since = "2.10.0"

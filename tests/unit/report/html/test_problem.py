@@ -3,64 +3,41 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from harness.compare import Thresholds, compare
-from harness.report.answers import stored
 from harness.report.html.site import build
 from harness.report.problem_facts import KnownAnswers, Title
+from tests.builders import answers
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result
 
 CELL = "a-stack/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"
-METRIC = "backward.device_retained_bytes"
 RUN = {"version": "0.16.0", "answer": "bad", "exit_code": 1, "line": "941,077 bytes held"}
 CONDITION = {"factor": "zero_stage", "value": 3, "shown": [3], "hidden": [1], "unknown": [2]}
 
-REPRODUCTION: dict[str, Any] = {
-    "schema": 3,
-    "cell": CELL,
-    "metric": METRIC,
-    "package": "deepspeed",
-    "bad": "0.16.0",
-    "good": "0.15.4",
-    "confirmed": True,
-    "why_not": "",
-    "smallest_cell": CELL,
-    "needs": [CONDITION],
-    "indifferent": [],
-    "not_known": [CONDITION],
-    "runs": [RUN, {**RUN, "version": "0.15.4", "answer": "good", "exit_code": None, "line": HOSTILE}],
-    "remedies": [{**RUN, "answer": "good", "exit_code": 0, "text": "ZeRO stage 1"}],
-    "script": "# pip install torch\nimport deepspeed\n\nif True:\n    print('<held>')\n",
-}
+REPRODUCTION = answers.reproduction(
+    CELL,
+    needs=[CONDITION],
+    not_known=[CONDITION],
+    runs=[RUN, {**RUN, "version": "0.15.4", "answer": "good", "exit_code": None, "line": HOSTILE}],
+    remedies=[{**RUN, "answer": "good", "exit_code": 0, "text": "ZeRO stage 1"}],
+    script="# pip install torch\nimport deepspeed\n\nif True:\n    print('<held>')\n",
+)
 
-
-def search(kind: str, before: str, after: str, **more: Any) -> dict[str, Any]:
-    change = {"before": before, "after": after, "to": "bad", "open": 0, "exact": True}
-    return {"kind": kind, "package": "deepspeed", "metric": METRIC, "to": "bad", "changes": [change], **more}
-
-
-BISECTION = {
-    "schema": 1,
-    "workload": CELL.partition("/")[2],
-    "courses": [
-        search("releases", "0.15.4", "0.16.0", probes=[]),
-        search(
-            "commits",
-            "a1",
-            "b2",
-            probes=[{"name": "b2", "about": "2024-11-25 Keep the hook (#6726)"}],
-            files=["+2 -1 parameter_offload.py"],
-            patch=["-    remaining = 0"],
-        ),
-    ],
-}
+BISECTION = answers.bisection(
+    CELL.partition("/")[2],
+    answers.search("releases", "0.15.4", "0.16.0"),
+    answers.search(
+        "commits",
+        "a1",
+        "b2",
+        probes=[{"name": "b2", "about": "2024-11-25 Keep the hook (#6726)"}],
+        files=["+2 -1 parameter_offload.py"],
+        patch=["-    remaining = 0"],
+    ),
+)
 
 
 def page(folder: Path, known: KnownAnswers | None = None) -> str:
@@ -70,12 +47,6 @@ def page(folder: Path, known: KnownAnswers | None = None) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def known(*answers: dict[str, Any]) -> KnownAnswers:
-    return KnownAnswers(
-        stored=stored.read([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])
-    )
-
-
 def words(text: str) -> str:
     """What a reader sees."""
     apart = re.sub(r"</(?:h\d|p|li|dt|dd|th|td)>", " ", text)
@@ -83,8 +54,8 @@ def words(text: str) -> str:
 
 
 def test_what_is_known_is_on_the_page(tmp_path: Path) -> None:
-    found = msgspec.structs.replace(known(REPRODUCTION, BISECTION), titles={"leak0": Title(title="Layers stay")})
-    text = page(tmp_path, found)
+    found = answers.read(REPRODUCTION, BISECTION)
+    text = page(tmp_path, KnownAnswers(stored=found, titles={"leak0": Title(title="Layers stay")}))
     seen = words(text)
     assert ": Layers stay" in seen
     assert "Confirmed without the harness yes, by leak0.py" in seen
@@ -136,5 +107,5 @@ def test_two_problems_that_begin_together_on_one_workload_have_a_page_each(tmp_p
 
 def test_only_what_is_joined_is_rendered_again(tmp_path: Path) -> None:
     page(tmp_path)
-    built = build(comparison(), tmp_path, Thresholds(), exit_code=1, known=known(REPRODUCTION))
+    built = build(comparison(), tmp_path, Thresholds(), exit_code=1, known=KnownAnswers(stored=answers.read(REPRODUCTION)))
     assert built.written == 1
