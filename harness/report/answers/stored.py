@@ -104,7 +104,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reduced_to(self) -> tuple[str, ...]:
         """What the smallest cell has that is not simplest, in words: without any of it the finding was not seen."""
-        return tuple(_worded(name, text) for name, text in variant_values(self.smallest.variant).items())
+        return reduced_words(self.smallest.variant)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -228,6 +228,11 @@ def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[An
     if condition.factor not in BY_NAME:  # of another version
         return f"{condition.factor}={' or '.join(map(str, shown))}"
     return BY_NAME[condition.factor].text(shown, hidden)
+
+
+def reduced_words(variant: str) -> tuple[str, ...]:
+    """What a variant of a simplest scenario has that is not simplest, in words."""
+    return tuple(_worded(name, text) for name, text in variant_values(variant).items())
 
 
 def _worded(name: str, text: str) -> str:

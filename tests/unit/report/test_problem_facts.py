@@ -32,7 +32,7 @@ def compared() -> Comparison:
 def answered(**changes: Any) -> dict[str, Any]:
     smallest = f"a-stack/minimal_training/world_size=2,zero_stage=3,{VARIANT}/cpu"
     cell = f"a-stack/llama_zero3_backward/{VARIANT}/cpu"
-    return answers.reproduction(cell, **{"smallest_cell": smallest, **changes})
+    return answers.reproduction(**{"cell": cell, "smallest_cell": smallest, **changes})
 
 
 def searched(**changes: Any) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def test_what_trains_wrong_says_where_its_workloads_have_all_that_another_proble
 
 def test_what_an_oracle_finds_of_memory_is_answered_by_a_script_of_what_is_held() -> None:
     assert facts(answered(metric="backward.device_excess_bytes")).is_confirmed
-    assert facts(answered(metric="backward.device_peak_bytes")).reproduction is None
+    assert facts(answered(metric="init.device_excess_bytes")).reproduction is None
 
 
 def test_a_title_may_name_further_findings_that_its_script_shows(tmp_path: Path) -> None:
@@ -245,7 +245,8 @@ def test_a_title_may_name_further_findings_that_its_script_shows(tmp_path: Path)
         needs = { zero_stage = [3] }
     """)
     known = known_answers(str(tmp_path), str(tmp_path))
-    of_torch = answered(package="torch", bad="2.13.0", good="2.9.1")
+    other_job = "a-stack/minimal_training/lora_rank=8/cpu"
+    of_torch = answered(package="torch", bad="2.13.0", good="2.9.1", cell=other_job, smallest_cell=other_job)
     found = facts(of_torch, known=known)
     assert found.title is not None
     assert found.is_confirmed
