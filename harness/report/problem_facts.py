@@ -103,6 +103,7 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
         if found is not None and (found.needed or found.does_not_matter):
             named += [
                 ("needs", "; ".join(found.needed)),
+                ("seen with", "; ".join(found.seen_with)),
                 ("does not matter", listing(found.does_not_matter, most)),
                 ("not known", "; ".join(found.open)),
             ]

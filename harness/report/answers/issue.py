@@ -54,8 +54,9 @@ def _symptom(found: Reproduction) -> str:
 
 
 def _needed(found: Reproduction) -> list[str]:
-    """Its conditions; where they were not asked for, what the smallest cell has."""
+    """Its conditions, and what else it was seen with; where they were not asked for, what the smallest cell has."""
     needed = [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
+    needed += [one.factor.text(one.shown) for one in found.reduced.seen_with]
     return needed or list(reduced_words(found.smallest.variant))
 
 

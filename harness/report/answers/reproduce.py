@@ -68,6 +68,7 @@ def needs(found: Reproduction) -> list[tuple[str, str]]:
     """(label, text) of what the finding needs, what does not matter to it, and of which values neither is known."""
     named = [
         ("needs", "; ".join(_needed(found.reduced.needed))),
+        ("seen with", "; ".join(one.factor.text(one.shown) for one in found.reduced.seen_with)),
         ("does not matter", ", ".join(condition.factor.noun for condition in found.reduced.indifferent)),
         ("not known", "; ".join(condition.factor.text(condition.unknown) for condition in found.reduced.open)),
     ]

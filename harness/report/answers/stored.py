@@ -13,7 +13,7 @@ from harness.bisect.questions import Question
 from harness.model import Verdict, WorkloadParts, split_workload, variant_values
 from harness.probe.scenario import variant_id
 from harness.report.answers import bisect, reproduce
-from harness.reproduce.factors import BY_NAME
+from harness.reproduce.factors import BY_NAME, among
 from harness.store.contents import Problem, silent
 from harness.system.decoding import Damaged, decoded
 
@@ -96,6 +96,12 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     def needed(self) -> tuple[str, ...]:
         """In words, one for each factor."""
         return tuple(_words(one, one.shown, one.hidden) for one in self.needs)
+
+    @property
+    def seen_with(self) -> tuple[str, ...]:
+        """What the smallest cell has of which it cannot be said whether it is needed, in words."""
+        unsure = [one for one in self.not_known if not one.hidden and one.factor in BY_NAME]
+        return tuple(_words(one, one.shown) for one in unsure if not among(BY_NAME[one.factor].values[0], one.shown))
 
     @property
     def does_not_matter(self) -> tuple[str, ...]:
