@@ -62,11 +62,9 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seen_with(self) -> tuple[Condition, ...]:
-        """What the smallest cell has that is not simplest, of which it cannot be said whether it is needed: without it training
-        ends otherwise, or the other release is wrong as well."""
-        return tuple(
-            one for one in self.open if not one.hidden and not among(one.factor.values[0], one.shown)
-        )
+        """What the smallest cell has that is not simplest, of which it cannot be said whether it is needed: without it
+        training ends otherwise, or the other release is wrong as well."""
+        return tuple(one for one in self.open if not one.hidden and not among(one.factor.values[0], one.shown))
 
     @property
     def open(self) -> tuple[Condition, ...]:

@@ -28,7 +28,7 @@ def begins_at_and_skips(stage):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
     norms, began = [], getattr(engine.optimizer, "cur_scale", None) or engine.optimizer.loss_scale
-    for step in range(STEPS):
+    for _ in range(STEPS):
         x, y = torch.randn(8, 32).half(), torch.randn(8, 32)
         engine.backward((engine(x).float() - y).pow(2).sum())
         engine.step()

@@ -17,8 +17,8 @@ from harness.wording import commands
 from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault; 3 ``pairs_covered``
-#: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault; 4 ``problem`` of a
-#: fault that one release has alone: faults with the same number have one cause.
+#: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault; 4 ``problem``
+#: of a fault that one release has alone: those with the same number have one cause.
 SCHEMA = 4
 
 
@@ -29,7 +29,9 @@ def as_text(found: Explored) -> str:
     covered = _covered(found)
     alike = f"{found.passed} sound and alike in both"
     lines = [
-        plain(f"{found.request.package} {older} and {newer}: {plural(len(apart), 'problem')} that one of them has alone"),
+        plain(
+            f"{found.request.package} {older} and {newer}: {plural(len(apart), 'problem')} that one of them has alone"
+        ),
         f"{plural(found.tries, 'configuration')}, {covered}; {alike}.",
         f"{plural(found.cells, 'run')}, those of reductions included, in {_minutes(found.seconds)} minutes with "
         f"{_minutes(found.processor_s)} processor-minutes; seed {found.request.seed}.",
@@ -41,7 +43,10 @@ def as_text(found: Explored) -> str:
     both = [fault for fault in found.faults if fault.other is None and fault.is_reduced]
     open_faults = [fault for fault in found.faults if not fault.is_reduced]
     number = len(apart)
-    for title, faults in (("In both:", both), ("Not reduced, so the other release may have them as well:", open_faults)):
+    for title, faults in (
+        ("In both:", both),
+        ("Not reduced, so the other release may have them as well:", open_faults),
+    ):
         lines += ["", title] if faults else []
         for fault in faults:
             number += 1

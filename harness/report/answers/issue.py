@@ -64,7 +64,8 @@ def _description(found: Reproduction) -> Iterator[str]:
     bad, good = found.runs[0], found.runs[1]
     verb = "ends with" if BY_NAME[found.question.metric] is OUTCOME else "prints"
     yield (
-        f"With {found.package} {bad.version} the script below {verb} `{bad.line}`; with {good.version} it prints `{good.line}`."
+        f"With {found.package} {bad.version} the script below {verb} `{bad.line}`; "
+        f"with {good.version} it prints `{good.line}`."
     )
     yield f"**Expected:** {_expected(found)}"
     for label, text in spans(found):
@@ -113,7 +114,7 @@ def _surroundings(found: Reproduction) -> Iterator[str]:
 
 
 def _links(found: Reproduction) -> Sequence[str]:
-    """All that changed between the two releases where none is between them, and each release's tag, or its page at the index."""
+    """All that changed between the two releases where none is between them; each one's tag, or its page at the index."""
     versions = list(dict.fromkeys([found.good, found.bad, *(run.version for run in found.runs)]))
     links = []
     for version in versions:

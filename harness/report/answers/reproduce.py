@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from packaging.version import Version
 
 from harness.model import Verdict
 from harness.report.plain import plain
@@ -76,10 +77,13 @@ def needs(found: Reproduction) -> list[tuple[str, str]]:
 
 
 def spans(found: Reproduction) -> list[tuple[str, str]]:
-    """The releases that have it, as far as results are stored, with the nearest that do not, and those between of which
-    neither is known."""
+    """The releases that have it, of the two that were compared and those with stored results, with the nearest that do not,
+    and those between of which neither is known."""
+    compared = {found.bad: Verdict.BAD, found.good: Verdict.GOOD}
+    known = {version: ReleaseAnswer(version=version, answer=answer, text="") for version, answer in compared.items()}
+    known |= {one.version: one for one in found.history}
     affected = []
-    for one in _affected_spans(found.history):
+    for one in _affected_spans(sorted(known.values(), key=lambda answer: Version(answer.version))):
         span = one.bad[0] if len(one.bad) == 1 else f"{one.bad[0]} to {one.bad[-1]}"
         parts = [
             f"not in {one.before}" if one.before else "no older one is known not to have it",

@@ -210,7 +210,7 @@ def wrong(version: str, variant: str, error: float, **parameters: Any) -> Result
 
 
 def test_what_trains_wrong_says_where_its_workloads_have_all_that_another_problem_needs() -> None:
-    """One workload is wrong from 0.16.0 on; another, which needs accumulation, in 0.16.7 alone. The first has accumulation."""
+    """One workload is wrong from 0.16.0 on; another, which needs accumulation, in 0.16.7. The first has accumulation."""
     first = {"zero_stage": 1, "gradient_accumulation_steps": 4, "gradient_accumulation_dtype": "fp32"}
     second = {"zero_stage": 1, "gradient_accumulation_steps": 4, "gradient_accumulation_dtype": None}
     errors = {"0.15.4": (0.1, 0.1), "0.16.0": (9.0, 0.1), "0.16.7": (9.0, 9.0), "0.16.8": (0.1, 0.1)}

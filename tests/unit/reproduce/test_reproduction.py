@@ -187,7 +187,9 @@ def test_the_answer_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = as_issue(answered(tmp_path, monkeypatch, as_composed))
     for_sender, title, happens, expected, affected, *_ = text.split("\n\n")
-    assert for_sender.startswith("<!-- For who sends this: search the tracker first. Known upstream: each output of the ")
+    assert for_sender.startswith(
+        "<!-- For who sends this: search the tracker first. Known upstream: each output of the "
+    )
     assert for_sender.endswith(" deepspeed 0.19.6 does not have it any more. -->")
     assert title == (
         "# The gradient norm is wrong with ZeRO stage 1 or 2, gradient accumulation above 1, a model that returns several "
@@ -278,7 +280,9 @@ def test_releases_of_which_it_is_not_known_are_named(tmp_path: Path, monkeypatch
     )
 
 
-def test_without_conditions_a_title_names_what_the_smallest_cell_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_conditions_a_title_names_what_the_smallest_cell_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
     title = as_issue(found).split("\n\n")[1]
     assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1, ")
