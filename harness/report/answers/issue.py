@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
 from harness.model import Verdict
 from harness.report.answers.reproduce import known_upstream, output, spans
@@ -36,7 +38,8 @@ def _for_the_sender(found: Reproduction) -> str:
 
 def _title(found: Reproduction) -> str:
     """What is wrong, where, and since when."""
-    where = f" with {', '.join(needed)}" if (needed := _needed(found)) else ""
+    conditions = [*_needed(found), *_seen_with(found)]
+    where = f" with {', '.join(conditions)}" if conditions else ""
     text = f"{_symptom(found)}{where} (in {found.bad}, not in {found.good})"
     return text[0].upper() + text[1:]
 
@@ -50,14 +53,21 @@ def _symptom(found: Reproduction) -> str:
     if metric.wrong:
         return metric.wrong
     phrase = BY_NAME[metric.explained_by or metric.name].phrase
+    if phrase.after and not phrase.noun:
+        phrase = msgspec.structs.replace(phrase, noun="memory")  # which a size would say
     return " ".join(phrase.of_subject(question.phase or "a step", "", more=True).split())
 
 
 def _needed(found: Reproduction) -> list[str]:
-    """Its conditions, and what else it was seen with; where they were not asked for, what the smallest cell has."""
-    needed = [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
-    needed += [one.factor.text(one.shown) for one in found.reduced.seen_with]
-    return needed or list(reduced_words(found.smallest.variant))
+    """Its conditions."""
+    return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
+
+
+def _seen_with(found: Reproduction) -> list[str]:
+    """What else the smallest cell has; all of it where its conditions were not asked for."""
+    if not found.reduced.conditions:
+        return list(reduced_words(found.smallest.variant))
+    return [one.factor.text(one.shown) for one in found.reduced.seen_with]
 
 
 def _description(found: Reproduction) -> Iterator[str]:
@@ -87,6 +97,7 @@ def _conditions(found: Reproduction) -> Iterator[str]:
     """What it needs, one factor varied at a time."""
     indifferent = [one.factor.noun for one in found.reduced.indifferent]
     lines = [f"- needs {text}" for text in _needed(found)]
+    lines += [f"- seen with {text}" for text in _seen_with(found)]
     lines += [f"- does not depend on {listing(indifferent, _MOST_FACTORS)}"] if indifferent else []
     unknown = [one.factor.text(one.unknown) for one in found.reduced.open]
     lines += [f"- could not be determined with {'; '.join(unknown)}"] if unknown else []
