@@ -68,7 +68,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.per_step / self.rate if self.per_step else self.rate
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published run: what it held, or how fast it was."""
 
     name: str
@@ -91,7 +91,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class _PointSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str  #: of its folder
     source: str
-    points: tuple[Point, ...]
+    points: tuple[PublishedPoint, ...]
 
 
 class _PointTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,7 +151,7 @@ class PredictedStep(msgspec.Struct, frozen=True, kw_only=True):
 class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A point with its prediction."""
 
-    point: Point
+    point: PublishedPoint
     cell: str  #: id
     torch: str  #: the version that the prediction is of
     outcome: Outcome
@@ -184,7 +184,7 @@ class Errors(msgspec.Struct, frozen=True, kw_only=True):
     largest_share: float | None
 
 
-def points(wanted: Sequence[str] = ()) -> tuple[Point, ...]:
+def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
     """The points of the table whose names match one of these globs; all of them without. Raises UsageError."""
     file = _FOLDER / "points.toml"
     try:
@@ -205,7 +205,7 @@ def points(wanted: Sequence[str] = ()) -> tuple[Point, ...]:
     return tuple(point for point in every if not wanted or any(fnmatch.fnmatch(point.name, glob) for glob in wanted))
 
 
-def answer(point: Point, result: Result) -> PointAnswer:
+def answer(point: PublishedPoint, result: Result) -> PointAnswer:
     """What the simulated run of a point says."""
     taken = result.record.ranks[0].readings if result.record is not None and result.record.ranks else []
     return PointAnswer(
@@ -218,7 +218,7 @@ def answer(point: Point, result: Result) -> PointAnswer:
     )
 
 
-def _step(point: Point, result: Result) -> PredictedStep | None:
+def _step(point: PublishedPoint, result: Result) -> PredictedStep | None:
     record = result.record
     if point.speed is None or record is None or not record.ranks or not isinstance(result.outcome, Passed):
         return None
@@ -269,7 +269,7 @@ def calibration(answers: Sequence[PointAnswer]) -> Calibration | None:
     )
 
 
-def _figures(point: Point, taken: Sequence[MemoryReading]) -> Iterator[PredictedFigure]:
+def _figures(point: PublishedPoint, taken: Sequence[MemoryReading]) -> Iterator[PredictedFigure]:
     for published in point.readings:
         found = [
             reading

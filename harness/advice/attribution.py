@@ -1,6 +1,6 @@
 """Which places in the code hold the memory, and which hold more of it than another stack's (pure).
 
-A `harness.probe.border.wire.Explanation` tells everything that was alive at a moment, row by row, and its bytes add up
+A `harness.probe.border.wire.Explanation` lists everything that was alive at a moment, row by row, and its bytes add up
 to the metric of that moment. Here rows become totals, and two explanations a difference that adds up as well.
 """
 

@@ -6,7 +6,7 @@ has for tensors: its usable memory less the overhead that no allocator of PyTorc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from harness.advice.gpus import Card, estimate, step_time
 from harness.advice.gpus.step_time import STEP_PHASES, Bound
 from harness.advice.gpus.traffic import Traffic, traffic
 from harness.advice.largest_fitting import LargestFitting
-from harness.advice.provenance import MeasuredBy, Recorded, measured_by, notes
+from harness.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, notes
 from harness.compare.metrics import DEVICE_RETAINED
 from harness.errors import UsageError
 from harness.model import Cell, Outcome, Passed, Result, Stack
@@ -35,8 +35,6 @@ from harness.wording import commands
 
 #: What `sim` is tested up to.
 MOST_RANKS = 4096
-
-Run = Callable[[Sequence[Cell]], Iterable[Result]]
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -170,7 +168,7 @@ def check(question: FitQuery, scenario: Scenario) -> None:
         raise UsageError(str(error), where="--variant", hint=f"`{commands.SCENARIOS}` lists them") from None
 
 
-def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> FitAnswer:
+def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> FitAnswer:
     """Simulate and judge what is needed. Raises UsageError, and what ``run`` raises."""
     check(question, scenario)
     run = recorded = Recorded(run)
@@ -288,7 +286,7 @@ def judge_cell(
     )
 
 
-def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[FitLine]:
+def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> list[FitLine]:
     cells = [
         (cell(question, scenario, stack, ranks, variant=variant), variant)
         for stack in stacks
@@ -304,7 +302,7 @@ def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run
     ]
 
 
-def _swept(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: Run) -> list[FitLine]:
+def _swept(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> list[FitLine]:
     """All searches advance together, one step at a time: a cell that several of them need is simulated once, and stacks
     are simulated in parallel."""
     assert question.sweep is not None

@@ -10,7 +10,8 @@ import msgspec
 from harness.compare.summary import noted
 from harness.model import Cell, Result
 
-Run = Callable[[Sequence[Cell]], Iterable[Result]]
+#: The newest result of each cell, measured where it is missing.
+MeasureCells = Callable[[Sequence[Cell]], Iterable[Result]]
 
 
 class MeasuredBy(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def notes(results: Iterable[Result]) -> tuple[str, ...]:
 class Recorded:
     """A ``run`` that keeps the results it returned."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: MeasureCells) -> None:
         self._run = run
         self.results: list[Result] = []
 

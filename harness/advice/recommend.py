@@ -1,4 +1,4 @@
-"""Which release to pin: of those that were measured, the newest one that nothing speaks against. Pure.
+"""Which release to pin: of those that were measured, the newest one that nothing rules out. Pure.
 
 A release is fit to be pinned for a workload where it ran, was judged (`Soundness.unknown`), has no finding of the kinds that
 fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits that card. What has no
@@ -37,7 +37,7 @@ class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workaround(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant that runs right and fits, of a release that something speaks against."""
+    """A variant that runs right and fits, of a release that is ruled out."""
 
     variant: str
     devices: tuple[str, ...]
@@ -46,7 +46,7 @@ class Workaround(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """One stack, and what speaks against it."""
+    """One stack, and what rules it out."""
 
     stack: str  #: id
     name: str

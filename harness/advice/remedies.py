@@ -6,7 +6,7 @@ by the model of the allocator where there is one. What is reported of a combinat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -17,14 +17,12 @@ from harness.advice.capacity import OVERHEAD_BYTES
 from harness.advice.cases import Case, PhaseFigures
 from harness.advice.combination import CombinationSearch
 from harness.advice.gpus import Card, step_time
-from harness.advice.provenance import MeasuredBy, Recorded, measured_by, notes
+from harness.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, notes
 from harness.errors import UsageError
 from harness.model import Cell, Passed, Result, Stack, stack_label
 from harness.probe.border.wire import PHASES, PhaseReading
 from harness.probe.scenario import Scenario, ScenarioError, parse_variant, variant_id
 from harness.wording import commands
-
-Run = Callable[[Sequence[Cell]], Iterable[Result]]
 
 
 class RemediesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +93,7 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
     return found
 
 
-def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Run) -> RemediesAnswer:
+def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: MeasureCells) -> RemediesAnswer:
     """Run and judge what is needed. Raises UsageError, and what ``run`` raises."""
     check(question, scenario)
     run = recorded = Recorded(run)

@@ -28,7 +28,7 @@ class Soundness:
         }
 
     def findings(self, stack: str, workload: str) -> list[Finding]:
-        """What speaks against a cell, worst first."""
+        """What rules a cell out, worst first."""
         return self._findings.get((stack, workload), [])
 
     def unknown(self, cell: ResultSummary) -> str:
@@ -41,7 +41,7 @@ class Soundness:
         )
 
     def is_sound(self, stack: str, workload: str) -> bool:
-        """Whether a cell ran to the end and was judged, nothing speaks against it, and it has room."""
+        """Whether a cell ran to the end and was judged, nothing rules it out, and it has room."""
         if stack not in self._comparison.cells.stacks_of(workload) or not self._has_passed(stack, workload):
             return False
         if self._unjudged(stack, workload) or self.findings(stack, workload):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -40,17 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sweep": sweep.run,
         "power": benchmark_run.power,
     }
+    exit_code = 0
     try:
         for name in dict.fromkeys(options.sections or SECTIONS):
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
-            figures += sections[name]()
-        if options.json:
-            write(options.json, machine, figures)
+            for figure in sections[name]():
+                figures.append(figure)  # one by one: an interruption leaves those before it
     except HarnessError as error:
         print(f"dsregress: error: {error}", file=sys.stderr)
-        return error.exit_code
+        exit_code = error.exit_code
+    except KeyboardInterrupt:
+        print("dsregress: interrupted; what was measured:", file=sys.stderr)
+        exit_code = 128 + signal.SIGINT
+    if options.json:
+        write(options.json, machine, figures)
     print("\n".join(lines(machine, figures)))
-    return 0
+    return exit_code
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ def run(
 ) -> Iterator[BenchmarkFigure]:
     """A whole ``regress --fresh`` of these DeepSpeed releases, whose environments are there already.
 
-    The frameworks' own work is the time in which a framework was imported or a cell ran, as the results tell it. Cells
+    The frameworks' own work is the time in which a framework was imported or a cell ran, as the results record it. Cells
     run one at a time; imports overlap, one on each core, so of each such group the longest counts.
     """
     section = f"A regress of {len(releases)} stacks on the cpu, environments warm, everything measured"

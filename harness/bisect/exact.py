@@ -16,7 +16,7 @@ from harness.run import pipeline
 from harness.store.reuse import reusable
 from harness.wording.names import outcome_text
 
-_ANOTHER_END = f"take another end, or ask for the outcome (--metric {OUTCOME.name})"
+_ANOTHER_END = f"choose another end, or search for the outcome (--metric {OUTCOME.name})"
 
 
 #: Where nothing was said about the ends, and they differ in something that makes no job fail, versions between them that are

@@ -11,11 +11,10 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Callable
 
 import msgspec
 
-from harness.compare.comparison import Comparison
+from harness.compare.comparison import Comparison, DetailOf
 from harness.compare.metrics import (
     BY_NAME,
     CONFIGURATION,
@@ -33,11 +32,9 @@ from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
 from harness.errors import UsageError
 from harness.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement
-from harness.probe.border.wire import PHASES, REGULAR_PHASES, Detail
+from harness.probe.border.wire import PHASES, REGULAR_PHASES
 from harness.wording.names import outcome_text
 from harness.wording.quantities import quantity, shortened
-
-DetailOf = Callable[[Result], Detail | None]
 
 #: A setting that a version does not have.
 ABSENT = "absent"
@@ -94,9 +91,9 @@ def parse(text: str) -> Question:
         raise UsageError(f"no such metric: {text}", where=_WHERE, hint=hint)
     metric = BY_NAME[name]
     if metric is PROCESSOR_TIME:
-        raise UsageError(f"{name} alone is not searched by", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
+        raise UsageError(f"{name} alone is not searched by", where=_WHERE, hint=f"use {STEP_TIME.name}")
     if metric.direction is Direction.NEUTRAL and metric.unit:
-        raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"ask for {STEP_TIME.name}")
+        raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"use {STEP_TIME.name}")
     if metric.example_key and not key:
         raise UsageError(f"{name} of what?", where=_WHERE, hint=f"write e.g. {name}:{metric.example_key}")
     if colon and not metric.example_key and metric is not OUTCOME:

@@ -91,7 +91,7 @@ class TimedTester:
                 raise NothingMeasured(
                     f"{self._plan.versions[end].name} cannot be timed: {self._failed[end]}",
                     where=QUESTION.name,
-                    hint="take another end",
+                    hint="choose another end",
                 )
         good, bad = self._end_times()
         what = f"{sequential.ratio(good, bad):.2f} times the step time, in {len(good)} rounds"
@@ -102,11 +102,11 @@ class TimedTester:
             raise swapped_ends(self._plan, what)
         if slower is Verdict.GOOD:
             what = f"in step time by more than {self._share:.0%}: {what}"
-            raise equal_ends(self._plan, what, hint="take ends that differ more")
+            raise equal_ends(self._plan, what, hint="choose ends that differ more")
         raise NothingMeasured(
             f"it is not sure whether the ends differ by more than {self._share:.0%}: {what}",
             where=QUESTION.name,
-            hint="ask for more with --rounds, or take a quieter machine",
+            hint="give --rounds a larger number, or use a quieter machine",
         )
 
     def _is_done(self, index: int) -> bool:

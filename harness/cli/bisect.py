@@ -89,7 +89,7 @@ def command(
     package = spelled(searched.package or targets.varied_package(settings), settings.stack)
     question = questions.parse(metric) if metric else None
     if question is not None and question.is_timed and every:
-        raise UsageError("--all and step time", where="bisect", hint=f"ask for {HOST_CALLS.name}, which are exact")
+        raise UsageError("--all and step time", where="bisect", hint=f"use {HOST_CALLS.name}, which are exact")
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     first, last = _ends(span, good, bad, fixed=fixed)
     request = BisectRequest(

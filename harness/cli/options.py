@@ -160,8 +160,8 @@ def _report_files(
     )
 
 
-#: ``trl=0.24.0``, and as pip has it: ``trl==0.24.0``, ``trl>=0.23``.
-_WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+)", re.DOTALL)
+#: ``trl``, ``trl=0.24.0``, and as pip has it: ``trl==0.24.0``, ``trl>=0.23``.
+_WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+))?", re.DOTALL)
 
 
 def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
@@ -170,8 +170,10 @@ def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, s
     for text in others:
         found = _WITH.fullmatch(text)
         if found is None:
-            raise UsageError(f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE=SPEC")
-        package, spec = stack_plans.spelled(found[1], versions), found[2].strip()
+            raise UsageError(
+                f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE or PACKAGE=SPEC"
+            )
+        package, spec = stack_plans.spelled(found[1], versions), (found[2] or stack_plans.NEWEST_THAT_FITS).strip()
         if package in versions:
             hint = f"write all its versions in one option: {package}={versions[package]},{spec}"
             raise UsageError(f"{package} is given twice", where="--with", hint=hint)
@@ -180,8 +182,8 @@ def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, s
 
 
 def with_option(help: str) -> click.Option:
-    """``--with PACKAGE=SPEC``, repeatable: ``others``."""
-    return click.Option(["--with", "others"], multiple=True, metavar="PACKAGE=SPEC", help=help)
+    """``--with PACKAGE[=SPEC]``, repeatable: ``others``."""
+    return click.Option(["--with", "others"], multiple=True, metavar="PACKAGE[=SPEC]", help=help)
 
 
 _RELEASES = (
@@ -192,8 +194,8 @@ _RELEASES = (
     ),
     click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
     with_option(
-        "As the options below, for any package of the index: trl=0.24.0 adds it to all stacks, trl=0.23.0,0.24.0 "
-        "compares the two. Repeatable."
+        "As the options below, for any package of the index: trl=0.24.0 adds it to all stacks, trl the newest release "
+        "that goes with them, trl=0.23.0,0.24.0 compares the two. Repeatable."
     ),
     *(
         click.Option(

@@ -37,7 +37,7 @@ from harness.wording.language import Say
 )
 @options.release_options
 @options.fail_on_option(
-    "What speaks against a release, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's."
+    "Findings that rule a release out, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's."
 )
 @options.results_option
 @options.json_option
@@ -53,13 +53,13 @@ def command(
     json_file: str | None,
     say: Say,
 ) -> int:
-    """Choose the release to pin for SCENARIO: the newest one that nothing speaks against.
+    """Choose the release to pin for SCENARIO: the newest one that nothing rules out.
 
     Reads stored results, on every device mode, and runs nothing. A release that was not measured is not recommended; the
     command that measures it is printed. For each rejected release the report says why, and what to set if you must use it.
 
     \b
-    Exit codes: 0 a release is recommended, and every requested one is measured; 1 something speaks against each; 4 results
+    Exit codes: 0 a release is recommended, and every requested one is measured; 1 each one is ruled out; 4 results
     are missing.
 
     \b

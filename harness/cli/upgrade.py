@@ -69,7 +69,7 @@ def command(
     the gravest first. Each package is judged by itself; for one without results, the command that measures it is printed.
 
     \b
-    Exit codes: 0 yes to each; 1 something must be set, or speaks against one; 4 something is not measured.
+    Exit codes: 0 yes to each; 1 a setting must change, or an upgrade is ruled out; 4 something is not measured.
 
     \b
     Examples:

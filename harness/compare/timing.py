@@ -18,6 +18,9 @@ from harness.config.thresholds import Thresholds
 from harness.model import Finding
 from harness.wording.quantities import quantity
 
+#: By which each step time is estimated; the report corrects for all of them.
+CLOCKS = (STEP_TIME, PROCESSOR_TIME)
+
 #: A baseline's own rounds, split in two, must leave this many pairs to say anything about its noise.
 CONTROL_PAIRS = 3
 
@@ -96,14 +99,14 @@ def judge_step_times(
     return findings, judged, unknown
 
 
-def is_decided(own: Sequence[float], baseline: Sequence[float], comparisons: int, thresholds: Thresholds) -> bool:
-    """Whether these rounds, in seconds on the wall's clock, give the pair a verdict in a report of so many comparisons."""
+def is_decided(own: Sequence[float], baseline: Sequence[float], step_times: int, thresholds: Thresholds) -> bool:
+    """Whether these rounds, in seconds on the wall's clock, give the pair a verdict in a report of so many step times."""
     rounds = _finite(own, baseline)
     if len(rounds) // 2 < thresholds.rounds:
         return False
     (time,) = _estimate([("", "", rounds)])
     control = next(iter(_estimate(_halves("", "", baseline))), None)
-    time = msgspec.structs.replace(time, p_value=min(1.0, time.p_value * comparisons))
+    time = msgspec.structs.replace(time, p_value=min(1.0, time.p_value * step_times * len(CLOCKS)))
     return _judge(time, control, thresholds).time.verdict != "unknown"
 
 

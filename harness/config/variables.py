@@ -22,6 +22,9 @@ MEASURED_VARIABLES = frozenset((
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
 ))  # fmt: skip
 
+#: How the names begin of variables by which people change training: of DeepSpeed, torch, NCCL and accelerate.
+STACK_PREFIXES = ("ACCELERATE_", "DEEPSPEED_", "DS_", "NCCL_", "PYTORCH_", "TORCH_")
+
 #: Least and most of a terminal's size: the tables of a report need 40 columns.
 _SIZES = {"COLUMNS": (40, 4_000), "LINES": (2, 4_000)}
 
@@ -41,6 +44,12 @@ def child_environment(
     """Environment of a measured process: the allow-listed variables of ours, and ``extra``."""
     variables = os.environ if environ is None else environ
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
+
+
+def withheld(*, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The variables of ours that would change training, and that no measured process gets: sorted names."""
+    variables = os.environ if environ is None else environ
+    return tuple(sorted(name for name in variables.keys() - MEASURED_VARIABLES if name.startswith(STACK_PREFIXES)))
 
 
 def models_of_the_user(*, environ: Mapping[str, str] | None = None) -> dict[str, str]:

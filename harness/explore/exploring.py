@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.bisect.questions import DetailOf
+from harness.compare.comparison import DetailOf
 from harness.compare.groups import severity
 from harness.explore import faults, space
 from harness.explore.faults import ChangedDefault, FailedTry, Fault
-from harness.explore.following import Difference, Followed, change_of, confirmation_of
+from harness.explore.following import Followed, ReleaseDifference, change_of, confirmation_of
 from harness.explore.pairs import TriedPairs
 from harness.explore.space import Row
 from harness.explore.suspects import suspects
@@ -323,12 +323,12 @@ class _Exploration:
         parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
         found = self._spent, self._processor_s
         with contextlib.suppress(_BudgetSpent):
-            for asked in failure.as_asked:
-                if self._shows(asked, [parameters])[0] is Verdict.BAD:
-                    shows = functools.partial(self._shows, asked)
+            for one in failure.alternatives:
+                if self._shows(one, [parameters])[0] is Verdict.BAD:
+                    shows = functools.partial(self._shows, one)
                     reduced = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
                     parameters, is_reduced = reduced.parameters, True
-                    if asked is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
+                    if one is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
                         other = None
                     break
         return self._fault(msgspec.structs.replace(failure, other=other), parameters, found, is_reduced=is_reduced)
@@ -374,9 +374,9 @@ class _Exploration:
 
     # -- what becomes of it ------------------------------------------------------------------------------------------
 
-    def _difference(self, fault: Fault) -> Difference:
+    def _difference(self, fault: Fault) -> ReleaseDifference:
         assert fault.other is not None
-        return Difference(
+        return ReleaseDifference(
             question=fault.question,
             stack=fault.stack,
             other=fault.other,

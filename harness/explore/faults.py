@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from harness import compare
-from harness.bisect.questions import DetailOf, Question
-from harness.compare.comparison import Comparison
+from harness.bisect.questions import Question
+from harness.compare.comparison import Comparison, DetailOf
 from harness.compare.groups import severity
 from harness.compare.metrics import BY_NAME, COLLECTIVE_COUNT, CONFIGURATION, FLOPS, OUTCOME, Direction
 from harness.compare.outcomes import signature
@@ -62,7 +62,7 @@ class FailedTry(_Failure, frozen=True, kw_only=True):
         return (self.other is None, severity(self.finding), len(space.changed(self.row)))
 
     @property
-    def as_asked(self) -> list[FailedTry]:
+    def alternatives(self) -> list[FailedTry]:
         """As it is; and of the one release alone, where the other one may fail otherwise in this configuration."""
         metric = BY_NAME[self.question.metric]
         has_truth = metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE
@@ -97,7 +97,6 @@ class Fault(_Failure, frozen=True, kw_only=True):
     def all_needs(self) -> tuple[Row, ...]:
         """Sets of values of which each shows it."""
         return (self.needs, *self.also)
-
 
     def may_explain(self, failure: FailedTry) -> bool:
         """Whether the failure is of its kind. The memory oracle sees what a comparison sees as well."""

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from harness.bisect.halving import next_probe, sought
-from harness.bisect.questions import DetailOf, Question
+from harness.bisect.questions import Question
+from harness.compare.comparison import DetailOf
 from harness.model import Stack, Verdict
 from harness.probe.scenario import Scenario
 from harness.reproduce import cells
@@ -21,7 +22,7 @@ from harness.run.session import Session
 _FILE = "reproduce.py"
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What one release shows and another does not."""
 
     question: Question
@@ -56,7 +57,7 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def change_of(
-    found: Difference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
+    found: ReleaseDifference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
 ) -> Change:
     """Where it began or ended. Nothing is begun once ``is_over``. Raises as a session does."""
 
@@ -67,7 +68,7 @@ def change_of(
     return changed_in(found.published, found.stack, shows, is_over)
 
 
-def confirmation_of(found: Difference, simplest: Scenario, session: Session) -> Confirmation:
+def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Session) -> Confirmation:
     """What a script of the released packages alone shows. Raises as a session does."""
     scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
     cell = cells.cell_of(simplest, found.stack, found.parameters)

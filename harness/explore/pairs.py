@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harness.explore import space
-from harness.explore.space import Pair, Row
+from harness.explore.space import Row, ValuePair
 
 #: Values that a row has beside those of its base.
 _VALUES = 8
@@ -30,7 +30,7 @@ class TriedPairs:
         self._base = base
         self._all = space.pairs(base)
         self._open = set(self._all)
-        self._barren: set[Pair] = set()  #: that no row may have, by what is known to crash
+        self._barren: set[ValuePair] = set()  #: that no row may have, by what is known to crash
 
     def tried(self, row: Mapping[str, Any]) -> None:
         if self._base is None or row["zero_stage"] == self._base["zero_stage"]:
@@ -72,5 +72,5 @@ class TriedPairs:
         return found
 
 
-def _spelled(pair: Pair) -> list[tuple[str, str]]:
+def _spelled(pair: ValuePair) -> list[tuple[str, str]]:
     return sorted((name, repr(value)) for name, value in pair)

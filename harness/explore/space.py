@@ -17,7 +17,7 @@ from harness.reproduce.requirements import REQUIREMENTS
 Row = dict[str, Any]
 
 #: Two values of two factors, with the factors' names.
-Pair = frozenset[tuple[str, Any]]
+ValuePair = frozenset[tuple[str, Any]]
 
 #: What most jobs have, whatever their stage: a fault of theirs needs few values besides.
 EVERYDAY: Row = {
@@ -67,7 +67,7 @@ def beside(bases: Sequence[Row]) -> list[Row]:
 
 
 def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Row | None:
-    """The row with these values, and what they ask for; None where they, or those of ``kept``, do not go together. Other
+    """The row with these values, and what they require; None where they, or those of ``kept``, do not go together. Other
     values go where a rule wants it."""
     fixed = {*values, *kept}
     row = {**row, **values}
@@ -129,7 +129,7 @@ def _notable(factor: Factor) -> tuple[Any, ...]:
     return values if factor.name in EVERYDAY else values[1:]
 
 
-def pairs(base: Row | None = None) -> set[Pair]:
+def pairs(base: Row | None = None) -> set[ValuePair]:
     """Every two notable values of two factors that can be configured together; beside a base, in its stage."""
     stage = {} if base is None else {"zero_stage": base["zero_stage"]}
     row = simplest_row() if base is None else base
@@ -141,7 +141,7 @@ def pairs(base: Row | None = None) -> set[Pair]:
     }
 
 
-def pairs_of(row: Mapping[str, Any]) -> set[Pair]:
+def pairs_of(row: Mapping[str, Any]) -> set[ValuePair]:
     """Those that a row has."""
     values = [(f.name, row[f.name]) for f in VARIED if among(row[f.name], _notable(f))]
     return {frozenset(both) for both in itertools.combinations(values, 2)}

@@ -22,7 +22,7 @@ def suspects(
     row: Mapping[str, Any], sound: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]], count: int
 ) -> list[frozenset[str]]:
     """The factors that most likely are all that the failure of ``row`` needs: the fewest first, and of those what most of
-    the other failures have as well. With each come the factors that its values ask for."""
+    the other failures have as well. With each come the factors that its values require."""
     found: dict[frozenset[str], tuple[int, int]] = {}
     for values in _combinations(row):
         if not any(space.has(other, values) for other in sound):

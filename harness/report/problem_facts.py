@@ -30,8 +30,7 @@ from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, amon
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
-from harness.store.contents import Problem as FileProblem
-from harness.store.contents import silent, why_unread
+from harness.store.contents import ProblemHandler, silent, why_unread
 from harness.versions.releases import parsed_version
 from harness.wording import addresses
 from harness.wording.names import varied_axes
@@ -62,7 +61,7 @@ class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
     """What brought a problem, or ended it."""
 
     package: str
@@ -91,8 +90,8 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     title: Title | None = None
     overlaps: tuple[Overlap, ...] = ()  #: with others of its kind
     why_no_script: str = ""
-    began: Change | None = None
-    ended: Change | None = None
+    began: UpstreamChange | None = None
+    ended: UpstreamChange | None = None
     upstream: UpstreamProblem | None = None
 
     def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
@@ -129,7 +128,7 @@ class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_KNOWN = KnownAnswers()
 
 
-def known_answers(results: str, reproducers: str, problem: FileProblem = silent) -> KnownAnswers:
+def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
     """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
     stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
@@ -137,7 +136,7 @@ def known_answers(results: str, reproducers: str, problem: FileProblem = silent)
     return KnownAnswers(stored=stored, titles=titles, without_script=without.get("problem", ()))
 
 
-def _table(file: Path, kind: type[dict[str, _T]], problem: FileProblem) -> dict[str, _T]:
+def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> dict[str, _T]:
     """What a file of TOML holds; nothing where there is none, or it cannot be read."""
     if not file.exists():
         return {}
@@ -265,7 +264,7 @@ class _Joint:
                 return one
         return None
 
-    def _change(self, problem: Problem, to: Verdict) -> Change | None:
+    def _change(self, problem: Problem, to: Verdict) -> UpstreamChange | None:
         """As a bisection found it; else between which measured releases it lies, where they differ in one package."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         if known := [one for one in found if one is not None]:
@@ -279,7 +278,7 @@ class _Joint:
         before, after = (self._stacks[stack].versions.get(axes[0], "") for stack in (first, second))
         return _change(axes[0], before, after) if before and after else None
 
-    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> Change | None:
+    def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> UpstreamChange | None:
         releases = next((course for course in bisection.courses if course.kind == "releases"), None)
         if releases is None or releases.to is not to or releases.found is None:
             return None
@@ -340,16 +339,16 @@ class _Joint:
         newer = [has for version, has in order if at is not None and version > at]
         return [*(older[-1:] or [False]), *(newer[:1] or [False])]
 
-    def _is_of(self, asked: WorkloadParts, own: str) -> bool:
-        """Whether a workload has all that the one that was asked about names: of a simplest scenario whatever is not
+    def _is_of(self, answered: WorkloadParts, own: str) -> bool:
+        """Whether a workload has all that the workload of an answer names: of a simplest scenario whatever is not
         simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
         does. The device mode does not count."""
-        parts, named = split_workload(own), variant_values(asked.variant)
-        if asked == parts:
+        parts, named = split_workload(own), variant_values(answered.variant)
+        if answered == parts:
             return True
-        if asked.scenario in SIMPLEST_OF.values():
+        if answered.scenario in SIMPLEST_OF.values():
             named = {STAGE.name: str(STAGE.values[0]), **named}
-        elif asked.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
+        elif answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
@@ -390,6 +389,6 @@ def _question(metric: str) -> Question | None:
         return None
 
 
-def _change(package: str, before: str, after: str, **more: Any) -> Change:
+def _change(package: str, before: str, after: str, **more: Any) -> UpstreamChange:
     url = addresses.compare_url(package, before, after)
-    return Change(package=package, before=before, after=after, compare_url=url, **more)
+    return UpstreamChange(package=package, before=before, after=after, compare_url=url, **more)

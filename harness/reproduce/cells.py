@@ -9,7 +9,8 @@ from typing import Any
 
 from harness import compare
 from harness.bisect import questions
-from harness.bisect.questions import DetailOf, Observation, Question
+from harness.bisect.questions import Observation, Question
+from harness.compare.comparison import DetailOf
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.compare.outcomes import signature
 from harness.config.settings import Settings
@@ -34,7 +35,7 @@ _SIGNATURE = 40
 #: it is the finding, up to the other it is not. A smaller model, or fewer layers, has less of it.
 _SHOWN, _HIDDEN = 1 / 4, 1 / 32
 
-#: Cells of the one release that are measured before the other is asked about them.
+#: Cells of the one release that are measured before the other measures them.
 _AT_ONCE = 8
 
 
@@ -139,7 +140,7 @@ class ReleasePair:
         return questions.observe(self.question, result, self._detail_of)
 
     def _settled(self, bad: Result) -> Verdict | None:
-        """What needs no other release; None where one has to be asked."""
+        """What needs no other release; None where another has to be measured."""
         observed = self._observed(bad)
         metric = BY_NAME[self.question.metric]
         if observed.value is None:
@@ -172,7 +173,7 @@ class ReleasePair:
 
 
 def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str, Any]]], list[Verdict]]:
-    """What shows a finding in each of several pairs; the next is asked about what the ones before show."""
+    """What shows a finding in each of several pairs; the next is measured on what the ones before show."""
 
     def shows(parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         verdicts = [Verdict.BAD] * len(parameter_sets)

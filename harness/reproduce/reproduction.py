@@ -11,7 +11,8 @@ import msgspec
 from packaging.version import Version
 
 from harness.bisect import questions
-from harness.bisect.questions import DetailOf, Observation, Question
+from harness.bisect.questions import Observation, Question
+from harness.compare.comparison import DetailOf
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
 from harness.errors import HarnessError, NothingMeasured
 from harness.model import Cell, Environment, Result, Stack, Verdict
@@ -148,7 +149,7 @@ def _reduced(
     """The smallest cell, and what says whether a cell shows the finding.
 
     That two releases differ in a smaller cell may have another cause. It has, if the release in which the finding has ended
-    still shows it; then that release is asked about each trial as well.
+    still shows it; then each trial is measured in that release as well.
     """
     factors = varied_in(cells.base_parameters(simplest))
     leaps = cells.leaps(request.cell)

@@ -1,4 +1,4 @@
-"""What cannot be configured together: values of the factors that ask for values of others. Pure."""
+"""What cannot be configured together: values of the factors that require values of others. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.reproduce.factors import BY_NAME, among
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """Values of one factor that ask for values of another."""
+    """Values of one factor that require values of another."""
 
     name: str
     values: tuple[Any, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.advice import accuracy
-from harness.advice.accuracy import Point, PointAnswer
+from harness.advice.accuracy import PointAnswer, PublishedPoint
 from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.envs.installer import Installer
@@ -22,7 +22,7 @@ _IDENTITY = ("program", "world_size", "rank", "gpu", "warmup_steps", "sources_sh
 
 
 def answers(
-    points: Sequence[Point],
+    points: Sequence[PublishedPoint],
     settings: Settings,
     installer: Installer,
     watch: Watch,
@@ -41,7 +41,7 @@ def answers(
     return [accuracy.answer(point, results[cell.id]) for point, cell in zip(points, cells, strict=True)]
 
 
-def _cells(points: Sequence[Point], settings: Settings, installer: Installer) -> list[Cell]:
+def _cells(points: Sequence[PublishedPoint], settings: Settings, installer: Installer) -> list[Cell]:
     """The cell of each point, in the release that it was measured with."""
     names = [workloads.chosen(None, _program(point), settings) for point in points]
     scenarios = workloads.load_scenarios(settings, names)
@@ -55,7 +55,7 @@ def _cells(points: Sequence[Point], settings: Settings, installer: Installer) ->
     return found
 
 
-def _program(point: Point) -> workloads.Program:
+def _program(point: PublishedPoint) -> workloads.Program:
     return workloads.Program(
         line=point.line, folder=point.folder, gpu=point.gpu, steps=point.steps, rank=str(point.rank)
     )

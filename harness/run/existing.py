@@ -14,14 +14,14 @@ from harness.model import Environment
 from harness.probe.border.surroundings import ENVIRONMENT
 from harness.run.targets import varied_package
 from harness.versions import locking
-from harness.versions.stacks import Plan, resolve, spelled
+from harness.versions.stacks import StackPlan, resolve, spelled
 from harness.wording.names import varied_axes
 
 
 def plan(
-    settings: Settings, paths: Sequence[str], built: Plan | None, specs: Mapping[str, str], installer: Installer
-) -> Plan:
-    """The interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` ask for: package ->
+    settings: Settings, paths: Sequence[str], built: StackPlan | None, specs: Mapping[str, str], installer: Installer
+) -> StackPlan:
+    """The interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` request: package ->
     spec. Stacks that would only be there to be compared with are left out.
 
     Raises UsageError, EnvironmentUnavailable.
@@ -36,7 +36,7 @@ def plan(
             for stack in built.stacks
             if all(stack.versions.get(package) in found for package, found in releases.items())
         ]
-    return Plan(
+    return StackPlan(
         stacks=tuple(stacks),
         baseline=stacks[0],
         axes=tuple(axis for axis in varied_axes(stacks) if axis != "python"),

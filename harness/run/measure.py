@@ -50,7 +50,7 @@ def measure(
         store,
         watch,
         cluster or executor.cluster(hardware),
-        comparisons=2 * sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0])),
+        step_times=sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0])),
     )
     keys = {cell.id: running.key(cell) for cell in cells.cells}
     todo = decide(cells, keys, baseline, least_rounds(settings), store, watch, fresh=fresh)
@@ -82,14 +82,14 @@ class _Measurement:
         watch: Watch,
         cluster: Cluster,
         *,
-        comparisons: int,
+        step_times: int,
     ) -> None:
         self._environments = environments
         self._hardware = hardware
         self._settings = settings
         self._executor = executor
         self._cluster = cluster
-        self._comparisons = max(1, comparisons)
+        self._step_times = max(1, step_times)
         self._store = store
         self._watch = watch
         self._run = clock.name_of_session()
@@ -125,7 +125,7 @@ class _Measurement:
         settings = self._settings
         if settings.rounds is not None:
             return schedule.ALL_ROUNDS
-        return Budget(settings.budget_s, len(sessions), self._comparisons, settings.thresholds)
+        return Budget(settings.budget_s, len(sessions), self._step_times, settings.thresholds)
 
     def close(self) -> None:
         self._cluster.close()

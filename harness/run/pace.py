@@ -32,10 +32,10 @@ def run_plan(settings: Settings) -> RunPlan:
 class Budget:
     """See `harness.launch.schedule.Pace`. For sessions of many threads."""
 
-    def __init__(self, budget_s: float, sessions: int, comparisons: int, thresholds: Thresholds) -> None:
-        """``comparisons``: of step times in the whole report."""
+    def __init__(self, budget_s: float, sessions: int, step_times: int, thresholds: Thresholds) -> None:
+        """``step_times``: how many are compared in the whole report."""
         self._left_s, self._sessions = budget_s, sessions
-        self._comparisons = comparisons
+        self._step_times = step_times
         self._thresholds = thresholds
         self._lock = threading.Lock()
 
@@ -53,7 +53,7 @@ class Budget:
             self._left_s = max(0.0, self._left_s + seconds)
 
     def is_decided(self, own: Sequence[float], baseline: Sequence[float]) -> bool:
-        return is_decided(own, baseline, self._comparisons, self._thresholds)
+        return is_decided(own, baseline, self._step_times, self._thresholds)
 
 
 class BudgetedTurns:

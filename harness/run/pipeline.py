@@ -18,7 +18,7 @@ from harness.config.settings import Settings
 from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.errors import HarnessError, UsageError
-from harness.model import Hardware, Result
+from harness.model import Hardware, NotInstalled, Result
 from harness.probe.border.wire import Detail
 from harness.run import existing, explain, matrix, workloads
 from harness.run.session import session
@@ -26,7 +26,7 @@ from harness.run.targets import planned_hardware
 from harness.run.watch import Watch
 from harness.store import Explanations, Store, StoredWorkloads, explained_in
 from harness.store.contents import silent
-from harness.versions import stacks
+from harness.versions import locking, stacks
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What will be run."""
 
-    stacks: stacks.Plan
+    stacks: stacks.StackPlan
     matrix: matrix.CellMatrix
     hardware: Hardware
 
@@ -92,7 +92,7 @@ def regress(
             return comparison
 
 
-def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
+def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
     """The stacks of a call, baseline first. Raises UsageError, EnvironmentUnavailable."""
     if choice.pythons:
         if choice.baseline is not None:
@@ -104,17 +104,31 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
     return _built(settings, choice, installer)
 
 
-def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.Plan:
-    return stacks.plan(
-        table=settings.stack,
-        baseline=settings.baseline,
-        python=settings.python,
-        named=settings.stacks,
-        name=choice.stack,
-        overrides=choice.versions,
-        chosen=choice.baseline,
-        published=installer.published,
-    )
+def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
+    def planned(versions: Mapping[str, str]) -> stacks.StackPlan:
+        return stacks.plan(
+            table=settings.stack,
+            baseline=settings.baseline,
+            python=settings.python,
+            named=settings.stacks,
+            name=choice.stack,
+            overrides=versions,
+            chosen=choice.baseline,
+            published=installer.published,
+        )
+
+    given = {package: spec for package, spec in choice.versions.items() if spec != stacks.NEWEST_THAT_FITS}
+    added = [package for package in choice.versions if package not in given]
+    plan = planned(given)
+    if not added:
+        return plan
+    found = locking.newest_that_fit(plan.baseline, added, compile=installer.compile)
+    if isinstance(found, NotInstalled):
+        hint = "give a version: --with PACKAGE=VERSION"
+        raise UsageError(
+            f"{', '.join(added)}: no release goes with the others: {found.signature}", where="--with", hint=hint
+        )
+    return planned({**given, **found})
 
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 import msgspec
 
-from harness.advice.provenance import source
+from harness.advice.provenance import MeasureCells, source
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.model import Cell, Environment, Result, Stack, differing_parameters
@@ -21,8 +21,6 @@ from harness.run.session import Session, session
 from harness.run.watch import Watch
 from harness.store import Store, newest
 from harness.store.reuse import reusable
-
-Run = Callable[[Sequence[Cell]], Iterable[Result]]
 
 #: What stored and wanted cells must share, besides their parameters.
 _Key = tuple[str, str, int, str, str]
@@ -96,7 +94,7 @@ def answering(
     *,
     fresh: bool,
     existing: Sequence[Environment] = (),
-) -> Iterator[Run]:
+) -> Iterator[MeasureCells]:
     """Yields what gives the newest result of each cell: as published, else from the store, else from a run made now.
 
     With ``published``, nothing is opened or built before a cell is missing. Raises as `harness.run.session.session`.

@@ -18,6 +18,7 @@ from harness.config.variables import (
     installer_environment,
     models_of_the_user,
     prepare_ray,
+    withheld,
 )
 from harness.envs import hardware, venv
 from harness.envs.images import ImageBuilder
@@ -30,9 +31,10 @@ from harness.launch.local import LocalExecutor
 from harness.launch.ray.executor import RayExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
 from harness.run import workloads
+from harness.wording.quantities import listing
 
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
-Progress = Callable[[int, str, Environment | None], None]
+BuildProgress = Callable[[int, str, Environment | None], None]
 
 #: Called from any thread with a line for the user.
 Note = Callable[[str], None]
@@ -41,7 +43,7 @@ Note = Callable[[str], None]
 class Build(Protocol):
     """Makes environments."""
 
-    def __call__(self, locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
+    def __call__(self, locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
         """An environment for each, in order; a stack that does not install is one with its ``failure``.
 
         Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
@@ -61,6 +63,11 @@ class Target:
 
 def open_target(settings: Settings, installer: Installer, note: Note = lambda line: None) -> Target:
     """The target that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
+    if names := withheld():
+        note(
+            f"environment: measured processes do not get {listing(names)}; "
+            "a program gets what its launch line sets: --program 'NAME=VALUE torchrun ...'"
+        )
     return _entry(settings).open(settings, installer, note)
 
 
@@ -80,7 +87,7 @@ def varied_package(settings: Settings) -> str:
 def venv_build(settings: Settings, installer: Installer, sources: Mapping[str, venv.Source] = {}) -> Build:
     """Builds virtual environments on this machine. ``sources``, by stack id, are built in place of a pin."""
 
-    def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
+    def build(locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
         return venv.build_all(
             locked,
             folder=Path(settings.environments),
@@ -127,7 +134,7 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
         folders=_staged(settings),
     )
 
-    def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
+    def build(locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
         executor.sweep()
         return builder.build_all(locked, progress)
 

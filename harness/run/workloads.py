@@ -133,11 +133,11 @@ def measured(scenario: str | None, given: Program | None, settings: Settings) ->
     before, with whatever ranks and card, unless ``given`` says otherwise. Raises UsageError, also where several were."""
     if given is None or scenario is not None:
         return chosen(scenario, given, settings)
-    asked = {"line": given.line, "folder": given.folder, **given.set_options}
+    wanted = {"line": given.line, "folder": given.folder, **given.set_options}
     names = [
         name
         for name, program in _programs(settings).items()
-        if all(getattr(program, option) == value for option, value in asked.items())
+        if all(getattr(program, option) == value for option, value in wanted.items())
     ]
     if len(names) > 1:
         hint = f"name one of them in place of --program: {', '.join(names)}"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from harness.errors import ResultsError
 from harness.store import bundle, contents
-from harness.store.contents import Problem, silent, why_unread
+from harness.store.contents import ProblemHandler, silent, why_unread
 
 
-def files_beside(folder: str, problem: Problem = silent) -> Iterator[tuple[str, bytes]]:
+def files_beside(folder: str, problem: ProblemHandler = silent) -> Iterator[tuple[str, bytes]]:
     """``(path, content)``, sorted by path. Of a bundle that has nothing but results only the first line is read. What cannot
     be read is given to ``problem``."""
     for name in _names(folder, problem):
@@ -28,7 +28,7 @@ def files_beside(folder: str, problem: Problem = silent) -> Iterator[tuple[str, 
                 yield from _read(os.path.join(path, file), problem)
 
 
-def _names(folder: str, problem: Problem) -> list[str]:
+def _names(folder: str, problem: ProblemHandler) -> list[str]:
     try:
         return contents.names(folder)
     except OSError as error:
@@ -36,7 +36,7 @@ def _names(folder: str, problem: Problem) -> list[str]:
         return []
 
 
-def _read(file: str, problem: Problem) -> Iterator[tuple[str, bytes]]:
+def _read(file: str, problem: ProblemHandler) -> Iterator[tuple[str, bytes]]:
     try:
         yield file, contents.read(file)
     except OSError as error:

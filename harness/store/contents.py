@@ -61,11 +61,11 @@ def read(file: str) -> bytes:
 
 
 #: Gets a file that cannot be read, and why.
-Problem = Callable[[str, str], None]
+ProblemHandler = Callable[[str, str], None]
 
 
 def silent(file: str, why: str) -> None:
-    """A `Problem` of which the user need not hear."""
+    """A `ProblemHandler` for what the user need not hear."""
 
 
 def why_unread(error: OSError | Damaged) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from harness.probe.border.wire import Detail
 from harness.store import contents, schema
-from harness.store.contents import Problem, silent
+from harness.store.contents import ProblemHandler, silent
 from harness.system.decoding import Damaged
 from harness.system.files import write_atomically
 
@@ -39,7 +39,7 @@ class Details:
             if self._part(sha256) is None:
                 write_atomically(self._file(sha256), gzip.compress(part, mtime=0))
 
-    def read(self, hashes: Mapping[str, str], problem: Problem = silent) -> Detail | None:
+    def read(self, hashes: Mapping[str, str], problem: ProblemHandler = silent) -> Detail | None:
         """The detail whose parts have these hashes; None where one of them is missing or damaged. ``problem`` gets those
         that are damaged."""
         parts = {name: part for name, sha256 in hashes.items() if (part := self._part(sha256, problem)) is not None}
@@ -50,7 +50,7 @@ class Details:
         except schema.NotAResult:
             return None
 
-    def _part(self, sha256: str, problem: Problem = silent) -> bytes | None:
+    def _part(self, sha256: str, problem: ProblemHandler = silent) -> bytes | None:
         file = self._file(sha256)
         try:
             part = contents.read_compressed(file)

@@ -19,7 +19,7 @@ from harness.errors import ResultsError
 from harness.model import Result
 from harness.probe.border.wire import Explanation
 from harness.store import contents, details
-from harness.store.contents import Problem, silent
+from harness.store.contents import ProblemHandler, silent
 from harness.store.schema import key_of
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
@@ -32,7 +32,7 @@ _FORMAT = 1
 
 PREFIX = "explained-"
 
-#: Explanations kept in memory while a report is made: one workload's findings ask for the same two.
+#: Explanations kept in memory while a report is made: one workload's findings read the same two.
 _MOST_KEPT = 8
 
 
@@ -65,7 +65,7 @@ class Explanations:
                 f"cannot be written: {error.strerror}", where=file, hint="choose another folder with --results"
             ) from None
 
-    def read(self, key: str, problem: Problem = silent) -> Explanation | None:
+    def read(self, key: str, problem: ProblemHandler = silent) -> Explanation | None:
         """The explanation of this content; None where there is none that can be read. ``problem`` gets a damaged one."""
         file = self._file(key)
         try:
@@ -88,7 +88,7 @@ class Explanations:
         return os.path.join(self._folder, f"{PREFIX}{key[:_NAME_LENGTH]}.json.gz")
 
 
-def explained_in(folders: Iterable[str], problem: Problem = silent) -> Callable[[Result], Explanation | None]:
+def explained_in(folders: Iterable[str], problem: ProblemHandler = silent) -> Callable[[Result], Explanation | None]:
     """Reads the explanation of a result from the first of these folders of results that has one. ``problem`` gets those
     that are damaged."""
     stored = [one for one in map(Explanations, folders) if not one.is_empty()]

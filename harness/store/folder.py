@@ -29,7 +29,7 @@ from harness.errors import ResultsError, UsageError
 from harness.model import Cell, Result
 from harness.probe.border.wire import Detail
 from harness.store import bundle, contents, details, schema
-from harness.store.contents import Problem, silent
+from harness.store.contents import ProblemHandler, silent
 from harness.store.details import Details
 from harness.system.files import create_atomically
 
@@ -152,7 +152,7 @@ class Store:
                     yield from _result_files(folder)
 
     def _starting_with(self, stem: str) -> list[str]:
-        """Files of results whose path starts so. A folder is listed once, as thousands of cells may be asked for."""
+        """Files of results whose path starts so. A folder is listed once, as thousands of cells may be read."""
         folder = os.path.dirname(stem)
         if folder not in self._listed:
             self._listed[folder] = _result_files(folder)
@@ -170,7 +170,7 @@ class Store:
         results = tuple(result for _, result in readable(files, lambda *why: problems.append(self.problem(*why))))
         return Loaded(results=results, problems=tuple(problems))
 
-    def detail(self, hashes: Mapping[str, str], problem: Problem = silent) -> Detail | None:
+    def detail(self, hashes: Mapping[str, str], problem: ProblemHandler = silent) -> Detail | None:
         """What explains a result's figures, by its ``detail_sha256``; None where it has none, or its files are gone or
         damaged. ``problem`` gets those that are damaged."""
         return self._details.read(hashes, problem)
@@ -202,7 +202,7 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
     return found
 
 
-def readable(files: Iterable[str], problem: Problem) -> Iterator[tuple[str, Result]]:
+def readable(files: Iterable[str], problem: ProblemHandler) -> Iterator[tuple[str, Result]]:
     """Files with the results in them, in order. ``problem`` gets each file that cannot be read, and why."""
     for file in files:
         try:

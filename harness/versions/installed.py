@@ -1,7 +1,7 @@
 """What is installed, by a requirements file, the output of ``pip freeze``, or a lock (``uv.lock``). Pure.
 
 Only an exact pin says which release is installed. A build for another accelerator (``2.5.1+cu124``) is that release; one
-with any other local version, an editable install and a checkout are somebody's own code.
+with any other local version, an editable install and a checkout are no release.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _read_option(line: str, number: int, where: str, found: _Found) -> None:
 
 
 def _add_place(url: str, found: _Found, name: str = "") -> None:
-    """A package by where its file lies. The file's name tells the release; of a checkout nothing does."""
+    """A package by where its file lies. The file's name gives the release; that of a checkout gives none."""
     base = url.partition("#")[0].rpartition("/")[2].replace("%2B", "+")
     try:
         if base.endswith(".whl"):

@@ -100,6 +100,18 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
     return _locked(stack, resolved)
 
 
+def newest_that_fit(
+    stack: Stack, packages: Sequence[str], *, compile: Compile, tools: Sequence[str] = TOOLS
+) -> dict[str, str] | NotInstalled:
+    """Of each package the newest release that goes with the stack's own, by name."""
+    requirements = tuple(sorted((*wanted(stack, tools), *packages)))
+    resolved = resolve(requirements, base=base_pins(), compile=compile, python=stack.python)
+    if isinstance(resolved, NotInstalled):
+        return resolved
+    versions = _effective(_locked(stack, resolved))
+    return {package: versions[canonicalize_name(package)] for package in packages}
+
+
 def lock_all(
     stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
 ) -> tuple[LockedStack | NotInstalled, ...]:

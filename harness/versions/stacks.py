@@ -10,7 +10,8 @@ baseline is a version of it.
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
 - A package that the configured stack lacks (``--with trl=0.24.0``) is added to every stack, the baseline too, so that the
-  stacks still differ in their axes alone. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
+  stacks still differ in their axes alone. Without a version (``--with trl``) it is the newest that goes with the
+  baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
   inside that same stack.
 - An explicit baseline (``--baseline``) is a version of the axis that has it: ``--deepspeed 0.16.8 --peft 0.20.0,0.21.1
@@ -32,11 +33,14 @@ from harness.versions.specs import UnknownVersion, exact, expand, only_exact
 
 Spec = str | tuple[str, ...]
 
+#: The spec of a package that is added in the newest release that goes with the others.
+NEWEST_THAT_FITS = ""
+
 #: The releases of a package that indexes list; of ``name==version`` that one, be it yanked, or nothing.
 ReleaseIndex = Callable[[str], tuple[str, ...]]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is compared with what."""
 
     stacks: tuple[Stack, ...]  #: baseline first
@@ -55,7 +59,7 @@ def plan(
     overrides: Mapping[str, str] | None = None,
     chosen: str | None = None,
     published: ReleaseIndex | None = None,
-) -> Plan:
+) -> StackPlan:
     """The stacks to compare.
 
     ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
@@ -104,7 +108,7 @@ def plan(
         )
         for point in itertools.product(*varied.values())
     )
-    return Plan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+    return StackPlan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
 
 
 def spelled(package: str, stack: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""Where packages are public: their releases, and their files as released. No address is asked for anything here."""
+"""Where packages are public: their releases, and their files as released. Nothing here is fetched."""
 
 from __future__ import annotations
 

@@ -48,6 +48,12 @@ def test_one_version_is_added_to_every_stack_and_the_framework_stays_the_axis(pr
     assert len(stored(project)) == 4  # none stands for another
 
 
+def test_without_a_version_it_is_the_newest_that_goes_with_the_others(project: Project) -> None:
+    planned = project.run("regress", "--with", "tinytrainer", "--dry-run")
+    assert planned.code == 0, planned.err
+    assert stack(GOOD, "1.3.0") in planned.out
+
+
 def test_its_releases_can_be_searched(project: Project) -> None:
     file = project.folder / "bisect.json"
     said = project.run(

@@ -258,7 +258,7 @@ def test_a_good_end_that_fails_says_nothing_of_the_bad_one(project: Project) -> 
     said = project.run("bisect", "--scenario", "fit", "--good", CRASHING, "--bad", "1.4.0")
     assert (said.code, said.out) == (4, "")
     assert re.fullmatch(
-        r"dsregress: error: bisect: 1\.3\.0 gives no answer: failed in backward: .*; take another end, or ask for the "
+        r"dsregress: error: bisect: 1\.3\.0 gives no answer: failed in backward: .*; choose another end, or search for the "
         r"outcome \(--metric outcome\)",
         said.err.splitlines()[-1],
     )

@@ -43,7 +43,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
             "tinyframe: release 1.0.1 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
             "`pip index versions tinyframe` lists those of your indexes",
         ),
-        (["--with", "tinyframe"], "--with: not a package with its releases: 'tinyframe'; write PACKAGE=SPEC"),
+        (["--with", "=1.0"], "--with: not a package with its releases: '=1.0'; write PACKAGE or PACKAGE=SPEC"),
         (
             ["--with", "tinytrainr=1.0"],
             "package index: no index knows 'tinytrainr'; check the name and pip config list",

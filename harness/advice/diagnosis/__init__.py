@@ -1,1 +1,1 @@
-"""What a crash that somebody pasted says, and which stored failures have it."""
+"""What a pasted crash says, and which stored failures have it."""

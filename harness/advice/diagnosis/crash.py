@@ -12,7 +12,7 @@ from harness.advice.diagnosis.out_of_memory import MemoryMessage
 from harness.model import AXES
 from harness.probe.border import faults
 
-# The text is somebody's: no pattern here looks at a character more than a few times.
+# The text is untrusted: no pattern here looks at a character more than a few times.
 
 #: What launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
 _PREFIX = re.compile(r"^\s*(\[rank\d+\]:|\(\w[\w.:]* pid=\d+[^)\n]{0,80}\)|\[\d+\]:|E  )\s?")
@@ -154,7 +154,7 @@ def _versions(text: str) -> dict[str, str]:
 
 
 def _by_rank(lines: Sequence[str]) -> Iterable[list[str]]:
-    """The lines of each rank, as their prefixes tell them apart."""
+    """The lines of each rank, by their prefixes."""
     ranks: dict[str, list[str]] = {}
     for line in lines:
         match = _PREFIX.match(line)

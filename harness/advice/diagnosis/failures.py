@@ -136,7 +136,7 @@ def of_memory(
 
 
 def _runs_stage(one: MatchedProblem, stages: Collection[int]) -> bool:
-    """Whether an affected workload runs one of these stages of ZeRO; without any, whether there is no telling."""
+    """Whether an affected workload runs one of these stages of ZeRO; True where none is known."""
     parameters = (one.comparison.parameters[workload] for workload in one.assessment.problem.affected)
     return not stages or any(own.get("zero_stage", 0) in stages for own in parameters)
 

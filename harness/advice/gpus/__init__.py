@@ -31,7 +31,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     sources: tuple[str, ...]
     lacks: dict[str, str] = {}  #: dtype that no unit of the card computes in -> the source that says so
     usable_gib: float | None = None  #: the total by torch, where it is known
-    #: of the peak in bf16, what the fastest matrix product reaches; where nobody has measured it, about what it is elsewhere
+    #: of the peak in bf16, what the fastest matrix product reaches; where it was not measured, about what it is elsewhere
     matmul_share: float = 0.8
 
     @property

@@ -5,7 +5,7 @@ exception's ``errno`` where the exception is at hand, by the signal that ended a
 installers print. Memory needs a look around: a request that is refused while the machine has memory to spare is too large,
 and the release's; one that is refused for want of memory is not.
 
-A release may cause such a failure itself, by leaking files for example. That cannot be told from one run, so it is never a
+A release may cause such a failure itself, by leaking files for example. One run cannot show that, so it is never a
 verdict on the release; it is measured again by every run, and no run passes with it.
 """
 
@@ -61,7 +61,7 @@ _BY_ERRNO = {
     errno.EROFS: READ_ONLY,
     errno.EMFILE: OPEN_FILES,
     errno.ENFILE: OPEN_FILES,
-    errno.EAGAIN: PROCESSES,  # of a fork; sockets that do not wait are asked before they are read
+    errno.EAGAIN: PROCESSES,  # of a fork; sockets that do not block are polled before they are read
     errno.EFBIG: FILE_SIZE,
     errno.ENOMEM: MEMORY,
     errno.ENETDOWN: NETWORK,

@@ -38,7 +38,7 @@ _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
 
 
 class Gate(Protocol):
-    """What a timed round waits for, and what is told of the cell's life: the host, through the server."""
+    """What a timed round waits for, and what reports the cell's progress to the host, through the server."""
 
     def pass_through(self, last_s: float | None) -> None:
         """Returns when the next timed round may run; ``last_s`` are the seconds of the last one. Raises EnoughRounds."""
@@ -51,7 +51,7 @@ class Gate(Protocol):
 
 
 class OpenGate:
-    """Of a cell that nobody waits for."""
+    """Of a cell without a host."""
 
     def pass_through(self, last_s: float | None) -> None: ...
 

@@ -187,7 +187,11 @@ def run(
             readings=books.readings,
             truth=truth,
         )
-        running.run(request.parameters, _folder(request), measuring)
+        try:
+            running.run(request.parameters, _folder(request), measuring)
+        except running.ModulesMissing:
+            announce("import")
+            raise
         channel.send({"at": "over"})
 
 

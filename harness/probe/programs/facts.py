@@ -15,7 +15,7 @@ from harness.probe.workloads.flatten import flatten
 NO_TRUTH = "no truth to compare with, only other releases"
 
 
-class Truth(Protocol):
+class NumericsOracle(Protocol):
     """What a program would train without its framework."""
 
     def stepped(self) -> None:
@@ -54,7 +54,7 @@ def loss_scale(stepper: Any) -> float | None:
     return None if scale is None else float(scale)
 
 
-def compare(stepper: Any, numerics: Numerics, truth: Truth | None) -> None:
+def compare(stepper: Any, numerics: Numerics, truth: NumericsOracle | None) -> None:
     """Fills in what other releases' results are compared with, and how far it is from the truth. A collective operation of
     the engine's ranks."""
     trained = _parameters(stepper)

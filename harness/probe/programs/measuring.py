@@ -68,7 +68,7 @@ class Measuring:
         channel: Channel,
         observer: SiteObserver | None = None,
         readings: Readings | None = None,
-        truth: facts.Truth | None = None,
+        truth: facts.NumericsOracle | None = None,
     ) -> None:
         self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel

@@ -56,7 +56,7 @@ def no_network() -> Iterator[None]:
 
 
 def _no_reporting(patches: Patches) -> None:
-    """``report_to`` names no tracker, whichever is asked for: one that is not installed is not missed either."""
+    """``report_to`` names no tracker, whichever is requested: one that is not installed is not missed either."""
     try:
         from transformers.integrations import integration_utils as integrations
     except ImportError:

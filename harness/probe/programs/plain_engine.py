@@ -204,7 +204,7 @@ class PlainEngine(torch.nn.Module):
             raise NoTruth(f"the program calls engine.{name} of a model without an optimizer")
         return self.training_precision
 
-    # -- what it is asked --------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def is_gradient_accumulation_boundary(self) -> bool:
         if self._boundary is not None:

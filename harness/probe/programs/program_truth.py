@@ -32,7 +32,7 @@ _ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
 
 
 class ProgramTruth:
-    """Implements `facts.Truth` on one rank, for one run of a program."""
+    """Implements `facts.NumericsOracle` on one rank, for one run of a program."""
 
     def __init__(self, repeats: Repeats, rank: int) -> None:
         self._repeats, self._rank = repeats, rank

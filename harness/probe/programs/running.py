@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import runpy
 import sys
@@ -13,7 +12,7 @@ from typing import Any, Protocol
 
 from harness.probe import launch_line
 from harness.probe.border.surroundings import SKELETONS
-from harness.probe.programs import last_line, launchers, random_state, started, workplace
+from harness.probe.programs import imports, last_line, launchers, random_state, started, workplace
 from harness.probe.programs.data import synthetic_data
 from harness.probe.programs.errors import behind
 from harness.probe.programs.images import made_up_images
@@ -27,6 +26,10 @@ from harness.probe.replacing import variables, working_folder
 
 class ProgramError(RuntimeError):
     """The program did not do what is to be measured; one line says what it did instead."""
+
+
+class ModulesMissing(ProgramError):
+    """The environment lacks modules that the program imports, which says nothing of a release."""
 
 
 class Run(Protocol):
@@ -87,11 +90,8 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                     why = f": {last.line}" if last.line and isinstance(error.code, int) else ""
                     raise ProgramError(f"{line.program} exits with {error.code!r}{why}{others.note}") from error
             except ModuleNotFoundError as error:
-                if _is_missing(error.name):
-                    raise ProgramError(
-                        f"{line.program} needs the module {error.name!r}, which this environment does not have: add its "
-                        "package with --with PACKAGE=VERSION"
-                    ) from error
+                if imports.is_missing(error.name):
+                    raise ModulesMissing(_without(error, line.program, start)) from error
                 raise
             except Exception as error:
                 refused = behind(error, NoNetworkError)
@@ -119,10 +119,15 @@ def spelled_out(parameters: Mapping[str, Any]) -> str:
     return f"{line} {more}".strip()
 
 
-def _is_missing(module: str | None) -> bool:
-    """Whether the whole package is missing; a part that a release no longer has is the release's."""
-    top = str(module or "").partition(".")[0]
-    return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
+def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:
+    first = str(error.name).partition(".")[0]
+    if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
+        return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
+    files = imports.own_files(start.program, sys.path[:1]) if start.is_module else [Path(start.program)]
+    names = [first, *(name for name in imports.missing(files, sys.path[:1]) if name != first)]
+    modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
+    needed = ", ".join(map(repr, names))
+    return f"{program} needs the {modules} {needed}, which its environment lacks: add {packages} with --with PACKAGE"
 
 
 def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -> str:

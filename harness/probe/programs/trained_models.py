@@ -90,7 +90,7 @@ class TrainedModels:
             self._called = []
 
     def train(self, module: Any) -> bool:
-        """Whether a module is, or has a part of, a model that has stepped. Of what it has to train, one parameter tells."""
+        """Whether a module is, or has a part of, a model that has stepped. One trained parameter decides."""
         first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
         return any(model.has(first) for model in self.models)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Table = dict[str, tuple[dict[str, Any], str]]
+_Table = dict[str, tuple[dict[str, Any], str]]
 
 #: In the place of a tokenizer's family: the model reads no text.
 NO_TOKENIZER = ""
@@ -85,8 +85,8 @@ def _t5(sizes: tuple[int, int, int, int, int], **fields: Any) -> dict[str, Any]:
     }
 
 
-def _t5s() -> Table:
-    table: Table = {}
+def _t5s() -> _Table:
+    table: _Table = {}
     gated = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
     for size, sizes in _T5_SIZES.items():
         for name in (f"t5-{size}", f"google-t5/t5-{size}"):
@@ -119,7 +119,7 @@ def _bart(hidden: int, encoder: int, decoder: int, heads: int, words: int) -> di
     }
 
 
-def _barts() -> Table:
+def _barts() -> _Table:
     return {
         "facebook/bart-base": (_bart(768, 6, 6, 12, 50_265), "bart"),
         "facebook/bart-large": (_bart(1024, 12, 12, 16, 50_265), "bart"),
@@ -133,7 +133,7 @@ def _barts() -> Table:
 # -- encoders --------------------------------------------------------------------------------------------------------
 
 
-def _encoders() -> Table:
+def _encoders() -> _Table:
     roberta = _of("RobertaForMaskedLM", "roberta", max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5,
                   vocab_size=50_265, bos_token_id=0, pad_token_id=1, eos_token_id=2)  # fmt: skip
     several = {
@@ -151,7 +151,7 @@ def _encoders() -> Table:
                  type_vocab_size=2, hidden_dropout_prob=0, attention_probs_dropout_prob=0, pad_token_id=0)  # fmt: skip
     electra = _of("ElectraForPreTraining", "electra", vocab_size=30_522, max_position_embeddings=512, pad_token_id=0)
     base, large = _encoder(768, 3072, 12, 12), _encoder(1024, 4096, 24, 16)
-    table: Table = {
+    table: _Table = {
         "distilroberta-base": ({**roberta, **_encoder(768, 3072, 6, 12)}, "roberta"),
         "xlm-roberta-base": ({**several, **base}, "xlm-roberta"),
         "xlm-roberta-large": ({**several, **large}, "xlm-roberta"),
@@ -222,8 +222,8 @@ def _gemma_3(*sizes: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def _gemmas() -> Table:
-    table: Table = {}
+def _gemmas() -> _Table:
+    table: _Table = {}
     for name, config in {
         "gemma-2b": _gemma("1", 256, 2048, 16_384, 18, 8, 1),
         "gemma-7b": _gemma("1", 256, 3072, 24_576, 28, 16, 16),
@@ -243,8 +243,8 @@ def _gemmas() -> Table:
     return table
 
 
-def _decoders() -> Table:
-    table: Table = {**_gemmas()}
+def _decoders() -> _Table:
+    table: _Table = {**_gemmas()}
     for size, sizes in {"560m": (1024, 24, 16), "1b1": (1536, 24, 16), "1b7": (2048, 24, 16), "3b": (2560, 30, 32),
                         "7b1": (4096, 30, 32)}.items():  # fmt: skip
         for name in (f"bigscience/bloom-{size}", f"bigscience/bloomz-{size}"):
@@ -298,8 +298,8 @@ def _decoders() -> Table:
     return table
 
 
-def _llamas() -> Table:
-    """Models of Llama's and Mistral's classes that others trained."""
+def _llamas() -> _Table:
+    """_Table of Llama's and Mistral's classes that others trained."""
     ids = {"bos_token_id": 1, "eos_token_id": 2}
     first = _llama(4096, 11_008, 32, 32, 32, vocab_size=32_000, max_position_embeddings=2048, **ids, **_FP16)
     small = _llama(
@@ -568,7 +568,7 @@ _WIDE_CODES = {"codevector_dim": 768, "proj_codevector_dim": 768}
 _SENSES = _seeing_and_hearing()
 
 #: name on the hub -> (configuration, family of its tokenizer in `harness.probe.skeleton.families`, or `NO_TOKENIZER`)
-MODELS: Table = {
+MODELS: _Table = {
     **_t5s(),
     **_barts(),
     **_encoders(),

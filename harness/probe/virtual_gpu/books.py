@@ -48,7 +48,7 @@ class Books:
 
     @functools.cached_property
     def allocator_settings(self) -> AllocatorSettings:
-        """As the program has set them by the first time that anybody asks."""
+        """As the program has set them when they are first read."""
         settings, unknown = options.read(os.environ)
         for option in unknown:
             self.note(f"the allocator's option {option} is not modelled")

@@ -68,7 +68,7 @@ class _SelectedDevice:
 
 @contextlib.contextmanager
 def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[None]:
-    """``torch.cuda`` and what else tells a program about its GPU."""
+    """``torch.cuda``, and what else a program queries its GPU by."""
     with Patches() as patches:
         cuda: Any = torch.cuda
         answers = {
@@ -348,7 +348,7 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any])
 
 
 def _cached_answers() -> None:
-    """Forgets what frameworks remember about the GPU: they asked when they were imported, before there was one."""
+    """Forgets what frameworks remember about the GPU: they queried it at import, before there was one."""
     for name, module in list(sys.modules.items()):
         if module is None or not name.startswith(
             ("transformers.", "accelerate.", "trl.", "peft.", "torch.utils._triton")

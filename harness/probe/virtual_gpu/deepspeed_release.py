@@ -22,7 +22,7 @@ def on_cuda(books: Books) -> Iterator[None]:
     from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
 
     class VirtualAccelerator(CUDA_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]
-        """What NVML would be asked for is the books'."""
+        """What NVML would report comes from the books."""
 
         def _init_pynvml(self) -> None:
             """There is no driver."""

@@ -78,16 +78,16 @@ def _destination(map_location: Any) -> _Destination:
     if not callable(map_location):
         return lambda saved: map_location
 
-    def asked(saved: str) -> Any:
+    def wanted(saved: str) -> Any:
         answer = map_location(_Storage(), saved)
         return saved if answer is None else answer.wanted
 
-    return asked
+    return wanted
 
 
 class _Storage:
-    """What a callable ``map_location`` gets, and returns: it says where it wants the storage. A callable's storage is on the
-    host when it is asked."""
+    """What a callable ``map_location`` gets, and returns: it says where it wants the storage, which is on the
+    host when the callable is called."""
 
     def __init__(self, wanted: Any = "cpu") -> None:
         self.wanted = wanted

@@ -56,15 +56,15 @@ def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
 
 def refusal_text(refusal: Refusal) -> str:
     """As torch's own message, with the place."""
-    asked, room, allocated = (
+    requested, room, allocated = (
         short_quantity(nbytes, "bytes")
         for nbytes in (refusal.requested_bytes, refusal.room_bytes, refusal.allocated_bytes)
     )
     unallocated = short_quantity(refusal.reserved_bytes - refusal.allocated_bytes, "bytes")
     free = short_quantity(max(0, refusal.room_bytes - refusal.reserved_bytes), "bytes")
     lines = [
-        f"on its card: out of memory in {refusal.phase}. Tried to allocate {asked}; of {room} for tensors {free} are free, "
-        f"{allocated} allocated, {unallocated} reserved but unallocated.",
+        f"on its card: out of memory in {refusal.phase}. Tried to allocate {requested}; of {room} for tensors {free} are "
+        f"free, {allocated} allocated, {unallocated} reserved but unallocated.",
         f"{'':23}at {plain(refusal.site)}",
     ]
     if refusal.module:

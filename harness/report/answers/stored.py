@@ -14,7 +14,7 @@ from harness.model import Verdict, WorkloadParts, split_workload, variant_values
 from harness.probe.scenario import variant_id
 from harness.report.answers import bisect, reproduce
 from harness.reproduce.factors import BY_NAME, among
-from harness.store.contents import Problem, silent
+from harness.store.contents import ProblemHandler, silent
 from harness.system.decoding import Damaged, decoded
 
 
@@ -185,7 +185,7 @@ _reproduction_decoder = msgspec.json.Decoder(StoredReproduction)
 _bisection_decoder = msgspec.json.Decoder(StoredBisection)
 
 
-def read(files: Iterable[tuple[str, bytes]], problem: Problem = silent) -> StoredAnswers:
+def read(files: Iterable[tuple[str, bytes]], problem: ProblemHandler = silent) -> StoredAnswers:
     """The answers among these files: ``(path, content)``. Other files are passed over; what is damaged, or newer than this
     version, is given to ``problem``."""
     reproductions: list[StoredReproduction] = []
@@ -206,7 +206,7 @@ def read(files: Iterable[tuple[str, bytes]], problem: Problem = silent) -> Store
     return StoredAnswers(reproductions=tuple(reproductions), bisections=tuple(bisections))
 
 
-def _is_known(kind: _Kind, newest: int, path: str, problem: Problem) -> bool:
+def _is_known(kind: _Kind, newest: int, path: str, problem: ProblemHandler) -> bool:
     if kind.schema > newest:
         problem(path, f"written by a newer version (schema {kind.schema}, this one reads up to {newest})")
     return kind.schema <= newest

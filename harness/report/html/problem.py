@@ -13,7 +13,7 @@ from harness.compare.metrics import BY_NAME
 from harness.errors import UsageError
 from harness.report import urls
 from harness.report.html.page import FindingLine, Page
-from harness.report.problem_facts import Change, ProblemFacts
+from harness.report.problem_facts import ProblemFacts, UpstreamChange
 from harness.report.problems import TITLES, ProblemLine
 from harness.reproduce.upstream import UpstreamProblem
 from harness.wording import addresses, commands
@@ -52,7 +52,7 @@ class ProblemPage(Page, frozen=True, kw_only=True):
     conditions: tuple[tuple[str, str], ...]  #: label and text; empty where they were not determined
     workloads: tuple[tuple[str, str], ...]  #: name and page
     more_workloads: int
-    changes: tuple[tuple[str, Change], ...]  #: what the change did, and which it is
+    changes: tuple[tuple[str, UpstreamChange], ...]  #: what the change did, and which it is
     script: ScriptText | None
     why_no_script: str
     make_script: str  #: the command that writes one; empty where there is one, or a reason

@@ -79,7 +79,7 @@ def build(
     detail_of: DetailOf = no_detail,
 ) -> Built:
     """Write the site into ``folder``. Other files there stay. ``known`` are answers to join with its problems; ``detail_of``
-    is asked about programs. Raises ResultsError."""
+    reads the details of programs. Raises ResultsError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return _SiteBuilder(comparison, folder, thresholds, explained, known, detail_of).run(exit_code, spread)

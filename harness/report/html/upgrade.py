@@ -39,7 +39,7 @@ _FACTORS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
 }
 
 
-class Factor(msgspec.Struct, frozen=True):
+class FormField(msgspec.Struct, frozen=True):
     """A choice of the reader's."""
 
     title: str
@@ -50,7 +50,7 @@ class UpgradeForm(msgspec.Struct, frozen=True, kw_only=True):
     """What the reader can choose besides the two releases. Empty where there is one release alone."""
 
     data: str = ""  #: the address of the script with the data
-    factors: tuple[Factor, ...] = ()  #: those in which workloads differ
+    factors: tuple[FormField, ...] = ()  #: those in which workloads differ
     cards: tuple[str, ...] = ()
 
 
@@ -98,7 +98,7 @@ def form(comparison: Comparison, kinds: Kinds) -> UpgradeForm:
     values = {title: sorted({own[title] for own in said if title in own}, key=_in_order) for title in _FACTORS}
     return UpgradeForm(
         data=urls.UPGRADE_DATA,
-        factors=tuple(Factor(title, tuple(map(plain, found))) for title, found in values.items() if len(found) > 1),
+        factors=tuple(FormField(title, tuple(map(plain, found))) for title, found in values.items() if len(found) > 1),
         cards=tuple(gpus.catalogue()) if any(w.endswith("/sim") for w in comparison.cells.workloads) else (),
     )
 

@@ -131,6 +131,33 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
     assert record.signature.startswith(signature)
 
 
+@pytest.mark.parametrize(
+    ("program", "needs"),
+    [
+        (
+            "import absent_one\n",
+            "needs the module 'absent_one', which its environment lacks: add its package with --with PACKAGE",
+        ),
+        (
+            "import torch, absent_two\nfrom absent_one import x\n",
+            "needs the modules 'absent_two', 'absent_one', "
+            "which its environment lacks: add their packages with --with PACKAGE",
+        ),
+        (
+            "import beside\n",
+            "imports 'beside' of the folder that it is launched in: write PYTHONPATH=. before the line",
+        ),
+    ],
+)
+def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Path, program: str, needs: str) -> None:
+    (folder / "beside").mkdir()
+    (folder / "code").mkdir()
+    (folder / "code" / "train.py").write_text(program)
+    record = ran(folder, "sim", 1, "python code/train.py")
+    assert (record.outcome, record.stage) == ("failed", "import")
+    assert record.signature == f"ModulesMissing: code/train.py {needs}"
+
+
 def test_a_program_that_tiny_cannot_shrink_is_one_line(folder: Path) -> None:
     (folder / "train.py").write_text(PLAIN)
     signature = ran(folder, "sim", 1, "train.py", tiny=True).signature

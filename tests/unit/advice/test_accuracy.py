@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.advice import accuracy, gpus
-from harness.advice.accuracy import Point, PredictedFigure, Reading, Speed
+from harness.advice.accuracy import PredictedFigure, PublishedPoint, Reading, Speed
 from harness.errors import UsageError
 from harness.model import Cell, Failed, Outcome, Passed
 from harness.probe.border.wire import MemoryReading, PhaseReading, RankRecord, RunRecord
@@ -18,8 +18,8 @@ from tests.builders.cells import cell, result_of
 GIB = 1 << 30
 
 
-def point(*readings: Reading, unit: accuracy.Unit = "GiB") -> Point:
-    return Point(
+def point(*readings: Reading, unit: accuracy.Unit = "GiB") -> PublishedPoint:
+    return PublishedPoint(
         name="p", grade="A", measured_on="1 GPU", line="train.py", gpu="H100-80G", steps=2, deepspeed="0.16.4",
         unknown="", unit=unit, readings=readings,
     )  # fmt: skip
@@ -32,7 +32,7 @@ def read(at: str, step: int, allocated: float, peak: float = 0.0) -> MemoryReadi
     )  # fmt: skip
 
 
-def figures(point: Point, *taken: MemoryReading) -> tuple[PredictedFigure, ...]:
+def figures(point: PublishedPoint, *taken: MemoryReading) -> tuple[PredictedFigure, ...]:
     record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, readings=list(taken))])
     return accuracy.answer(point, result_of(of_torch(cell("0.16.4", "sim")), record)).figures
 
@@ -145,7 +145,7 @@ def test_points_are_chosen_by_globs() -> None:
 
 
 @pytest.mark.parametrize("one", accuracy.points(), ids=lambda one: one.name)
-def test_every_point_of_the_table_can_be_launched(one: Point) -> None:
+def test_every_point_of_the_table_can_be_launched(one: PublishedPoint) -> None:
     scenario = program(version=1, line=one.line, folder=one.folder, gpu=gpus.card(one.gpu).name, steps=one.steps)
     assert scenario.parameters["world_size"] >= 1
     assert one.readings or one.speed

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.benchmarks import stored, watching
+from harness.benchmarks import stored, sweep, watching
 from harness.benchmarks.__main__ import main
 from harness.benchmarks.environments import _added_bytes
-from harness.benchmarks.figures import MachineDescription, lines, measured
+from harness.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
 from tests.paths import ROOT
 
 MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)
@@ -68,6 +69,20 @@ def test_many_stored_results_are_reported_and_measured() -> None:
     figures = list(stored.run(environment, str(ROOT), 1, counts=(120, 240)))
     assert [figure.unit for figure in figures] == ["s", "s", "GiB", "kB", "s", "GiB", "s", "s", "s", "GiB", "kB", "x"]
     assert all(figure.value > 0 for figure in figures)
+
+
+def test_an_interruption_leaves_the_figures_that_were_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> Iterator[BenchmarkFigure]:
+        yield measured("sweep", "simulated cells", [10_000], "cells")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "run", interrupted)
+    assert main(["sweep"]) == 130
+    shown = capsys.readouterr()
+    assert "simulated cells      10,000 cells" in shown.out
+    assert "dsregress: interrupted; what was measured:" in shown.err
 
 
 def test_a_section_that_does_not_exist_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lock(stack: Stack, **_: object) -> LockedStack:
         return LockedStack(stack=stack, requirements=(), sha256="")
 
-    def build(locked: list[LockedStack], progress: targets.Progress) -> tuple[Environment, ...]:
+    def build(locked: list[LockedStack], progress: targets.BuildProgress) -> tuple[Environment, ...]:
         return tuple(Environment(stack=one.stack, lock_sha256="", python=sys.executable) for one in locked)
 
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
+from harness.compare.statistics import LOOKS
+from harness.compare.timing import is_decided
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import Detail, Numerics, RoundCost, RunRecord
 from tests.builders import synthetic
@@ -463,3 +465,25 @@ def test_as_much_processor_time_does_not_make_a_step_the_same_and_is_said() -> N
     comparison = judged(result(run=_costing(0.5, 0.6)), result("0.16.4", run=_costing(0.5, 0.6, scatter=2.0)))
     assert [time.verdict for time in comparison.step_times] == ["unknown"]
     assert "; its processor time is the same, 1.00 [1.00, 1.00]" in comparison.not_compared[0].reason
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 1.2, 1.4])
+def test_step_times_whose_rounds_stopped_as_decided_have_a_verdict_in_the_report(slowdown: float) -> None:
+    noise = random.Random(slowdown)
+    releases = [f"0.16.{number}" for number in range(9)]
+
+    def waiting(factor: float, rounds: int) -> RunRecord:
+        run = synthetic.record()
+        run.round_s = [0.5 * factor * math.exp(noise.gauss(0, 0.07)) for _ in range(rounds)]
+        run.costs = [RoundCost(0.6 * math.exp(noise.gauss(0, 0.02)), 0, 0, 0) for _ in range(rounds)]
+        return run
+
+    base = waiting(1.0, LOOKS[-1])
+    runs = []
+    for release in releases:
+        run = waiting(slowdown, LOOKS[-1])
+        seen = next(n for n in LOOKS if is_decided(run.round_s[:n], base.round_s[:n], len(releases), Thresholds()))
+        run.round_s, run.costs = run.round_s[:seen], run.costs[:seen]
+        runs.append(result(release, run=run))
+    verdicts = {time.verdict for time in judged(result(run=base), *runs).step_times}
+    assert verdicts == {"slower" if slowdown > 1 else "same"}

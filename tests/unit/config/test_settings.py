@@ -144,6 +144,18 @@ def test_limits_on_the_processors_instructions_reach_measured_processes() -> Non
     assert variables.child_environment(environ={"ONEDNN_MAX_CPU_ISA": "AVX2"}) == {"ONEDNN_MAX_CPU_ISA": "AVX2"}
 
 
+def test_variables_of_the_stack_that_no_measured_process_gets_are_named() -> None:
+    outside = {
+        "PATH": "/bin",
+        "NCCL_ALGO": "Ring",
+        "DS_ACCELERATOR": "cpu",
+        "CUDA_VISIBLE_DEVICES": "1",
+        "HF_TOKEN": "x",
+    }
+    assert variables.withheld(environ=outside) == ("DS_ACCELERATOR", "NCCL_ALGO")
+    assert variables.withheld(environ={"PATH": "/bin"}) == ()
+
+
 def test_installers_see_their_own_configuration_besides() -> None:
     outside = {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c", "HF_TOKEN": "secret"}
     inside = variables.installer_environment(environ=outside)

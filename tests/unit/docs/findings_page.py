@@ -17,7 +17,7 @@ from harness.cli import options
 from harness.cli.stored import most_common, stack_id
 from harness.compare import Comparison, ProblemKind
 from harness.report.plain import markdown, markdown_table
-from harness.report.problem_facts import Change, ProblemFacts, problem_facts
+from harness.report.problem_facts import ProblemFacts, UpstreamChange, problem_facts
 from harness.report.problems import TITLES, ProblemLine
 from harness.report.view import View, view
 from harness.run import pipeline, targets
@@ -101,7 +101,7 @@ def _with_neighbor(text: str) -> str:
     return f"{release} ({neighbor})"
 
 
-def _change(what: str, change: Change) -> str:
+def _change(what: str, change: UpstreamChange) -> str:
     between = f"{change.package} {change.before} and {change.after}"
     if not change.where:
         return f"{what} between {f'[{between}]({change.compare_url})' if change.compare_url else between}."

@@ -166,6 +166,14 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     assert len(left) == 2
 
 
+def test_a_title_with_an_unknown_key_is_named(tmp_path: Path) -> None:
+    left: list[str] = []
+    (tmp_path / "titles.toml").write_text('[leak0]\ntitle = "Layers stay"\nwat = "misspelled"\n')
+    assert known_answers(str(tmp_path), str(tmp_path), lambda file, why: left.append(why)) == KnownAnswers()
+    assert len(left) == 1
+    assert "wat" in left[0]
+
+
 def with_remedy(*others: Result, more: tuple[dict[str, Any], ...] = ()) -> tuple[str, ...]:
     """The remedies of the leak where the script passes with ZeRO stage 1, and these were measured too."""
     needs = [{"factor": "zero_stage", "value": 3, "shown": [3], "hidden": [1], "unknown": []}]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.cli.progress import QuietWatch
 from harness.model import Environment, Failed, LockedStack, Stack
 from harness.run.environments import build_locked
-from harness.run.targets import Progress
+from harness.run.targets import BuildProgress
 
 GOOD, BAD = (Stack(python="3.11", versions={"deepspeed": version}, label=version) for version in ("1.0", "2.0"))
 
@@ -20,7 +20,7 @@ class Watch(QuietWatch):
         self.lines.append(line)
 
 
-def build(locked: Sequence[LockedStack], progress: Progress) -> tuple[Environment, ...]:
+def build(locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
     return tuple(
         Environment(stack=one.stack, lock_sha256=one.sha256, notes=("torch 9 is yanked by its publisher",))
         for one in locked

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.errors import Offline, UsageError
-from harness.versions.stacks import Plan, plan
+from harness.versions.stacks import StackPlan, plan
 
 TABLE = {
     "torch": "2.13.0",
@@ -17,12 +17,12 @@ TABLE = {
 NAMED = {"report": {"torch": "2.5.1", "deepspeed": "0.16.3"}}
 
 
-def planned(overrides: dict[str, str] | None = None, **more: object) -> Plan:
+def planned(overrides: dict[str, str] | None = None, **more: object) -> StackPlan:
     arguments: dict[str, object] = {"table": TABLE, "baseline": "0.15.0", "python": "3.11", "named": NAMED, **more}
     return plan(overrides=overrides, **arguments)  # type: ignore[arg-type]  # keyword by keyword
 
 
-def column(result: Plan, package: str) -> list[str]:
+def column(result: StackPlan, package: str) -> list[str]:
     return [stack.versions[package] for stack in result.stacks]
 
 

@@ -53,7 +53,7 @@
     if (form.dataset.search) searchElsewhere(value);
   };
 
-  // What is on the list's other pages, once somebody looks for something.
+  // What is on the list's other pages, once a search is typed.
   const elsewhere = document.querySelector("[data-everywhere]");
   const MOST = 100;
   let entries = null;

@@ -6,15 +6,15 @@ import json
 
 import msgspec
 
-from harness.advice.accuracy import Point, PointAnswer, PredictedFigure, PredictedStep, Reading, Speed
+from harness.advice.accuracy import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
 from harness.model import Failed, Passed
 from harness.report.answers import accuracy
 
 GIB = 1 << 30
 
 
-def point(name: str) -> Point:
-    return Point(
+def point(name: str) -> PublishedPoint:
+    return PublishedPoint(
         name=name, grade="B", measured_on="4 A100", line="train.py", gpu="A100-80G", steps=0, deepspeed="0.15.1",
         unknown="the <torch> release", unit="GiB", readings=(Reading(at="end", peak=1.0),), source="a | source",
     )  # fmt: skip

@@ -107,5 +107,7 @@ def test_two_problems_that_begin_together_on_one_workload_have_a_page_each(tmp_p
 
 def test_only_what_is_joined_is_rendered_again(tmp_path: Path) -> None:
     page(tmp_path)
-    built = build(comparison(), tmp_path, Thresholds(), exit_code=1, known=KnownAnswers(stored=answers.read(REPRODUCTION)))
+    built = build(
+        comparison(), tmp_path, Thresholds(), exit_code=1, known=KnownAnswers(stored=answers.read(REPRODUCTION))
+    )
     assert built.written == 1

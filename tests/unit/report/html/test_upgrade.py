@@ -65,9 +65,9 @@ def test_the_form_asks_for_what_workloads_differ_in() -> None:
     results = [trained(version, **kind) for kind in kinds for version in ("0.15.0", "0.16.0")]
     form = asked(results)
     assert form.factors == (
-        upgrade.Factor("ZeRO stage", ("1", "3")),
-        upgrade.Factor("Offload", ("no", "optimizer")),
-        upgrade.Factor("LoRA", ("no", "yes")),
+        upgrade.FormField("ZeRO stage", ("1", "3")),
+        upgrade.FormField("Offload", ("no", "optimizer")),
+        upgrade.FormField("LoRA", ("no", "yes")),
     )
 
 
@@ -90,6 +90,6 @@ def test_of_programs_the_form_asks_for_what_their_engines_were_configured_with()
     details = {**kinds, "d": Detail(configuration=several)}
     form = asked(results, lambda one: details[one.cell.parameters["stage"]])
     assert form.factors == (
-        upgrade.Factor("ZeRO stage", ("2", "3")),
-        upgrade.Factor("Offload", ("no", "optimizer")),
+        upgrade.FormField("ZeRO stage", ("2", "3")),
+        upgrade.FormField("Offload", ("no", "optimizer")),
     )

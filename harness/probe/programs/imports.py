@@ -1,0 +1,63 @@
+"""Modules that a program will import and that its environment does not have: all of them, not only the first."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+
+def missing(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
+    """Top-level modules without which these files, or files of the program that they import, cannot be loaded, by name.
+
+    ``folders`` are those of the program's own modules. Only statements that always run count: none within a function, an
+    ``if`` or a ``try``.
+    """
+    names: set[str] = set()
+    seen: set[Path] = set()
+    left = list(files)
+    while left:
+        file = left.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for module, level in _imported(file):
+            own = own_files(module, [str(file.parents[level - 1])] if level else folders)
+            left += own
+            top = module.partition(".")[0]
+            if not own and not level and is_missing(top):
+                names.add(top)
+    return sorted(names)
+
+
+def own_files(module: str, folders: Sequence[str]) -> list[Path]:
+    """The program's own files that an import of ``module`` runs; none where it is no module of the program's."""
+    found = []
+    for folder in folders:
+        path = Path(folder)
+        for part in module.split("."):
+            path = path / part
+            found += [file for file in (path.with_name(f"{part}.py"), path / "__init__.py") if file.is_file()]
+    return found
+
+
+def is_missing(module: str | None) -> bool:
+    """Whether the whole package is missing; a part that a release no longer has is the release's."""
+    top = str(module or "").partition(".")[0]
+    return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
+
+
+def _imported(file: Path) -> Iterator[tuple[str, int]]:
+    """Modules, by their names from the folder that is so many levels above the file; 0 levels: by their whole names."""
+    try:
+        statements = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            yield from ((alias.name, 0) for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            start = [statement.module] if statement.module else []
+            yield from ((".".join([*start, alias.name]), statement.level) for alias in statement.names)
