@@ -3,6 +3,7 @@
 nox -s regress                                    the main job, with the stacks and scenarios of pyproject.toml
 nox -s regress -- --deepspeed '0.16.*'            with options of `python -m harness regress`
 nox -s "stack(deepspeed='0.16.4')"                one release against the baseline, for a CI matrix
+nox -s lint typing unit                           before each commit
 nox -s tests                                      the project's own tests
 nox -s tests -- --accept                          rewrite the golden files of tests/golden
 """
@@ -27,6 +28,9 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["regress"]
 
 EXIT_HARNESS = 3  # see harness/errors.py, which is not importable before the installation
+
+#: The tests of a file in one process, the files in the order of tests/conftest.py.
+IN_PARALLEL = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 
 #: As it stands in pyproject.toml; what "latest" means is found out when the session runs.
 DEEPSPEED: Sequence[str] = PROJECT["tool"]["dsregress"]["stack"]["deepspeed"]
@@ -79,9 +83,14 @@ def matrix(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Unit, probe and functional tests; after --, options and paths of pytest."""
     install(session, "tests")
-    # In the order of tests/conftest.py.
-    default = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", "tests"]
-    session.run("python", "-m", "pytest", *(session.posargs or default))
+    pytest(session, *(session.posargs or [*IN_PARALLEL, "tests"]))
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """What to run before each commit, with lint and typing: unit tests, but for those that take seconds each."""
+    install(session, "tests")
+    pytest(session, *IN_PARALLEL, "-m", "not slow", "tests/unit", *session.posargs)
 
 
 @nox.session
@@ -116,7 +125,7 @@ def typing(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Every link and every command in the documentation leads somewhere."""
     install(session, "tests")
-    session.run("python", "-m", "pytest", "tests/unit/docs", *session.posargs)
+    pytest(session, "tests/unit/docs", *session.posargs)
 
 
 @nox.session
@@ -148,6 +157,11 @@ def install(session: nox.Session, *groups: str, project: bool = True) -> None:
         session.install(*options, *(["-e", str(HERE)] if project else []), *wanted, env=variables)
     except CommandFailed:
         sys.exit(EXIT_HARNESS)  # and not nox's 1, which is a regression
+
+
+def pytest(session: nox.Session, *arguments: str) -> None:
+    """Run tests with bytecode: containers often forbid it, and each worker and each command would compile all anew."""
+    session.run("python", "-m", "pytest", *arguments, env={"PYTHONDONTWRITEBYTECODE": ""})
 
 
 def harness(session: nox.Session, *arguments: str) -> None:

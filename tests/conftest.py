@@ -25,6 +25,12 @@ CONTAINERS = HERE / "containers"
 #: They share environments, in which one run at a time may measure, and what was measured once.
 FUNCTIONAL = "tests/functional/"
 
+#: These only run tests in the environments, which may be done at any time.
+IN_ENVIRONMENTS = f"{FUNCTIONAL}test_probe.py"
+
+#: Folders in the order in which they begin: what takes minutes first, so that no worker is left alone with it at the end.
+LONGEST_FIRST = (FUNCTIONAL, "tests/containers/", "tests/cluster/", "tests/offline/")
+
 #: How long a test may take with its fixtures, in seconds, by folder: many times what it takes beside other work.
 LIMITS_S = {"tests/cluster/": 1200.0, "tests/containers/": 1800.0, FUNCTIONAL: 1800.0}
 LIMIT_S = 600.0
@@ -84,13 +90,16 @@ def _end_process_after(seconds: float, config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, tests of real releases run in one worker, as if they were in one file."""
+    """With ``--dist loadfile``, tests that measure real releases run in one worker, as if they were in one file, and those
+    that run tests in their environments in any."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(IN_ENVIRONMENTS):
+                return nodeid
             return FUNCTIONAL if nodeid.startswith(FUNCTIONAL) else super()._split_scope(nodeid)
 
     return Scheduling(config, log)
@@ -103,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         rest = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=rest)
         items[:] = [item for item in items if item not in rest]
-    items.sort(key=lambda item: not item.nodeid.startswith(FUNCTIONAL))
+    items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in LONGEST_FIRST])
     for item in items:
         limits = [limit for folder, limit in LIMITS_S.items() if item.nodeid.startswith(folder)]
         item.add_marker(pytest.mark.timeout(*limits or [LIMIT_S]))  # behind one of its own, which counts

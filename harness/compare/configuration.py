@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -151,7 +152,8 @@ class _DetailDiffs:
 
 def _configuration_diff(mine: Detail, theirs: Detail) -> _DetailDiff:
     new, old = mine.configuration, theirs.configuration
-    spelled = ((key, _spell(new[key]), _spell(old[key])) for key in new if key in old)
+    common = (key for key in new if key in old and not _is_same_scalar(new[key], old[key]))
+    spelled = ((key, _spell(new[key]), _spell(old[key])) for key in common)
     return _DetailDiff(
         tuple(change for change in spelled if change[1] != change[2]),
         tuple(sorted(set(new) - set(old))),
@@ -223,6 +225,11 @@ def _warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
 
 def _in(workloads: Sequence[str]) -> str:
     return f"in {listing(workloads, 3)}"
+
+
+def _is_same_scalar(one: Any, other: Any) -> bool:
+    """Saves spelling nearly all settings of two releases. Not of floats, of which equal ones may be spelled differently."""
+    return type(one) is type(other) and isinstance(one, (str, int, NoneType)) and bool(one == other)
 
 
 def _spell(value: Any) -> str:

@@ -105,7 +105,8 @@ def newest_that_fit(
 ) -> dict[str, str] | NotInstalled:
     """Of each package the newest release that goes with the stack's own, by name."""
     requirements = tuple(sorted((*wanted(stack, tools), *packages)))
-    resolved = resolve(requirements, base=base_pins(), compile=compile, python=stack.python)
+    # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
+    resolved = resolve(requirements, base="", compile=compile, python=stack.python)
     if isinstance(resolved, NotInstalled):
         return resolved
     versions = _effective(_locked(stack, resolved))

@@ -40,6 +40,7 @@ def test_after():
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_hangs_fails_with_the_stacks_of_all_threads_and_the_next_runs(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests import conftest\n\nconftest.ENDING_S = 1.0\n")
     (tmp_path / "test_it.py").write_text(HANGING)

@@ -70,6 +70,8 @@ class CachingAllocator:
     def __init__(self, settings: AllocatorSettings = AllocatorSettings()) -> None:
         self.settings = settings
         self.retries = 0
+        #: The least that it would have had to reserve where the card was full; None where it never was
+        self.refused_bytes: int | None = None
         self._expandable = settings.expandable_segments
         self._max_split = None if settings.max_split_size_bytes is None else settings.max_split_size_bytes // UNIT
         self._capacity = None if settings.card_bytes is None else settings.card_bytes // UNIT
@@ -316,6 +318,7 @@ class CachingAllocator:
     def _take(self, length: int) -> bool:
         reserved = self._reserved + length
         if self._capacity is not None and reserved > self._capacity:
+            self.refused_bytes = min(reserved * UNIT, self.refused_bytes or reserved * UNIT)
             return False
         self._reserved = reserved
         if reserved > self._reserved_peak:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from harness.probe.allocator.model import AllocatorSettings, OutOfMemoryError
@@ -23,8 +24,8 @@ STRIDE = 4096
 class Reserving:
     """Follows a trace that grows. Two allocators are kept up to date: one on a card without limit, one on the smallest
     card that was enough so far; only where the latter gets stuck is the trace replayed, on cards of several sizes. A card
-    plays no part before it is full, so a replay begins from the last state in which all of them had room for what was
-    ever reserved (with expandable segments, whose address space is the card's, from the beginning).
+    plays no part before it is full, so a replay begins from the last state in which the card had room for what was ever
+    reserved (with expandable segments, whose address space is the card's, from the beginning).
 
     Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back
     before it fails; less than what is allocated is not. The smallest card lies in between. It is enough whatever the timing
@@ -99,30 +100,50 @@ class Reserving:
         enough = self._reserved_peak_bytes
         while len(self._states) > 1 and self._states[1][0] <= fails:
             del self._states[0]  # no card that is tried from here on is smaller
+        trials: list[_Trial] = []
         found = None
         while enough - fails > max(_SEGMENT, enough * _PRECISION):
             middle = (fails + enough) // 2
-            tried = self._replayed(middle)
-            if tried is None:
+            trial = next((trial for trial in trials if trial.tells_of(middle)), None)
+            if trial is None:
+                trials.append(trial := self._tried(middle))
+            if trial.allocators is None:
                 fails = middle
             else:
-                enough, found = middle, tried
+                enough, found = middle, trial.allocators
         self.smallest_card_bytes, self.too_small_bytes = enough, fails
         if found is None:
-            found = self._replayed(enough)
+            found = self._tried(enough).allocators
             assert found is not None, "a card as large as what was reserved without a limit is enough"
-        self._smallest = found
+        self._smallest = found.on_card(enough)
 
-    def _replayed(self, card_bytes: int) -> TimingRange | None:
-        """The allocators of a card after the trace so far; None where the card is too small."""
-        _, begin, state = self._states[0]
-        allocator = state.on_card(card_bytes) if begin else self._on(card_bytes)
+    def _tried(self, card_bytes: int) -> _Trial:
+        """Replays the trace so far on a card."""
+        most, begin, state = self._states[bisect_right(self._states, card_bytes, key=lambda state: state[0]) - 1]
+        allocators = state.on_card(card_bytes) if begin else self._on(card_bytes)
         events = itertools.islice(self._trace, begin, self._at)
+        is_enough = True
         try:
-            allocator.replay([(key, nbytes) for key, nbytes, memory, _ in events if memory == DEVICE])
+            allocators.replay([(key, nbytes) for key, nbytes, memory, _ in events if memory == DEVICE])
         except OutOfMemoryError:
-            return None
-        return allocator
+            is_enough = False
+        least, refused = max(most, allocators.most_reserved_peak_bytes), allocators.refused_bytes
+        if self.settings.expandable_segments:
+            least, refused = card_bytes, card_bytes + 1
+        return _Trial(least, refused, allocators if is_enough else None)
 
     def _on(self, card_bytes: int) -> TimingRange:
         return TimingRange(dataclasses.replace(self.settings, card_bytes=card_bytes))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trial:
+    """What a replay on one card tells of others. A card that has room for what was reserved, and none for what was refused,
+    does the same at every step (but for expandable segments, whose address space is the card's)."""
+
+    reserved_bytes: int  #: at most
+    refused_bytes: int | None  #: at least
+    allocators: TimingRange | None  #: None where the card is too small
+
+    def tells_of(self, card_bytes: int) -> bool:
+        return self.reserved_bytes <= card_bytes and (self.refused_bytes is None or card_bytes < self.refused_bytes)

@@ -65,3 +65,8 @@ class TimingRange:
     def most_allocated_peak_bytes(self) -> int:
         """Both allocate the same, but for remainders that are not worth splitting off."""
         return max(self.prompt.usage().allocated_peak_bytes, self.late.usage().allocated_peak_bytes)
+
+    @property
+    def refused_bytes(self) -> int | None:
+        """As `CachingAllocator.refused_bytes`, of either."""
+        return min((each.refused_bytes for each in (self.prompt, self.late) if each.refused_bytes), default=None)

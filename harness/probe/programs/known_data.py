@@ -38,6 +38,8 @@ TABLE: dict[str, DatasetSchema] = {
     "allenai/c4": DatasetSchema("text:document url:title timestamp:title", TRAIN_VALIDATION),
     "HuggingFaceFW/fineweb*": DatasetSchema("text:document id url:title language:title", TRAIN),
     "*openwebtext": DatasetSchema("text:document", TRAIN),
+    "togethercomputer/RedPajama-Data-1T-Sample": DatasetSchema("text:document meta:title", TRAIN),
+    "cerebras/SlimPajama-627B": DatasetSchema("text:document meta:title", ALL_THREE),
     "*bookcorpus": DatasetSchema("text:document", TRAIN),
     "timdettmers/openassistant-guanaco": DatasetSchema("text:turns"),
     "mlabonne/guanaco-llama2-1k": DatasetSchema("text:turns", TRAIN),

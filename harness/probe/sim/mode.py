@@ -114,9 +114,10 @@ class SimulationMode(TorchMeter):
         del self.ledger.moves[moves:]
 
     def memory_of(self, tensor: Any) -> int:
-        if self.program is not None and tensor.device.type in ("meta", "cuda"):
+        kind = tensor.device.type
+        if self.program is not None and kind in ("meta", "cuda"):
             return self.program.memory()
-        return super().memory_of(tensor)
+        return DEVICE if kind == "meta" else HOST
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -141,7 +142,7 @@ class SimulationMode(TorchMeter):
 
     def _counting(self, plan: Plan, what: operators.Traits) -> Plan:
         """The plan, and the bytes that the operator's kernel moves."""
-        if what.is_composite or not what.moves:
+        if what.is_composite or not what.moves or plan == self._copy_:
             return plan
 
         def counted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -321,23 +322,44 @@ class SimulationMode(TorchMeter):
         """The host reads what the current stream has computed, or waits for a copy on it."""
         self.ledger.streams.finish_stream()
 
+    def copied_unknown(self, target: torch.Tensor, source: torch.Tensor) -> bool:
+        """Counts a copy on the device, of values that are unknown and stay so. False where it is another. May be called
+        outside an operator: a partition is gathered, and taken apart, by as many copies as there are ranks."""
+        known = self.known
+        if not (target.is_meta and source.is_meta) or known.maybe(source) or known.maybe(target):
+            return False
+        if target.shape != source.shape:
+            return False
+        self.op_launches += 1
+        if self.memory_of(target) == DEVICE:
+            self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
+        return True
+
     def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target, source = args[0], args[1]
+        if self.copied_unknown(target, source):
+            return target
         self.op_launches += 1
+        self._copy_between(func, args, kwargs)
+        if target.shape != source.shape:
+            torch.broadcast_shapes(target.shape, source.shape)
+        self.count_moved((source, target))
+        return target
+
+    def _copy_between(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What a copy makes of known values, and of the host's."""
+        target, source = args[0], args[1]
         non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
         if target.is_meta != source.is_meta and not non_blocking:
             self.waits_for_device()  # `copy_kernel_cuda` in ``aten/src/ATen/native/cuda/Copy.cu``
         if target.is_meta:
             self.following.wrote(func, args, kwargs)
-        else:
-            contents = self.known.contents(source)
-            if contents is not None and not self.is_ghost(target):
-                func(target, contents, **kwargs)
-                return target
-            self._become_ghost(target)
-        if target.shape != source.shape:
-            torch.broadcast_shapes(target.shape, source.shape)
-        return target
+            return
+        contents = self.known.contents(source)
+        if contents is not None and not self.is_ghost(target):
+            func(target, contents, **kwargs)
+            return
+        self._become_ghost(target)
 
     def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Another storage, or another part of it. Contents are those that the storage has."""

@@ -16,7 +16,7 @@ from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.replacing import Patches, attribute, variables
-from harness.probe.sim import attention, streams
+from harness.probe.sim import attention, direct, streams
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
 
@@ -72,6 +72,7 @@ class Simulation:
                 )
             stack.enter_context(streams.followed(self.mode.ledger))
             stack.enter_context(self.mode)
+            stack.enter_context(direct.answered(self.mode))
             self._exit = stack.pop_all()
         return self
 

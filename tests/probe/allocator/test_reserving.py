@@ -103,6 +103,25 @@ def test_beginning_from_a_state_comes_to_the_same_as_from_the_start(
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("max_split_size_bytes", [None, 25 * MIB])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_trial_tells_of_other_cards_is_what_they_do(seed: int, max_split_size_bytes: int | None) -> None:
+    settings = AllocatorSettings(max_split_size_bytes=max_split_size_bytes)
+    trace = [event for phase in program(seed) for event in phase]
+    reserving = Reserving(trace, settings)
+    reserving.follow()
+    for percent in range(80, 105, 3):
+        tried = reserving._tried(reserving.smallest_card_bytes * percent // 100)
+        most = tried.refused_bytes or 2 * tried.reserved_bytes
+        for card_bytes in (tried.reserved_bytes, (tried.reserved_bytes + most) // 2, most - 1):
+            on_it = replay(trace, AllocatorSettings(max_split_size_bytes=max_split_size_bytes, card_bytes=card_bytes))
+            assert tried.tells_of(card_bytes)
+            assert (on_it.failure is None) == (tried.allocators is not None)
+            assert tried.allocators is None or tried.allocators.prompt.retries == on_it.retries
+        assert not tried.tells_of(tried.reserved_bytes - 1)
+        assert tried.refused_bytes is None or not tried.tells_of(tried.refused_bytes)
+
+
 def test_a_phase_that_asks_for_less_than_one_before_needs_what_it_hands_out() -> None:
     trace: list[Event] = []
     reserving = Reserving(trace, AllocatorSettings())

@@ -64,6 +64,7 @@ def test_memory_of_what_ran_before_is_not_seen(tmp_path: Path) -> None:
     assert 0 < cost.peak_bytes < 200 << 20
 
 
+@pytest.mark.slow
 def test_many_stored_results_are_reported_and_measured() -> None:
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     figures = list(stored.run(environment, str(ROOT), 1, counts=(120, 240)))

@@ -48,6 +48,7 @@ def test_the_evidence_of_all_possible_rounds_averages_to_one_under_a_fair_coin(r
     assert float((chances * values).sum()) == pytest.approx(1.0, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_coin_that_is_looked_at_300_times_is_rarely_called_unfair() -> None:
     rng = np.random.default_rng(7)
     middle = float(np.sqrt(2))

@@ -18,6 +18,8 @@ from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed
 from tests.builders import tiny_packages
 
+pytestmark = pytest.mark.slow  # environments are built
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 #: Writes into files of its own, of a peer, and of a large package, as they lie on the disk.

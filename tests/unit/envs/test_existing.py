@@ -15,6 +15,8 @@ from harness.errors import EnvironmentUnavailable, UsageError
 from harness.model import Environment
 from tests.builders import interpreters, tiny_packages
 
+pytestmark = pytest.mark.slow  # environments are built
+
 MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
 TOOLS = ("checker>=2", "bench>=1")
 

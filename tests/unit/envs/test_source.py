@@ -21,6 +21,8 @@ from tests.builders import tiny_packages
 from tests.packages import history
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.slow  # environments are built
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 _BACKEND = """

@@ -23,6 +23,8 @@ from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, LockedStack
 from tests.builders import tiny_packages
 
+pytestmark = pytest.mark.slow  # environments are built
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 BROKEN = "def build_wheel(*a, **k):\n    raise RuntimeError('nvcc of /some/place/bin is missing')\n"

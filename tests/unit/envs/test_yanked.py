@@ -16,6 +16,8 @@ from harness.versions.stacks import resolve
 from tests.builders import tiny_packages
 from tests.packages import wheelhouse
 
+pytestmark = pytest.mark.slow  # environments are built
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
