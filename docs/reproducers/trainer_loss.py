@@ -6,7 +6,6 @@ import os
 import sys
 
 import torch
-import transformers.training_args
 from accelerate import state
 from accelerate.utils import DistributedType
 from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainingArguments
