@@ -16,6 +16,7 @@ from harness.cli.workload import declared_scenario, named_cell
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from harness.model import Cell, Result, Stack
 from harness.report.answers import reproduce as report
+from harness.report.answers.issue import as_issue
 from harness.reproduce.factors import SIMPLEST_OF
 from harness.reproduce.reproduction import Request, reproduce
 from harness.run import pipeline, targets
@@ -100,7 +101,7 @@ def command(
     )
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         found = reproduce(request, simplest, opened)
-    text = report.as_issue if issue else report.as_text
+    text = as_issue if issue else report.as_text
     script = found.script
     write_answer(
         lambda: text(found),

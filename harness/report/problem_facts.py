@@ -17,7 +17,9 @@ import msgspec
 from harness.bisect import questions
 from harness.bisect.questions import Question
 from harness.compare import Comparison, Problem, ProblemKind
+from harness.compare.metrics import BY_NAME as BY_METRIC
 from harness.compare.metrics import OUTCOME
+from harness.compare.releases import ranges
 from harness.errors import UsageError
 from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
 from harness.probe.scenario import variant_id
@@ -48,6 +50,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     title: str
     what: str = ""  #: a sentence, where the title does not say it all
+    shown_by: ProblemPattern | None = None  #: further findings that it shows, as of another package than the releases'
 
 
 class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,12 +75,20 @@ class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
     sites: tuple[str, ...] = ()  #: the code that holds the bytes
 
 
+class Overlap(msgspec.Struct, frozen=True, kw_only=True):
+    """Releases in which workloads that train wrong have all that another such problem needs: either may be what is seen."""
+
+    title: str  #: of the other one
+    releases: str
+
+
 class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All of one problem. What is not known is empty or None."""
 
     reproduction: StoredReproduction | None = None
     remedies: tuple[StoredRemedy, ...] = ()  #: settings with which the script passed, and which no other problem has
     title: Title | None = None
+    overlaps: tuple[Overlap, ...] = ()  #: with others of its kind
     why_no_script: str = ""
     began: UpstreamChange | None = None
     ended: UpstreamChange | None = None
@@ -87,16 +98,17 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Label and text, with at most so many factors that do not matter. Empty where no answer says them; of one that was
         reduced and no more, what it was reduced to."""
         found = self.reproduction
-        if found is None:
-            return ()
-        if not (found.needed or found.does_not_matter):
-            reduced = "; ".join(found.reduced_to)
-            return (("reduced to", f"{reduced}. What else does not matter was not tried"),) if reduced else ()
-        named = (
-            ("needs", "; ".join(found.needed)),
-            ("does not matter", listing(found.does_not_matter, most)),
-            ("not known", "; ".join(found.open)),
-        )
+        named: list[tuple[str, str]] = []
+        if found is not None and (found.needed or found.does_not_matter):
+            named += [
+                ("needs", "; ".join(found.needed)),
+                ("seen with", "; ".join(found.seen_with)),
+                ("does not matter", listing(found.does_not_matter, most)),
+                ("not known", "; ".join(found.open)),
+            ]
+        elif found is not None and found.reduced_to:
+            named.append(("reduced to", f"{'; '.join(found.reduced_to)}. What else does not matter was not tried"))
+        named += [(f"in {one.releases} also", f"all that another problem needs: {one.title}") for one in self.overlaps]
         return tuple((label, text) for label, text in named if text)
 
     @property
@@ -160,6 +172,7 @@ class _Joint:
             reproduction=reproduction,
             remedies=tuple(self._remedies(problem, reproduction)) if reproduction is not None else (),
             title=self._known.titles.get(reproduction.name) if reproduction is not None else None,
+            overlaps=tuple(self._overlaps(problem, reproduction)),
             why_no_script="" if has_script else reason.reason if reason is not None else why_not,
             began=self._change(problem, Verdict.BAD),
             ended=self._change(problem, Verdict.GOOD),
@@ -167,9 +180,26 @@ class _Joint:
         )
 
     def _reproduction(self, problem: Problem) -> StoredReproduction | None:
-        """The confirmed one first."""
-        found = [one for one in self._known.stored.reproductions if problem.worst.key in self._problems_of[one.name]]
-        return min(found, key=lambda one: (not one.confirmed, one.name), default=None)
+        """The confirmed one first; where none is about it, one whose title says that it shows such findings."""
+        known = self._known.stored.reproductions
+        found = [one for one in known if problem.worst.key in self._problems_of[one.name]]
+        titles = [(one, self._known.titles.get(one.name)) for one in known]
+        patterns = [(one, title.shown_by) for one, title in titles if title is not None and title.shown_by is not None]
+        return min(found, key=lambda one: (not one.confirmed, one.name), default=self._shown(problem, patterns))
+
+    def _overlaps(self, problem: Problem, own: StoredReproduction | None) -> Iterator[Overlap]:
+        """With those by another script, of which all of its workloads have the conditions. A crash says what it is, and
+        memory adds up; what trains wrong is wrong by one cause or another."""
+        values = [{**_UNNAMED, **self._comparison.parameters[workload]} for workload in problem.affected]
+        for one in self._comparison.problems:
+            other = self._reproduction(one)
+            title = self._known.titles.get(other.name) if other is not None else None
+            shared = [stack for stack in problem.having if stack in one.having]
+            if one is problem or other is own or title is None or not shared:
+                continue
+            if one.kind is problem.kind is ProblemKind.WRONG and all(self._needs_no_more(one, each) for each in values):
+                releases = ranges(shared, self._comparison.stacks, self._comparison.names)
+                yield Overlap(title=title.title, releases=releases)
 
     def _remedies(self, problem: Problem, found: StoredReproduction) -> Iterator[StoredRemedy]:
         """Of the settings with which the script passes, those that lead to no other grave problem in its releases."""
@@ -340,10 +370,16 @@ def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:
 
 
 def _answers(found: Finding, question: Question) -> bool:
-    """Whether a finding is one by the metric of a question. Of what has no phases, a finding may still name one."""
-    if found.metric != question.metric or question.phase not in ("", found.phase):
+    """Whether a finding is one by the metric of a question, or by an oracle that judges it. Of what has no phases, a finding
+    may still name one."""
+    if _judged(found.metric) != _judged(question.metric) or question.phase not in ("", found.phase):
         return False
     return question.key in f"{found.value} {found.message}"
+
+
+def _judged(metric: str) -> str:
+    """What an oracle's metric is derived from; any other is itself."""
+    return BY_METRIC[metric].explained_by or metric
 
 
 def _question(metric: str) -> Question | None:

@@ -2,7 +2,9 @@
 
 Every factor is set back to a simpler value, one at a time and then together, until nothing more can go (A. Zeller,
 R. Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). From what is left, every factor is varied alone:
-a value that does not show the finding makes its factor a condition.
+a value that does not show the finding makes its factor a condition. Not several at once, as while reducing: a group that
+shows it needs a second trial without what it needs, since a group may bring a fault of its own. Replayed on five answers,
+groups of six take 13 to 31 % fewer trials, of larger jobs, and say less.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.model import Verdict
-from harness.reproduce.factors import Factor, values_of
+from harness.reproduce.factors import Factor, among, values_of
 
 Parameters = Mapping[str, Any]
 
@@ -57,6 +59,12 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needed(self) -> tuple[Condition, ...]:
         return tuple(condition for condition in self.conditions if condition.is_needed)
+
+    @property
+    def seen_with(self) -> tuple[Condition, ...]:
+        """What the smallest cell has that is not simplest, of which it cannot be said whether it is needed: without it
+        training ends otherwise, or the other release is wrong as well."""
+        return tuple(one for one in self.open if not one.hidden and not among(one.factor.values[0], one.shown))
 
     @property
     def open(self) -> tuple[Condition, ...]:

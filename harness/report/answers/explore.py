@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from harness.explore import space
+from harness.explore import causes, space
 from harness.explore.exploring import Explored
 from harness.explore.faults import Fault
 from harness.model import Stack
@@ -17,32 +17,40 @@ from harness.wording import commands
 from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault; 3 ``pairs_covered``
-#: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault.
-SCHEMA = 3
+#: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault; 4 ``problem``
+#: of a fault that one release has alone: those with the same number have one cause.
+SCHEMA = 4
 
 
 def as_text(found: Explored) -> str:
     """For a terminal, ending in a newline."""
     older, newer = (_version(found, stack) for stack in found.request.releases)
-    apart = [fault for fault in found.faults if fault.tells_apart]
+    apart = _apart(found)
     covered = _covered(found)
     alike = f"{found.passed} sound and alike in both"
     lines = [
-        plain(f"{found.request.package} {older} and {newer}: {plural(len(apart), 'fault')} that one of them has alone"),
+        plain(
+            f"{found.request.package} {older} and {newer}: {plural(len(apart), 'problem')} that one of them has alone"
+        ),
         f"{plural(found.tries, 'configuration')}, {covered}; {alike}.",
         f"{plural(found.cells, 'run')}, those of reductions included, in {_minutes(found.seconds)} minutes with "
         f"{_minutes(found.processor_s)} processor-minutes; seed {found.request.seed}.",
     ]
-    for number, fault in enumerate(apart, start=1):
-        lines += ["", *_fault(found, fault, number)]
+    for number, (first, *others) in enumerate(apart, start=1):
+        lines += ["", *_fault(found, first, f"{number:2}")]
+        for fault in others:
+            lines += _fault(found, fault, " +")
     both = [fault for fault in found.faults if fault.other is None and fault.is_reduced]
-    others = [fault for fault in found.faults if not fault.is_reduced]
+    open_faults = [fault for fault in found.faults if not fault.is_reduced]
     number = len(apart)
-    for title, faults in (("In both:", both), ("Not reduced, so the other release may have them as well:", others)):
+    for title, faults in (
+        ("In both:", both),
+        ("Not reduced, so the other release may have them as well:", open_faults),
+    ):
         lines += ["", title] if faults else []
         for fault in faults:
             number += 1
-            lines += _fault(found, fault, number)
+            lines += _fault(found, fault, f"{number:2}")
     if found.left:
         more = f"{plural(found.left, 'failure')} more, of kinds that faults above have"
         lines += ["", f"{more}: the budget ended before they were reduced."]
@@ -55,6 +63,11 @@ def as_text(found: Explored) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _apart(found: Explored) -> list[list[Fault]]:
+    """Those that one of the releases has alone, by their cause."""
+    return causes.together(fault for fault in found.faults if fault.tells_apart)
+
+
 def _covered(found: Explored) -> str:
     """How far the search came."""
     share = "every pair" if found.pairs_covered >= 1 else f"{int(100 * found.pairs_covered)} % of all pairs"
@@ -65,7 +78,8 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.1f}"
 
 
-def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
+def _fault(found: Explored, fault: Fault, mark: str) -> list[str]:
+    """``mark``: its number, or that it has the cause of the one above."""
     own = _version(found, fault.stack)
     alone = f", not {_version(found, fault.other)}" if fault.other is not None and fault.is_reduced else ""
     where = f"{found.request.package} {own}{alone}"
@@ -73,7 +87,7 @@ def _fault(found: Explored, fault: Fault, number: int) -> list[str]:
     cell = f"{own}/{SIMPLEST}/{fault.variant}/{cells.DEVICE}"
     against = _version(found, fault.other) if fault.other is not None else ""
     lines = [
-        plain(f"{number:2} {where}: {fault.finding.message}"),
+        plain(f"{mark} {where}: {fault.finding.message}"),
         f"   needs: {plain(needs(fault))}"
         if fault.is_reduced
         else "   not reduced: the budget ended, or it was not seen again",
@@ -113,6 +127,7 @@ def needs(fault: Fault) -> str:
 
 def as_json(found: Explored) -> bytes:
     """Everything, under a schema number."""
+    number_of = {id(fault): number for number, cause in enumerate(_apart(found), start=1) for fault in cause}
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "package": found.request.package,
@@ -136,6 +151,7 @@ def as_json(found: Explored) -> bytes:
                 "not_in": _version(found, fault.other) if fault.other is not None else None,
                 "metric": fault.question.name,
                 "message": fault.finding.message,
+                "problem": number_of.get(id(fault)),
                 "needs": fault.needs,
                 "also": fault.also,
                 "found_s": fault.found_s,

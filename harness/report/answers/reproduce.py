@@ -1,4 +1,4 @@
-"""The answer to ``reproduce``: for a terminal, as JSON, and as an issue for the upstream tracker."""
+"""The answer to ``reproduce``: for a terminal, and as JSON."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from packaging.version import Version
 
-from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
 from harness.model import Verdict
 from harness.report.plain import plain
 from harness.reproduce import upstream
 from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import ReleaseAnswer, Reproduction
 from harness.reproduce.running import ScriptRun
-from harness.wording import addresses
-from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
 #: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``; 3 ``upstream``.
@@ -31,7 +29,7 @@ def as_text(found: Reproduction) -> str:
         *(f"{label}: {plain(text)}" for label, text in spans(found)),
         f"known upstream: {known_upstream(found)}",
         f"confirmed without the harness: {'yes' if found.is_confirmed else 'no'}",
-        *(f"  {plain(_output(run))}" for run in found.runs),
+        *(f"  {plain(output(run))}" for run in found.runs),
     ]
     if found.why_not:
         lines.append(f"  {plain(found.why_not)}")
@@ -67,35 +65,11 @@ def as_json(found: Reproduction) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def as_issue(found: Reproduction) -> str:
-    """Markdown for the tracker of the package, ending in a newline; without a script where none is confirmed."""
-    title, happens, should = _words(found)
-    blocks = [f"# {title}"]
-    if found.is_confirmed:
-        blocks += [f"**What happens.** {happens}", f"**What should.** {should}"]
-    else:
-        blocks.append(f"**Not confirmed:** {found.why_not}.")
-    blocks += [f"**{label[0].upper()}{label[1:]}:** {text}." for label, text in (*needs(found), *spans(found))]
-    blocks.append(f"**Known upstream:** {known_upstream(found)}.")
-    if found.is_confirmed and found.script is not None:
-        ranks = plural(found.script.ranks, "CPU process", "CPU processes")
-        blocks.append(f"**Script** ({ranks}, no GPU):\n\n```python\n{found.script.text}```")
-        outputs = [f"{found.package} {_output(run)}" for run in found.runs]
-        blocks.append("**Output:**\n\n```\n" + "\n".join(outputs) + "\n```")
-        for one in found.remedies:
-            blocks.append(f"**Goes away with** {one.text} (run in {found.bad}: `{one.run.line}`).")
-    versions = ", ".join(f"{name} {version}" for name, version in found.cell.stack.versions.items())
-    python = found.cell.stack.python.partition("+")[0]
-    blocks.append(f"**Environment:** Python {python}, {versions}; CPU, gloo, {found.machine}.")
-    releases = [found.bad, found.good, *(run.version for run in found.runs)]
-    blocks.append("**Releases:** " + ", ".join(_links(found.package, releases)))
-    return "\n\n".join(blocks) + "\n"
-
-
 def needs(found: Reproduction) -> list[tuple[str, str]]:
     """(label, text) of what the finding needs, what does not matter to it, and of which values neither is known."""
     named = [
         ("needs", "; ".join(_needed(found.reduced.needed))),
+        ("seen with", "; ".join(one.factor.text(one.shown) for one in found.reduced.seen_with)),
         ("does not matter", ", ".join(condition.factor.noun for condition in found.reduced.indifferent)),
         ("not known", "; ".join(condition.factor.text(condition.unknown) for condition in found.reduced.open)),
     ]
@@ -103,10 +77,13 @@ def needs(found: Reproduction) -> list[tuple[str, str]]:
 
 
 def spans(found: Reproduction) -> list[tuple[str, str]]:
-    """The releases that have it, as far as results are stored, with the nearest that do not, and those between of which
-    neither is known."""
+    """The releases that have it, of the two that were compared and those with stored results, with the nearest that do not,
+    and those between of which neither is known."""
+    compared = {found.bad: Verdict.BAD, found.good: Verdict.GOOD}
+    known = {version: ReleaseAnswer(version=version, answer=answer, text="") for version, answer in compared.items()}
+    known |= {one.version: one for one in found.history}
     affected = []
-    for one in _affected_spans(found.history):
+    for one in _affected_spans(sorted(known.values(), key=lambda answer: Version(answer.version))):
         span = one.bad[0] if len(one.bad) == 1 else f"{one.bad[0]} to {one.bad[-1]}"
         parts = [
             f"not in {one.before}" if one.before else "no older one is known not to have it",
@@ -182,34 +159,7 @@ def _run(run: ScriptRun) -> dict[str, Any]:
     return {"version": run.version, "answer": run.answer.value, "exit_code": run.exit_code, "line": run.line}
 
 
-def _output(run: ScriptRun) -> str:
+def output(run: ScriptRun) -> str:
+    """A run of the script on one line."""
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     return f"{run.version}{code}: {run.line}"
-
-
-def _words(found: Reproduction) -> tuple[str, str, str]:
-    """Title, what happens, and what should."""
-    question, metric = found.question, BY_NAME[found.question.metric]
-    bad = next((run.line for run in found.runs if run.answer is Verdict.BAD), "")
-    good = next((run.line for run in found.runs if run.answer is Verdict.GOOD), "")
-    where = " with " + "; ".join(_needed(found.reduced.needed)) if found.reduced.needed else f" in {found.bad}"
-    if question.metric == OUTCOME.name:
-        return f"{bad or question.key}{where}", f"Training ends with `{bad}`.", f"It trains, as in {found.good}."
-    if question.metric == CONFIGURATION.name:
-        return f"{question.key} changed in {found.bad}", f"`{bad}`", f"`{good}`, unless a release note says otherwise."
-    if metric.wrong:
-        return (
-            f"{metric.wrong}{where}",
-            f"`{bad}`",
-            "What plain PyTorch computes on the same weights and batches.",
-        )
-    return f"{question.title}: more{where}", f"`{bad}`", f"As in {found.good}: `{good}`."
-
-
-def _links(package: str, versions: Sequence[str]) -> list[str]:
-    """Each release at the index, and its tag in the repository where that is known."""
-    links = []
-    for version in dict.fromkeys(versions):
-        tag = f", [source]({addresses.tag_url(package, version)})" if addresses.tag_url(package, version) else ""
-        links.append(f"[{package} {version}]({addresses.release_url(package, version)}){tag}")
-    return links

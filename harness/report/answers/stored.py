@@ -13,7 +13,7 @@ from harness.bisect.questions import Question
 from harness.model import Verdict, WorkloadParts, split_workload, variant_values
 from harness.probe.scenario import variant_id
 from harness.report.answers import bisect, reproduce
-from harness.reproduce.factors import BY_NAME
+from harness.reproduce.factors import BY_NAME, among
 from harness.store.contents import ProblemHandler, silent
 from harness.system.decoding import Damaged, decoded
 
@@ -98,13 +98,19 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(_words(one, one.shown, one.hidden) for one in self.needs)
 
     @property
+    def seen_with(self) -> tuple[str, ...]:
+        """What the smallest cell has of which it cannot be said whether it is needed, in words."""
+        unsure = [one for one in self.not_known if not one.hidden and one.factor in BY_NAME]
+        return tuple(_words(one, one.shown) for one in unsure if not among(BY_NAME[one.factor].values[0], one.shown))
+
+    @property
     def does_not_matter(self) -> tuple[str, ...]:
         return tuple(BY_NAME[one.factor].noun for one in self.indifferent if one.factor in BY_NAME and not one.unknown)
 
     @property
     def reduced_to(self) -> tuple[str, ...]:
         """What the smallest cell has that is not simplest, in words: without any of it the finding was not seen."""
-        return tuple(_worded(name, text) for name, text in variant_values(self.smallest.variant).items())
+        return reduced_words(self.smallest.variant)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -228,6 +234,11 @@ def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[An
     if condition.factor not in BY_NAME:  # of another version
         return f"{condition.factor}={' or '.join(map(str, shown))}"
     return BY_NAME[condition.factor].text(shown, hidden)
+
+
+def reduced_words(variant: str) -> tuple[str, ...]:
+    """What a variant of a simplest scenario has that is not simplest, in words."""
+    return tuple(_worded(name, text) for name, text in variant_values(variant).items())
 
 
 def _worded(name: str, text: str) -> str:

@@ -90,7 +90,7 @@ class PublishedProblem:
     def confirmed(self) -> str:
         found = self._facts.reproduction
         if found is not None and found.confirmed:
-            runs = "; ".join(f"{run.version} `{run.line}`" for run in found.runs[:2])
+            runs = "; ".join(f"{found.package} {run.version} `{run.line}`" for run in found.runs[:2])
             return f"yes, by [{found.name}](reproducers/{found.name}.py): {runs}"
         return f"no: {markdown(self._facts.why_no_script or 'no script was written')}"
 

@@ -58,9 +58,7 @@ def _section(title: Title, answer: StoredReproduction) -> str:
 
 def _command(answer: StoredReproduction) -> str:
     cell = f"{answer.bad}/{_workload(answer.cell)}"
-    metric = answer.metric
-    if metric.startswith("outcome:"):
-        metric = "outcome"  # the error is that of the cell
+    metric = "outcome" if " " in answer.metric else answer.metric  # a whole error is that of the cell
     sweep = " --results results/2026-11-21-sweep.jsonl.gz" if answer.releases else ""
     around = "" if answer.package == "deepspeed" else f" --package {answer.package} --deepspeed {_deepspeed(answer)}"
     return f"python -m harness reproduce {cell} --metric {metric} --against {answer.good}{around}{sweep}"
@@ -81,6 +79,8 @@ def _facts(answer: StoredReproduction) -> Iterator[tuple[str, str]]:
     yield "smallest cell", f"`{_workload(answer.smallest_cell)}`"
     if answer.needed:
         yield "needs", "; ".join(answer.needed)
+    if answer.seen_with:
+        yield "seen with", "; ".join(answer.seen_with)
     if answer.does_not_matter:
         yield "does not matter", ", ".join(answer.does_not_matter)
     if answer.open:

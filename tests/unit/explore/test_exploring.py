@@ -132,7 +132,7 @@ def test_a_budget_that_ends_early_leaves_what_was_seen(monkeypatch: pytest.Monke
 def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, wrong=quarter)
     lines = report.as_text(found).splitlines()
-    assert lines[0] == "deepspeed 0.18.2 and 0.18.3: 1 fault that one of them has alone"
+    assert lines[0] == "deepspeed 0.18.2 and 0.18.3: 1 problem that one of them has alone"
     assert lines[3:6] == [
         "",
         " 1 deepspeed 0.18.3, not 0.18.2: the gradient norm is wrong: 30 times the tolerance from plain PyTorch, rank 0",

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Result
-from harness.report.problem_facts import KnownAnswers, ProblemFacts, known_answers, problem_facts
+from harness.report.problem_facts import KnownAnswers, ProblemFacts, Title, known_answers, problem_facts
 from tests.builders import answers
 from tests.builders.synthetic import noisy_record, result
 
@@ -204,3 +204,58 @@ def test_what_another_problem_is_known_to_need_spoils_a_remedy_on_any_workload()
     needs = [{"factor": "zero_stage", "value": 1, "shown": [1], "hidden": [3], "unknown": []}]
     known = answered(cell="a-stack/llama_zero3_backward/zero_stage=1/cpu", metric="outcome", needs=needs)
     assert with_remedy(crashed("0.16.0", lora_rank=8), more=(known,)) == ()
+
+
+def wrong(version: str, variant: str, error: float, **parameters: Any) -> Result:
+    record = noisy_record(1)
+    numerics = record.ranks[0].numerics
+    assert numerics is not None
+    numerics.gradient_norm_error = error
+    one = result(version, variant=variant, run=record)
+    one.cell.parameters.clear()
+    one.cell.parameters.update({**PARAMETERS, **parameters})
+    return one
+
+
+def test_what_trains_wrong_says_where_its_workloads_have_all_that_another_problem_needs() -> None:
+    """One workload is wrong from 0.16.0 on; another, which needs accumulation, in 0.16.7. The first has accumulation."""
+    first = {"zero_stage": 1, "gradient_accumulation_steps": 4, "gradient_accumulation_dtype": "fp32"}
+    second = {"zero_stage": 1, "gradient_accumulation_steps": 4, "gradient_accumulation_dtype": None}
+    errors = {"0.15.4": (0.1, 0.1), "0.16.0": (9.0, 0.1), "0.16.7": (9.0, 9.0), "0.16.8": (0.1, 0.1)}
+    results = [wrong(version, "dtype=1", own, **first) for version, (own, _) in errors.items()]
+    results += [wrong(version, "dtype=2", other, **second) for version, (_, other) in errors.items()]
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    needs = [{"factor": "gradient_accumulation_steps", "value": 2, "shown": [2, 4], "hidden": [1], "unknown": []}]
+    cell = "a-stack/llama_zero3_backward/dtype=2/cpu"
+    script = answered(cell=cell, metric="gradient_norm_error", bad="0.16.7", good="0.16.0", needs=needs)
+    known = KnownAnswers(stored=answers.read(script), titles={"leak0": Title(title="It is divided")})
+    found = problem_facts(comparison, known)
+    of_workload = {one.worst.workload: found[one.worst.key] for one in comparison.problems}
+    expected = (("in 0.16.7 also", "all that another problem needs: It is divided"),)
+    assert of_workload["llama_zero3_backward/dtype=1/cpu"].conditions() == expected
+    assert of_workload["llama_zero3_backward/dtype=2/cpu"].overlaps == ()
+
+
+def test_what_an_oracle_finds_of_memory_is_answered_by_a_script_of_what_is_held() -> None:
+    assert facts(answered(metric="backward.device_excess_bytes")).is_confirmed
+    assert facts(answered(metric="init.device_excess_bytes")).reproduction is None
+
+
+def test_a_title_may_name_further_findings_that_its_script_shows(tmp_path: Path) -> None:
+    (tmp_path / "titles.toml").write_text("""
+        [leak0]
+        title = "Layers stay"
+        [leak0.shown_by]
+        package = "torch"
+        metrics = ["device_retained_bytes"]
+        since = "2.10.0"
+        until = ""
+        needs = { zero_stage = [3] }
+    """)
+    known = known_answers(str(tmp_path), str(tmp_path))
+    other_job = "a-stack/minimal_training/lora_rank=8/cpu"
+    of_torch = answered(package="torch", bad="2.13.0", good="2.9.1", cell=other_job, smallest_cell=other_job)
+    found = facts(of_torch, known=known)
+    assert found.title is not None
+    assert found.is_confirmed
+    assert facts(of_torch).reproduction is None

@@ -90,6 +90,7 @@ def test_a_value_that_cannot_be_judged_is_neither_a_condition_nor_indifferent() 
     assert not dtype.is_needed
     assert not dtype.is_indifferent
     assert dtype in reduce(CELL, FACTORS, Asked(rule)).open
+    assert dtype in reduce(CELL, FACTORS, Asked(rule)).seen_with
 
 
 def test_a_factor_with_a_value_that_cannot_be_judged_is_not_indifferent() -> None:
@@ -99,6 +100,7 @@ def test_a_factor_with_a_value_that_cannot_be_judged_is_not_indifferent() -> Non
     found = reduce(CELL, FACTORS, Asked(rule))
     assert "stage" not in [condition.factor.name for condition in found.indifferent]
     assert [condition.factor.name for condition in found.open] == ["stage"]
+    assert found.seen_with == ()  # the simplest stage shows it
 
 
 def test_a_value_of_the_cell_alone_is_tried_too() -> None:

@@ -20,6 +20,7 @@ from harness.model import Cell, Environment, Failed, Hardware, Outcome, Result, 
 from harness.probe import scenario
 from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
 from harness.report.answers import reproduce as report
+from harness.report.answers.issue import as_issue
 from harness.reproduce import running
 from harness.reproduce.factors import SIMPLEST
 from harness.reproduce.reproduction import Reproduction, Request, reproduce
@@ -184,12 +185,28 @@ def test_the_answer_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = report.as_issue(answered(tmp_path, monkeypatch, as_composed))
-    assert text.startswith("# the gradient norm is wrong with ZeRO stage 1 or 2; gradient accumulation above 1; ")
+    text = as_issue(answered(tmp_path, monkeypatch, as_composed))
+    for_sender, title, happens, expected, affected, *_ = text.split("\n\n")
+    assert for_sender.startswith(
+        "<!-- For who sends this: search the tracker first. Known upstream: each output of the "
+    )
+    assert for_sender.endswith(" deepspeed 0.19.6 does not have it any more. -->")
+    assert title == (
+        "# The gradient norm is wrong with ZeRO stage 1 or 2, gradient accumulation above 1, a model that returns several "
+        "tensors (in 0.18.3, not in 0.18.2)"
+    )
+    assert happens == (
+        "With deepspeed 0.18.3 the script below prints `gradient norm 1, plain PyTorch 4`; with 0.18.2 it prints "
+        "`gradient norm 4, plain PyTorch 4`."
+    )
+    assert expected.startswith("**Expected:** what plain PyTorch computes")
+    assert affected.startswith("**Affected releases**, of those that were measured: 0.18.3 to 0.19.5 (not in 0.18.2; ")
+    assert "\n- goes away with ZeRO stage 0: `gradient norm 4, plain PyTorch 4` in 0.18.3\n" in text
     assert "```python\n# pip install torch==2.13.0 deepspeed==0.18.3  # shows the fault: exit code 1\n" in text
-    assert "**Script** (1 CPU process, no GPU):" in text
+    assert "**To reproduce** (1 CPU process, no GPU; " in text
     assert "deepspeed 0.18.2, exit code 0: gradient norm 4, plain PyTorch 4" in text
-    assert "[deepspeed 0.18.3](https://pypi.org/project/deepspeed/0.18.3/)" in text
+    assert "**Environment:** Python 3.11, torch 2.13.0; CPU, gloo, " in text
+    assert "[what changed between them](https://github.com/deepspeedai/DeepSpeed/compare/v0.18.2...v0.18.3)" in text
     assert text.count("```") == 4
 
 
@@ -199,10 +216,10 @@ def test_a_script_that_does_not_show_it_is_said_to(tmp_path: Path, monkeypatch: 
     assert found.script is not None
     assert "0.18.3: gradient norm 4" in found.why_not
     assert "confirmed without the harness: no" in report.as_text(found)
-    issue = report.as_issue(found)
+    issue = as_issue(found)
     assert "\n\n**Not confirmed:** 0.18.3: gradient norm 4, plain PyTorch 4; " in issue
-    assert not any(part in issue for part in ("What happens", "```", "Goes away", "exit code"))
-    assert "[deepspeed 0.18.3](https://pypi.org/project/deepspeed/0.18.3/)" in issue
+    assert not any(part in issue for part in ("Expected", "```", "goes away", "exit code"))
+    assert "[deepspeed 0.18.3](https://github.com/deepspeedai/DeepSpeed/tree/v0.18.3)" in issue
 
 
 def test_a_script_that_shows_it_in_a_later_sound_release_says_where(
@@ -263,9 +280,13 @@ def test_releases_of_which_it_is_not_known_are_named(tmp_path: Path, monkeypatch
     )
 
 
-def test_without_conditions_a_title_names_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_conditions_a_title_names_what_the_smallest_cell_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
-    assert report.as_issue(found).startswith("# the gradient norm is wrong in 0.18.3\n")
+    title = as_issue(found).split("\n\n")[1]
+    assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1, ")
+    assert title.endswith(" (in 0.18.3, not in 0.18.2)")
 
 
 def test_a_script_that_shows_it_in_both_releases_confirms_nothing(

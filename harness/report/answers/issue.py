@@ -1,0 +1,139 @@
+"""The answer to ``reproduce`` as an issue for the tracker of the package, in the order in which a maintainer reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
+from harness.model import Verdict
+from harness.report.answers.reproduce import known_upstream, output, spans
+from harness.report.answers.stored import reduced_words
+from harness.reproduce.reproduction import Reproduction
+from harness.reproduce.script import Script
+from harness.wording import addresses
+from harness.wording.quantities import listing, plural
+
+#: Factors that do not matter, which `--json` has all of.
+_MOST_FACTORS = 12
+
+
+def as_issue(found: Reproduction) -> str:
+    """Markdown, ending in a newline, after a comment for who sends it; without a script where none is confirmed."""
+    blocks = [f"<!-- {_for_the_sender(found)} -->", f"# {_title(found)}"]
+    if found.is_confirmed and found.script is not None:
+        blocks += [*_description(found), *_conditions(found), *_to_reproduce(found, found.script)]
+    else:
+        blocks += [f"**Not confirmed:** {found.why_not}.", *_conditions(found)]
+    return "\n\n".join([*blocks, *_surroundings(found)]) + "\n"
+
+
+def _for_the_sender(found: Reproduction) -> str:
+    known = f"Known upstream: {known_upstream(found)}."
+    sound = [run.version for run in found.runs[2:] if run.answer is Verdict.GOOD]
+    ended = f" {found.package} {sound[0]} does not have it any more." if sound else ""
+    return f"For who sends this: search the tracker first. {known}{ended}"
+
+
+def _title(found: Reproduction) -> str:
+    """What is wrong, where, and since when."""
+    conditions = [*_needed(found), *_seen_with(found)]
+    where = f" with {', '.join(conditions)}" if conditions else ""
+    text = f"{_symptom(found)}{where} (in {found.bad}, not in {found.good})"
+    return text[0].upper() + text[1:]
+
+
+def _symptom(found: Reproduction) -> str:
+    question, metric = found.question, BY_NAME[found.question.metric]
+    if metric is OUTCOME:
+        return next((run.line for run in found.runs if run.answer is Verdict.BAD), question.key)
+    if metric is CONFIGURATION:
+        return f"{question.key} has another default"
+    if metric.wrong:
+        return metric.wrong
+    phrase = BY_NAME[metric.explained_by or metric.name].phrase
+    if phrase.after and not phrase.noun:
+        phrase = msgspec.structs.replace(phrase, noun="memory")  # which a size would say
+    return " ".join(phrase.of_subject(question.phase or "a step", "", more=True).split())
+
+
+def _needed(found: Reproduction) -> list[str]:
+    """Its conditions."""
+    return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
+
+
+def _seen_with(found: Reproduction) -> list[str]:
+    """What else the smallest cell has; all of it where its conditions were not asked for."""
+    if not found.reduced.conditions:
+        return list(reduced_words(found.smallest.variant))
+    return [one.factor.text(one.shown) for one in found.reduced.seen_with]
+
+
+def _description(found: Reproduction) -> Iterator[str]:
+    bad, good = found.runs[0], found.runs[1]
+    verb = "ends with" if BY_NAME[found.question.metric] is OUTCOME else "prints"
+    yield (
+        f"With {found.package} {bad.version} the script below {verb} `{bad.line}`; "
+        f"with {good.version} it prints `{good.line}`."
+    )
+    yield f"**Expected:** {_expected(found)}"
+    for label, text in spans(found):
+        yield f"**{label.capitalize()}**, of those that were measured: {text}."
+
+
+def _expected(found: Reproduction) -> str:
+    metric = BY_NAME[found.question.metric]
+    if metric is OUTCOME:
+        return f"it trains, as in {found.good}."
+    if metric is CONFIGURATION:
+        return f"the value of {found.good}, unless a release note says otherwise."
+    if metric.wrong:
+        return "what plain PyTorch computes from the same weights and batches; the script has both."
+    return f"about what {found.good} has, for the same training."
+
+
+def _conditions(found: Reproduction) -> Iterator[str]:
+    """What it needs, one factor varied at a time."""
+    indifferent = [one.factor.noun for one in found.reduced.indifferent]
+    lines = [f"- needs {text}" for text in _needed(found)]
+    lines += [f"- seen with {text}" for text in _seen_with(found)]
+    lines += [f"- does not depend on {listing(indifferent, _MOST_FACTORS)}"] if indifferent else []
+    unknown = [one.factor.text(one.unknown) for one in found.reduced.open]
+    lines += [f"- could not be determined with {'; '.join(unknown)}"] if unknown else []
+    lines += [f"- goes away with {one.text}: `{one.run.line}` in {found.bad}" for one in found.remedies]
+    if lines:
+        yield "**When it happens:**\n\n" + "\n".join(lines)
+
+
+def _to_reproduce(found: Reproduction, script: Script) -> Iterator[str]:
+    ranks = plural(script.ranks, "CPU process", "CPU processes")
+    yield f"**To reproduce** ({ranks}, no GPU; the first lines say how):\n\n```python\n{script.text}```"
+    lines = [f"{found.package} {output(run)}" for run in found.runs]
+    yield "**Output:**\n\n```\n" + "\n".join(lines) + "\n```"
+
+
+def _surroundings(found: Reproduction) -> Iterator[str]:
+    """The environment, as far as the script uses it, and public addresses."""
+    used = found.cell.stack.versions
+    if found.is_confirmed and found.script is not None:
+        used = {name: version for name, version in used.items() if f" {name}==" in found.script.text}
+    others = [f"{name} {version}" for name, version in used.items() if name != found.package]
+    python = found.cell.stack.python.partition("+")[0]
+    yield f"**Environment:** {', '.join([f'Python {python}', *others])}; CPU, gloo, {found.machine}."
+    yield f"**Sources:** {', '.join(_links(found))}"
+
+
+def _links(found: Reproduction) -> Sequence[str]:
+    """All that changed between the two releases where none is between them; each one's tag, or its page at the index."""
+    versions = list(dict.fromkeys([found.good, found.bad, *(run.version for run in found.runs)]))
+    links = []
+    for version in versions:
+        url = addresses.tag_url(found.package, version) or addresses.release_url(found.package, version)
+        links.append(f"[{found.package} {version}]({url})")
+    known = [one.version for one in found.history]
+    ends = {known.index(found.good), known.index(found.bad)} if {found.good, found.bad} <= set(known) else set()
+    compared = addresses.compare_url(found.package, *sorted((found.good, found.bad), key=known.index)) if ends else ""
+    if compared and max(ends) - min(ends) == 1:
+        links.insert(0, f"[what changed between them]({compared})")
+    return links
