@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from harness.benchmarks import environments, overhead, power, simulation, stored, sweep
 from harness.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
+from harness.cli import signals
 from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings, load
 from harness.config.variables import child_environment, installer_environment
@@ -50,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         print(f"dsregress: error: {error}", file=sys.stderr)
         exit_code = error.exit_code
-    except KeyboardInterrupt:
+    except signals.Interrupted as error:
         print("dsregress: interrupted; what was measured:", file=sys.stderr)
-        exit_code = 128 + signal.SIGINT
+        exit_code = 128 + error.number
     if options.json:
         write(options.json, machine, figures)
     print("\n".join(lines(machine, figures)))
@@ -151,4 +151,5 @@ def _machine() -> MachineDescription:
 
 
 if __name__ == "__main__":
+    signals.catch()
     sys.exit(main())

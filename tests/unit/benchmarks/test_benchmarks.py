@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from harness.benchmarks import stored, sweep, watching
 from harness.benchmarks.__main__ import main
 from harness.benchmarks.environments import _added_bytes
 from harness.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
+from harness.cli.signals import Interrupted
 from tests.paths import ROOT
 
 MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)
@@ -77,10 +79,10 @@ def test_an_interruption_leaves_the_figures_that_were_measured(
 ) -> None:
     def interrupted() -> Iterator[BenchmarkFigure]:
         yield measured("sweep", "simulated cells", [10_000], "cells")
-        raise KeyboardInterrupt
+        raise Interrupted(signal.SIGTERM)
 
     monkeypatch.setattr(sweep, "run", interrupted)
-    assert main(["sweep"]) == 130
+    assert main(["sweep"]) == 128 + signal.SIGTERM
     shown = capsys.readouterr()
     assert "simulated cells      10,000 cells" in shown.out
     assert "dsregress: interrupted; what was measured:" in shown.err
