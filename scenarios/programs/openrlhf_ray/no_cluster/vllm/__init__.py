@@ -5,10 +5,23 @@ after another, and sent from the first rank.
 """
 
 import random
+from importlib.metadata import requires
+
+from packaging.requirements import Requirement
 
 from vllm.sampling_params import SamplingParams
 
-__version__ = "0.19.0"
+
+def _pinned():
+    """The release that the installed OpenRLHF asks for. Some compare it as text, for which 0.19.0 comes before 0.8.1."""
+    wanted = [Requirement(line) for line in requires("openrlhf") or ()]
+    return next(
+        (one.version for each in wanted if each.name == "vllm" for one in each.specifier if one.operator == "=="),
+        "0.19.0",
+    )
+
+
+__version__ = _pinned()
 __all__ = ["LLM", "AsyncEngineArgs", "AsyncLLMEngine", "SamplingParams"]
 
 _TOKENS = range(100, 400)  # of a few letters each, in any vocabulary, also a shrunk one
