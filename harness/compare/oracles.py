@@ -22,6 +22,9 @@ from harness.model import Finding
 from harness.probe.border.wire import NO_NUMBER, Numerics
 from harness.wording.quantities import shortened
 
+#: Of what was wrong, and right when it was repeated. What is right is not repeated.
+NOT_EACH_TIME = "repeated at once, it was right; other releases, which ran once, may go wrong now and then as well"
+
 
 def judge_numerics(pair: Pair) -> list[Finding]:
     """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
@@ -68,6 +71,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         distance = f"{apart[0]:.4g}, plain PyTorch {apart[1]:.4g} ({metric.size(size)})"
     else:
         distance = f"{metric.size(size)} from plain PyTorch"
+    once = "in one of two runs, " if numbers.right_when_repeated else ""
     return pair.finding(
         metric=name,
         phase=metric.finding_phase,
@@ -78,7 +82,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         unit=metric.unit,
         significant=True,
         relevant=True,
-        message=of_model(model, f"{metric.wrong}: {distance}, rank {rank}"),
+        message=of_model(model, f"{metric.wrong}: {once}{distance}, rank {rank}"),
         rank=rank,
         evidence=_numerics_evidence(name, numbers),
     )
@@ -99,6 +103,8 @@ def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
         lines = _beside("losses", numbers.losses, numbers.true_losses)
     elif name == GRADIENT_NORM_ERROR.name:
         lines = _beside("gradient norms", numbers.gradient_norms, numbers.true_gradient_norms)
+    if numbers.right_when_repeated:
+        lines.append(NOT_EACH_TIME)
     if numbers.note:
         lines.append(shortened(numbers.note))
     return tuple(lines)

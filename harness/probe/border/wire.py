@@ -152,6 +152,7 @@ class Numerics:
     loss_scales: list[float] = dataclasses.field(default_factory=list)  #: after each step, of an engine that scales
     skipped_steps: int = 0  #: whose gradients were too large for fp16, so that nothing was trained
     note: str = ""  #: why there is no truth, or which parameter is furthest from it
+    right_when_repeated: bool = False  #: what went wrong was repeated, and was right then
 
 
 @dataclasses.dataclass(slots=True)

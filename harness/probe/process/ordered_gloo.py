@@ -1,10 +1,10 @@
 """gloo whose collectives end in the order in which they began, as NCCL's do.
 
-Ranks on processors stand for GPUs. NCCL runs the collectives of a group on one stream, so that a program which waits for
-the last of many has waited for all. gloo gives them to two threads, which end them in any order. Until 0.19.7 DeepSpeed waits
-for the last all-gather alone (``_allgather_params_coalesced`` in ``deepspeed/runtime/zero/partition_parameters.py``): over
-NCCL that is right, over gloo it now and then computes with what was in memory before. With one thread gloo keeps the order,
-too.
+Ranks on processors stand for GPUs. NCCL runs the collectives of a group on one stream, so that a program which
+waits for the last of many has waited for all. gloo gives them to two threads, which end them in any order. Until 0.19.7
+DeepSpeed waits for the last all-gather alone (``_allgather_params_coalesced`` in
+``deepspeed/runtime/zero/partition_parameters.py``): over NCCL that is right, over gloo it now and then computes with what
+was in memory before. With one thread gloo keeps the order, too.
 """
 
 from __future__ import annotations

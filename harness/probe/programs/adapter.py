@@ -214,14 +214,17 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
     def run_rank(order: Mapping[str, Any], rank: int) -> None:
         from harness.probe.programs import plain_training
 
-        # The meter answers for the card, too: a barrier of NCCL's makes a tensor on it.
-        with _surroundings(request.parameters, request.device, None) as (meter, _), meter:
-            if order["kind"] == "begin":
-                plain_training.begin(request.parameters, _folder(request), rank)
-            else:
-                names = ("perturbations", "dtype", "starts")
-                given = {name: order[name] for name in names}
-                plain_training.train(request.parameters, _folder(request), rank, order["steps"], **given)
+        program = request.parameters, _folder(request), rank
+        with _surroundings(request.parameters, request.device, None) as (meter, _):
+            if order["kind"] == "again":
+                plain_training.again(*program, order["steps"], meter)
+                return
+            with meter:  # it answers for the card, too: a barrier of NCCL's makes a tensor on it
+                if order["kind"] == "begin":
+                    plain_training.begin(*program)
+                else:
+                    names = ("perturbations", "dtype", "starts")
+                    plain_training.train(*program, order["steps"], **{name: order[name] for name in names})
 
     return run_rank
 

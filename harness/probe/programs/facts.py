@@ -57,7 +57,7 @@ def loss_scale(stepper: Any) -> float | None:
 def compare(stepper: Any, numerics: Numerics, truth: NumericsOracle | None) -> None:
     """Fills in what other releases' results are compared with, and how far it is from the truth. A collective operation of
     the engine's ranks."""
-    trained = _parameters(stepper)
+    trained = parameters(stepper)
     numerics.parameter_digest = _digest(trained)
     numerics.note = NO_TRUTH
     if truth is not None:
@@ -104,7 +104,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, tuple, list))
 
 
-def _parameters(stepper: Any) -> Mapping[str, torch.Tensor]:
+def parameters(stepper: Any) -> Mapping[str, torch.Tensor]:
+    """The whole ones that an engine trains, a collective operation of its ranks; of an optimizer, this rank's parts."""
     if is_engine(stepper):
         from harness.probe.frameworks import deepspeed_engine
 

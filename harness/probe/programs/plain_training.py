@@ -1,4 +1,4 @@
-"""One rank of a program that trains again, without DeepSpeed or for the weights that it begins with.
+"""One rank of a program that trains again: without DeepSpeed, as it did before, or for the weights that it begins with.
 
 Rank 0 leaves `FILE` in the repeat's folder (see `harness.probe.programs.repeats`).
 """
@@ -6,6 +6,7 @@ Rank 0 leaves `FILE` in the repeat's folder (see `harness.probe.programs.repeats
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.framework import Meter
 from harness.probe.oracles.training import Trained
 from harness.probe.programs import facts, random_state, running, steps
 from harness.probe.programs.measuring import ProgramEnded
@@ -35,10 +37,24 @@ class Plain:
     random_states: list[str]  #: after each step
 
 
+@dataclass(frozen=True)
+class Again:
+    """What training with DeepSpeed leaves when it is repeated."""
+
+    losses: list[float | None]
+    gradient_norms: list[float | None]
+    parameters: dict[str, torch.Tensor]
+
+
 def read(folder: Path) -> Plain:
     """What `train` left."""
     left = torch.load(folder / FILE, weights_only=True)
     return Plain(Trained(*left["trained"]), left["dtype"], left["engine"], left["random_states"])
+
+
+def read_again(folder: Path) -> Again:
+    """What `again` left."""
+    return Again(**torch.load(folder / FILE, weights_only=True))
 
 
 def train(
@@ -57,6 +73,11 @@ def train(
     training = _PlainTraining(rank, wanted_steps)
     with without_deepspeed(perturbations, kinds.get(dtype), given):
         running.run(parameters, source, training)
+
+
+def again(parameters: Mapping[str, Any], source: str, rank: int, wanted_steps: int, meter: Meter) -> None:
+    """Runs the program with DeepSpeed for so many steps, all but the last of them metered, as where it was measured."""
+    running.run(parameters, source, _Again(rank, wanted_steps, meter))
 
 
 def begin(parameters: Mapping[str, Any], source: str, rank: int) -> None:
@@ -133,20 +154,14 @@ class _Repeated:
         raise NotImplementedError
 
 
-class _PlainTraining(_Repeated):
-    def __init__(self, rank: int, wanted_steps: int) -> None:
-        super().__init__(rank, wanted_steps, (PlainEngine,))
-        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, where that is known
-        self._losses: list[float] = []
-        self._began: Any = None  #: weights at the first step, where an interruption made another engine
-        self._norms: list[float] = []
-        self._random_states: list[str] = []
+class _Training(_Repeated):
+    """Keeps what the leader computes."""
 
-    def resumed(self, engine: Any) -> None:
-        before = self._leader
-        super().resumed(engine)
-        if before is not None and before is not self._leader:
-            self._began = self._began or before.training_precision.start
+    def __init__(self, rank: int, wanted_steps: int, engines: tuple[type, ...] | None) -> None:
+        super().__init__(rank, wanted_steps, engines)
+        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, where that is known
+        self._losses: list[float | None] = []
+        self._norms: list[float | None] = []
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
         self._micro_losses += [(value, engine) for value in facts.scalar(loss)]
@@ -156,23 +171,62 @@ class _PlainTraining(_Repeated):
         self._micro_losses = [(value, engine) for value, engine in self._micro_losses if engine is not None]
 
     def stepped(self) -> None:
+        own = [value for value, engine in self._micro_losses if engine is None or engine is self._leader]
+        self._losses.append(facts.mean(own))
+        self._norms.append(facts.gradient_norm(self._leader))
+        self._micro_losses = []
+
+
+class _PlainTraining(_Training):
+    def __init__(self, rank: int, wanted_steps: int) -> None:
+        super().__init__(rank, wanted_steps, (PlainEngine,))
+        self._began: Any = None  #: weights at the first step, where an interruption made another engine
+        self._random_states: list[str] = []
+
+    def resumed(self, engine: Any) -> None:
+        before = self._leader
+        super().resumed(engine)
+        if before is not None and before is not self._leader:
+            self._began = self._began or before.training_precision.start
+
+    def stepped(self) -> None:
         if not isinstance(self._leader, PlainEngine):
             raise NoTruth("what steps first is no engine")
-        own = [value for value, engine in self._micro_losses if engine is None or engine is self._leader]
-        loss, norm = facts.mean(own), self._leader.get_global_grad_norm()
-        self._losses.append(float("nan") if loss is None else loss)
-        self._norms.append(float("nan") if norm is None else norm)
+        super().stepped()
         self._random_states.append(random_state.digest())
-        self._micro_losses = []
 
     def left(self) -> Any:
         mixed = self._leader.training_precision
+        losses, norms = ([math.nan if v is None else v for v in values] for values in (self._losses, self._norms))
         return {
-            "trained": [self._losses, self._norms, self._began or mixed.start, mixed.parameters],
+            "trained": [losses, norms, self._began or mixed.start, mixed.parameters],
             "dtype": DTYPES[self._leader.computes_in],
             "engine": self._leader.number,
             "random_states": self._random_states,
         }
+
+
+class _Again(_Training):
+    def __init__(self, rank: int, wanted_steps: int, meter: Meter) -> None:
+        super().__init__(rank, wanted_steps, None)
+        self._meter = meter
+        self._metering = contextlib.ExitStack()
+
+    def begin(self, check: Callable[[], None] = lambda: None) -> None:
+        self._metering.enter_context(self._meter)
+
+    def end(self) -> None:
+        self._metering.close()
+
+    def stepped(self) -> None:
+        super().stepped()
+        if self.steps == self.wanted_steps - 1:
+            self._metering.close()
+        elif self.steps == self.wanted_steps:
+            self._parameters = dict(facts.parameters(self._leader))
+
+    def left(self) -> Any:
+        return {"losses": self._losses, "gradient_norms": self._norms, "parameters": self._parameters}
 
 
 class _Beginning(_Repeated):

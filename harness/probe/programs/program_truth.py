@@ -3,7 +3,7 @@
 The program is repeated in plain PyTorch once it has trained with DeepSpeed (see `repeats`). Training that the first repeat
 explains is right. Where it does not, the program itself is questioned before its framework: does it draw the same random
 numbers, does it begin with the same weights, and how far does rounding alone move it? Only what none of these explains is
-wrong.
+wrong. It is repeated with DeepSpeed, too: what is right then does not go wrong each time, as by a race.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from harness.probe.border.faults import signature_of
 from harness.probe.border.wire import Numerics
 from harness.probe.oracles import truth
-from harness.probe.oracles.references import Truth, Yardstick
+from harness.probe.oracles.references import References, Truth, Yardstick
 from harness.probe.programs import facts, plain_training, random_state
 from harness.probe.programs.plain_training import Plain
 from harness.probe.programs.repeats import RepeatFailed, Repeats
@@ -40,6 +40,8 @@ class ProgramTruth:
         self._random_states: list[str] = []
         self._given: dict[str, Any] = {"dtype": "", "starts": ""}
         self._steps = 0
+        self._dtype = ""  #: that the program computes in
+        self._last: References  #: that it was compared with
 
     def stepped(self) -> None:
         self._random_states.append(random_state.digest())
@@ -51,6 +53,8 @@ class ProgramTruth:
             self._steps = len(numerics.losses)
             try:
                 why = self._judge(trained, numerics)
+                if not why and truth.worst(numerics) > 1:
+                    numerics.right_when_repeated = self._is_right_again()
             except RepeatFailed as error:
                 why = f"the program was repeated, and {error}"
             except Exception as error:  # does not cost the cell its measurement
@@ -70,9 +74,9 @@ class ProgramTruth:
         unlike = _unlike(plain.trained.start, trained)
         if unlike:
             return f"{unlike} is another parameter with DeepSpeed than without"
+        self._dtype, self._last = plain.dtype, _references(plain)
         judged = truth.JudgedTraining(dtype=plain.dtype, steps=self._steps, trained=trained)
-        true = Truth.of(plain.trained)
-        judged.compare(numerics, true, [Yardstick.of(plain.trained, true)])
+        judged.compare(numerics, self._last.true, self._last.yardsticks)
         if truth.worst(numerics) <= 1:
             return ""
         if plain.random_states != self._random_states:
@@ -84,10 +88,21 @@ class ProgramTruth:
         own = self._from_its_own_start(plain)
         return "" if own is plain else self._with_yardsticks(judged, numerics, own)
 
+    def _is_right_again(self) -> bool:
+        """Whether the program is right where it is repeated with DeepSpeed."""
+        try:
+            again = plain_training.read_again(self._repeats.order(self._limit_s, kind="again", steps=self._steps))
+        except RepeatFailed:
+            return False
+        numerics = Numerics(losses=again.losses, gradient_norms=again.gradient_norms)
+        judged = truth.JudgedTraining(dtype=self._dtype, steps=self._steps, trained=again.parameters)
+        judged.compare(numerics, self._last.true, self._last.yardsticks)
+        return truth.worst(numerics) <= 1
+
     def _with_yardsticks(self, judged: truth.JudgedTraining, numerics: Numerics, plain: Plain) -> str:
         """Compares with as many yardsticks as there is doubt. Why there is no truth; empty where there is."""
-        true = Truth.of(plain.trained)
-        yardsticks = [Yardstick.of(plain.trained, true)]
+        self._last = references = _references(plain)
+        true, yardsticks = references.true, references.yardsticks
         judged.compare(numerics, true, yardsticks)
         while truth.worst(numerics) > 1 and (
             len(yardsticks) < truth.YARDSTICKS
@@ -119,6 +134,12 @@ class ProgramTruth:
         file = self._repeats.order(self._limit_s, kind="begin") / plain_training.FILE
         own = torch.load(file, weights_only=True).get(plain.engine, {})
         return file, {name: own[name].float() for name in plain.trained.start if name in own}
+
+
+def _references(plain: Plain) -> References:
+    """With one yardstick."""
+    true = Truth.of(plain.trained)
+    return References(true, [Yardstick.of(plain.trained, true)])
 
 
 def _without_truth(stepper: Any) -> str:

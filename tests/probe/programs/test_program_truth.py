@@ -69,9 +69,25 @@ def test_an_engine_that_quarters_gradients_is_wrong(folder: Path, quartered: Non
     numerics = trained(folder)
     assert numerics.gradient_norm_error is not None
     assert numerics.gradient_norm_error > 10
+    assert not numerics.right_when_repeated
     assert [norm * 4 for norm in numerics.gradient_norms if norm] == pytest.approx(
         numerics.true_gradient_norms, rel=0.05
     )
+
+
+def test_what_goes_wrong_once_and_not_when_repeated_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepspeed.runtime.engine import DeepSpeedEngine
+
+    backward = DeepSpeedEngine.backward
+
+    def quartered_at_first(engine: Any, loss: Any, **more: Any) -> Any:
+        return backward(engine, loss if "repeats" in Path.cwd().parts else loss / 4, **more)
+
+    monkeypatch.setattr(DeepSpeedEngine, "backward", quartered_at_first)
+    numerics = trained(folder, stage=3)
+    assert numerics.gradient_norm_error is not None
+    assert numerics.gradient_norm_error > 10
+    assert numerics.right_when_repeated
 
 
 @pytest.mark.parametrize(

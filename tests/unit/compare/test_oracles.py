@@ -1,10 +1,11 @@
-"""The memory oracle: a release that holds more than ZeRO needs is found without a baseline."""
+"""Oracles: what is wrong is found without a baseline. Memory: a release that holds more than ZeRO needs."""
 
 from __future__ import annotations
 
 from harness.compare import Comparison, Thresholds, compare, exit_code
+from harness.compare.oracles import NOT_EACH_TIME
 from harness.model import Finding, Result
-from harness.probe.border.wire import RunRecord
+from harness.probe.border.wire import Numerics, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -83,3 +84,17 @@ def test_what_explains_an_excess_is_kept_only_where_there_is_one() -> None:
     sound, leaking = (next(iter(judged(result(run=run(more))).cells)).excesses for more in (0, 3 * MIB))
     assert [bool(excess.terms) for excess in sound] == [False, False, False]
     assert [bool(excess.terms) for excess in leaking] == [False, True, False]
+
+
+def test_training_that_was_right_when_repeated_is_said_to_be_wrong_in_one_of_two_runs() -> None:
+    trained = Numerics(
+        losses=[1.0], gradient_norms=[0.49], true_losses=[1.0], true_gradient_norms=[0.38], right_when_repeated=True
+    )
+    trained.gradient_norm_error = 4.0
+    made = run()
+    made.ranks[0].numerics = trained
+    (found,) = wrong(judged(result(run=run()), result("0.16.8", run=made)))
+    assert found.message == (
+        "the gradient norm is wrong: in one of two runs, 0.49, plain PyTorch 0.38 (4 times the tolerance), rank 0"
+    )
+    assert NOT_EACH_TIME in found.evidence
