@@ -85,6 +85,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         message=of_model(model, f"{metric.wrong}: {once}{distance}, rank {rank}"),
         rank=rank,
         evidence=_numerics_evidence(name, numbers),
+        intermittent=numbers.right_when_repeated,
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.compare import Thresholds, compare
 from harness.model import Failed, Result
-from harness.probe.border.wire import RunRecord
+from harness.probe.border.wire import Numerics, RunRecord
 from harness.report.first_screen import FirstScreen
 from harness.report.view import view
 from harness.wording.workloads import conditions
@@ -62,6 +62,17 @@ def test_no_release_to_use_is_named_where_the_next_one_fails() -> None:
     lines = {line.releases: line.sentences for section in seen.sections for line in section.problems}
     assert lines["0.16.0"].endswith("The last release without it is 0.15.0.")
     assert lines["0.17.0"].endswith("Use 0.15.0.")
+
+
+def test_no_release_to_use_is_named_for_what_goes_wrong_now_and_then() -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(losses=[1.0], loss_error=9.0, right_when_repeated=True)
+    (section,) = screen(result("0.15.0"), result("0.16.0", run=made)).sections
+    (line,) = section.problems
+    assert (
+        line.sentences
+        == "llama_zero3_backward: loss is wrong: in one of two runs, 9 times the tolerance from plain PyTorch."
+    )
 
 
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
