@@ -82,6 +82,7 @@ def command(
       regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases, against the configured baseline
       regress --deepspeed '>=0.16,<0.17'              a range of releases that exist
       regress --transformers '4.49.*,latest'          another package as the axis, DeepSpeed fixed
+      regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    the stack of an older program
       regress --with trl=0.23.0,0.24.0                any other package
       regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu

@@ -9,9 +9,10 @@ baseline is a version of it.
   stands at the newest of its configured list, as if torch were upgraded in an up-to-date stack. The baseline is the
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
-- A package that the configured stack lacks (``--with trl=0.24.0``) is added to every stack, the baseline too, so that the
-  stacks still differ in their axes alone. Without a version (``--with trl``) it is the newest that goes with the
-  baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
+- Beside the primary package (``--deepspeed 0.16.4,0.16.8 --torch 2.6.0``), a package with one version has that version in
+  every stack, the baseline too, so that the stacks still differ in their axes alone: an old program needs several such.
+- So has a package that the configured stack lacks (``--with trl=0.24.0``). Without a version (``--with trl``) it is the
+  newest that goes with the baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
   inside that same stack.
 - An explicit baseline (``--baseline``) is a version of the axis that has it: ``--deepspeed 0.16.8 --peft 0.20.0,0.21.1
@@ -76,7 +77,8 @@ def plan(
         return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
 
     given = {package: versions(package, spec) for package, spec in overrides.items()}
-    added = {package: found for package, found in given.items() if package not in configured and len(found) == 1}
+    held = given if primary in given else given.keys() - configured.keys()
+    added = {p: found for p, found in given.items() if p in held and p != primary and len(found) == 1}
     varied = {package: found for package, found in given.items() if package not in added}
     if not varied:
         expanded = {package: versions(package, spec) for package, spec in configured.items()}

@@ -115,6 +115,15 @@ def test_several_axes_make_the_product() -> None:
     assert result.stacks[1].label == "torch 2.6.0, deepspeed 0.16.4"
 
 
+def test_beside_the_framework_one_version_of_another_package_is_that_of_every_stack() -> None:
+    result = planned({"deepspeed": "0.16.4", "torch": "2.6.0", "transformers": "4.48.3"})
+    assert column(result, "deepspeed") == ["0.15.0", "0.16.4"]
+    assert set(column(result, "torch")) == {"2.6.0"}
+    assert set(column(result, "transformers")) == {"4.48.3"}
+    assert result.axes == ("deepspeed",)
+    assert result.stacks[1].label == "0.16.4 + torch 2.6.0 + transformers 4.48.3"
+
+
 def test_a_named_stack_is_compared_with_the_baseline_inside_itself() -> None:
     result = planned(name="report")
     assert column(result, "deepspeed") == ["0.15.0", "0.16.3"]
