@@ -59,6 +59,9 @@ SIZES = {
     "max_reuse_distance": 30_000,
 }
 
+#: With DeepSpeed's default a tiny model has no parameter that is partitioned, as the small ones of a large model.
+_FURTHER_SIZES = {"persistence_threshold": (100_000,)}
+
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
@@ -221,8 +224,9 @@ FACTORS = (
     ),
     _setting("prefetch_bucket_size", "prefetch_bucket_size"),
     *(
-        Factor(name=name, title=name, values=(value,), configured=True)
-        for name, value in SIZES.items()  # nothing else is tried: a tiny model with the defaults is another job
+        # Of the others nothing else is tried: a tiny model with the defaults is another job.
+        Factor(name=name, title=name, values=(value,), further=_FURTHER_SIZES.get(name, ()), configured=True)
+        for name, value in SIZES.items()
     ),
     Factor(
         name="integration",

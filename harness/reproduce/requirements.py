@@ -30,6 +30,7 @@ class Requirement(msgspec.Struct, frozen=True):
 REQUIREMENTS = (
     Requirement("zero_init", (True,), "zero_stage", (3,)),
     Requirement("offload_param", (True,), "zero_stage", (3,)),
+    Requirement("persistence_threshold", (100_000,), "zero_stage", (3,)),
     Requirement("offload_optimizer", (True,), "zero_stage", (1, 2, 3)),
     Requirement("hpz_partition_size", (2,), "zero_stage", (3,)),
     Requirement("hpz_partition_size", (2,), "world_size", (2,)),  # three ranks have no groups of two

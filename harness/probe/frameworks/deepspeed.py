@@ -201,6 +201,7 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
     if alone:  # in a process group already
         deepspeed.init_distributed(dist_backend="fake", verbose=False)
     else:
+        _keep_order()
         deepspeed.init_distributed(
             dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
             init_method=os.environ["DSREGRESS_RENDEZVOUS"],
@@ -221,6 +222,15 @@ def compiled(engine: Any, shard: Sharding, device: str) -> None:
 
         raise SimulationError("torch.compile cannot be simulated: it replaces the operators; run it on cpu or cuda")
     engine.compile(backend=shard.compile_backend)
+
+
+def _keep_order() -> None:
+    """Of collectives over gloo."""
+    from torch.distributed import distributed_c10d
+
+    from harness.probe.process.ordered_gloo import OrderedGloo
+
+    distributed_c10d.ProcessGroupGloo = OrderedGloo
 
 
 def _allow_fp16() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from harness.probe.process.ordered_gloo import OrderedGloo
 from harness.probe.replacing import Patches
 from harness.probe.sim.errors import SimulationError, caller, location
 from harness.probe.sim.simulation import join_fake_group
@@ -34,6 +35,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
         for name in ("is_nccl_available", "is_backend_available"):
             _everywhere(patches, c10d, name, lambda *_: True)
         if not simulated:
+            patches.set(c10d, "ProcessGroupGloo", OrderedGloo)
             _meshes(patches, target)
             _gathers(patches, c10d)
             _coalescing(patches, c10d)
