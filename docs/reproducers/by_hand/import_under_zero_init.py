@@ -1,10 +1,9 @@
 # pip install torch==2.13.0 deepspeed==0.19.8  # shows the fault: exit code 1
 # pip install torch==2.13.0 deepspeed==0.19.7  # does not: exit code 0
 # torchrun --nproc-per-node 1 import_under_zero_init.py
+import importlib
 import os
 import sys
-
-import torch
 
 os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
 import deepspeed
@@ -14,8 +13,7 @@ before = "torch._dynamo" in sys.modules
 deepspeed.init_distributed(dist_backend="gloo")
 with deepspeed.zero.Init(config_dict_or_path={"train_batch_size": 1, "zero_optimization": {"stage": 3}}):
     try:
-        import torch._dynamo  # as torch.compile does, and flex attention
-
+        importlib.import_module("torch._dynamo")  # as torch.compile does, and flex attention
         ends = "imports"
     except Exception as error:
         ends = f"{type(error).__name__}: {str(error)[:60]}"
