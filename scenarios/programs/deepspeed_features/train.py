@@ -4,7 +4,8 @@ deepspeed --num_gpus 4 train.py --model Qwen/Qwen2.5-0.5B --feature mics
 
 ``mics`` splits parameters over groups of ``--group`` ranks and repeats them between groups, ``tensor_parallel`` splits each
 layer over as many ranks, by ``deepspeed.tp_model_init``, and ``activations`` and ``cpu_activations`` checkpoint layers by
-DeepSpeed's own function, in the latter case with what is kept on the host.
+DeepSpeed's own function, in the latter case with what is kept on the host. ``--weights config`` builds the model from its
+configuration alone.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import argparse
 import deepspeed
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.integrations import HfDeepSpeedConfig
 
 LENGTH = 256
 
@@ -35,22 +37,16 @@ def settings(options):
 
 
 def model(options, config):
-    shape = AutoConfig.from_pretrained(options.model)
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[options.dtype]
-
-    def build():
-        return AutoModelForCausalLM.from_config(shape, torch_dtype=dtype)
-
-    if options.feature == "mics":
-        with deepspeed.zero.MiCS_Init(config_dict_or_path=config):
-            return build()
-    if options.stage == 3:
-        with deepspeed.zero.Init(config_dict_or_path=config):
-            return build()
-    built = build()
+    # While this lives, transformers builds models under zero.Init in stage 3. MiCS splits a whole model itself.
+    split_as_built = None if options.feature == "mics" else HfDeepSpeedConfig(config)
+    if options.weights == "pretrained":
+        built = AutoModelForCausalLM.from_pretrained(options.model, torch_dtype=dtype)
+    else:
+        built = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(options.model), torch_dtype=dtype)
     if options.feature == "tensor_parallel":
         built = deepspeed.tp_model_init(built, tp_size=options.group, dtype=dtype)
-    return built
+    return built, split_as_built
 
 
 def main():
@@ -61,6 +57,7 @@ def main():
         default="none",
         choices=("none", "mics", "tensor_parallel", "activations", "cpu_activations"),
     )
+    parser.add_argument("--weights", default="pretrained", choices=("pretrained", "config"))
     parser.add_argument("--group", type=int, default=2)
     parser.add_argument("--stage", type=int, default=3)
     parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp16"))
@@ -70,7 +67,7 @@ def main():
 
     deepspeed.init_distributed()
     config = settings(options)
-    net = model(options, config)
+    net, _split_as_built = model(options, config)
     if options.feature.endswith("activations"):
         deepspeed.checkpointing.configure(None, deepspeed_config=config)
         net.gradient_checkpointing_enable()
