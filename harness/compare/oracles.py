@@ -14,7 +14,15 @@ import math
 from collections.abc import Sequence
 
 from harness.compare.losses import finite_pairs, listed, of_model
-from harness.compare.metrics import BY_NAME, DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, GRADIENT_NORM_ERROR, LOSS_ERROR
+from harness.compare.metrics import (
+    BY_NAME,
+    DEVICE_EXCESS,
+    DEVICE_RETAINED,
+    ERRORS,
+    GRADIENT_NORM_ERROR,
+    LOSS_ERROR,
+    PARAMETER_ERROR,
+)
 from harness.compare.pairs import Pair
 from harness.compare.readings import Excess
 from harness.config.thresholds import Thresholds
@@ -66,7 +74,9 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     if not math.isfinite(size):
-        distance = "not a number"
+        # The note names the parameter: one that is missing has no distance either.
+        named = name == PARAMETER_ERROR.name and numbers.note
+        distance = f"not a number ({numbers.note})" if named else "not a number"
     elif apart := _furthest(name, numbers):
         distance = f"{apart[0]:.4g}, plain PyTorch {apart[1]:.4g} ({metric.size(size)})"
     else:

@@ -15,7 +15,7 @@ from harness.compare import Comparison, ResultIndex, Thresholds, combine, compar
 from harness.compare.statistics import LOOKS
 from harness.compare.timing import is_decided
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
-from harness.probe.border.wire import Detail, Numerics, RoundCost, RunRecord
+from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, RoundCost, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -188,6 +188,16 @@ def test_a_loss_that_is_no_number_is_wrong_even_without_a_distance() -> None:
 
     found = only(judged(result(), result("0.16.4", run=changed_run(spoil))).findings)
     assert (found.kind, found.value) == ("wrong", "not a number")
+
+
+def test_a_weight_that_an_export_lacks_is_named() -> None:
+    def leave_out(run: RunRecord) -> None:
+        assert run.ranks[0].numerics is not None
+        run.ranks[0].numerics.parameter_error = NO_NUMBER
+        run.ranks[0].numerics.note = "embed.weight is missing"
+
+    found = only(judged(result(), result("0.16.4", run=changed_run(leave_out))).findings)
+    assert found.message == "the updated parameters are wrong: not a number (embed.weight is missing), rank 0"
 
 
 def test_losses_that_differ_within_tolerance_are_no_finding() -> None:
