@@ -279,9 +279,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None  #: the worst rank
     interval: tuple[float, float] | None = None  #: 95 % of the ratio, where it was estimated
     evidence: tuple[str, ...] = ()
-    intermittent: bool = (
-        False  #: it was right when it was repeated, so no release that ran once is known to be free of it
-    )
+    #: it was right when it was repeated, so no release that ran once is known to be free of it
+    intermittent: bool = False
 
     @property
     def workload(self) -> str:

@@ -138,7 +138,10 @@ def _unknown(comparison: Comparison, target: str, met: tuple[Assessment, ...], c
 
 def _instead(comparison: Comparison, assessor: Assessor, target: str, judgement: UpgradeJudgement) -> str:
     """The nearest sound release that is a yes: newer than the target, else between the two. Where none is sound on what the
-    target spoils, as the installed release may not be either, the newest that is a yes."""
+    target spoils, as the installed release may not be either, the newest that is a yes. Of what goes wrong now and then none
+    is known to be sound."""
+    if any(one.problem.worst.intermittent for one in judgement.against):
+        return ""
     order = [stack.id for stack in comparison.stacks if stack.id != comparison.baseline]
     at = order.index(target)
     good = [

@@ -20,7 +20,7 @@ from harness.run import pipeline
 from harness.run.pipeline import Choice
 from harness.versions import commits as naming
 from harness.versions import releases
-from harness.versions.stacks import Spec, resolve, spelled
+from harness.versions.stacks import NEWEST_THAT_FITS, Spec, resolve, spelled
 
 
 def one_release(package: str, text: str, installer: Installer) -> str:
@@ -70,12 +70,19 @@ def with_fixed(
             hint = f"known are: {', '.join(settings.stacks) or 'none'}"
             raise UsageError(f"no stack is named {named!r}", where="[tool.dsregress.stacks]", hint=hint)
         stack.update(settings.stacks[named])
+    added = {name: spec for name, spec in fixed.items() if spec == NEWEST_THAT_FITS}
     for name, spec in fixed.items():
+        if name in added:
+            continue
         name = spelled(name, stack)
         version = one_release(name, spec, installer)
         # The framework under test is the package with a list.
         stack[name] = version if isinstance(settings.stack.get(name, ""), str) else (version,)
-    return msgspec.structs.replace(settings, stack=stack)
+    settings = msgspec.structs.replace(settings, stack=stack)
+    if not added:
+        return settings
+    newest = pipeline.plan_stacks(settings, Choice(versions=added), installer).baseline.versions
+    return msgspec.structs.replace(settings, stack={**stack, **{name: newest[name] for name in added}})
 
 
 def open_repository(location: str, settings: Settings) -> Repository:

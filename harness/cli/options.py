@@ -11,14 +11,14 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
 
 from harness.advice.capacity import OVERHEAD_BYTES
 from harness.advice.gpus import Card, card
-from harness.config.settings import Settings, load
+from harness.config.settings import FailOn, Settings, load
 from harness.errors import UsageError
 from harness.model import AXES
 from harness.report.comparison.exports import FORMATS
@@ -195,13 +195,14 @@ _RELEASES = (
     click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
     with_option(
         "As the options below, for any package of the index: trl=0.24.0 adds it to all stacks, trl the newest release "
-        "that goes with them, trl=0.23.0,0.24.0 compares the two. Repeatable."
+        "that goes with the baseline, trl=0.23.0,0.24.0 compares the two. Repeatable."
     ),
     *(
         click.Option(
             [f"--{package}"],
             metavar="SPEC",
-            help=f"Releases of {package} to compare: 0.16.4, '0.16.*', '>=1,<2', latest.",
+            help=f"Releases of {package} to compare"
+            + (": 0.16.4, '0.16.*', '>=0.16,<0.17', latest." if package == AXES[-1] else ", likewise."),
         )
         for package in reversed(AXES)
     ),
@@ -392,7 +393,11 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
     def words(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...] | None:
         if text is None:
             return None
-        return () if text == "none" else tuple(word.strip() for word in text.split(","))
+        found = () if text == "none" else tuple(word.strip() for word in text.split(","))
+        if unknown := [word for word in found if word not in get_args(FailOn)]:
+            hint = f"there are: {', '.join(get_args(FailOn))}; or none"
+            raise UsageError(f"no such kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
+        return found
 
     return click.option("--fail-on", metavar="WORDS", callback=words, help=help)
 

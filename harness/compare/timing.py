@@ -58,7 +58,7 @@ def judge_step_times(
     """
     own = {control.workload: control for control in controls}
     corrected = statistics.holm(np.array([time.p_value for time in times]))
-    verdicts: dict[tuple[str, str, str], _Verdict] = {}
+    verdicts: dict[tuple[str, str, str], _JudgedTime] = {}
     for time, p_value in zip(times, corrected.tolist(), strict=True):
         control = own.get(time.workload) if time.metric == STEP_TIME.name else None
         known = _judge(msgspec.structs.replace(time, p_value=p_value), control, thresholds)
@@ -110,13 +110,13 @@ def is_decided(own: Sequence[float], baseline: Sequence[float], step_times: int,
     return _judge(time, control, thresholds).time.verdict != "unknown"
 
 
-class _Verdict(NamedTuple):
+class _JudgedTime(NamedTuple):
     time: StepTime
     is_significant: bool
     is_relevant: bool
 
 
-def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> _Verdict:
+def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> _JudgedTime:
     """The verdict on a step time whose p-value is corrected."""
     noise = abs(math.log(control.ratio)) if control is not None else 0.0
     is_significant = time.p_value < thresholds.time_false_alarm and abs(math.log(time.ratio)) > noise
@@ -125,7 +125,7 @@ def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> 
     verdict = "same" if 1 / limit < time.low and time.high < limit else "unknown"
     if is_relevant:
         verdict = "slower" if time.ratio > 1 else "faster"
-    return _Verdict(msgspec.structs.replace(time, verdict=verdict), is_significant, is_relevant)
+    return _JudgedTime(msgspec.structs.replace(time, verdict=verdict), is_significant, is_relevant)
 
 
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:

@@ -10,6 +10,7 @@ Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSR
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -163,7 +164,7 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
         return msgspec.convert(value, int if key == "rounds" else types[key])  # None cannot be written
     except msgspec.ValidationError as error:
         example = 9 if key == "rounds" else msgspec.to_builtins(getattr(defaults, key))
-        raise UsageError(_plain(error), where=where, hint=f"write it like {example!r}") from None
+        raise UsageError(_plain(error), where=where, hint=f"write it like {json.dumps(example)}") from None
 
 
 def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:

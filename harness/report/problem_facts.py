@@ -265,12 +265,13 @@ class _Joint:
         return None
 
     def _change(self, problem: Problem, to: Verdict) -> UpstreamChange | None:
-        """As a bisection found it; else between which measured releases it lies, where they differ in one package."""
+        """As a bisection found it; else between which measured releases it lies, where they differ in one package. What goes
+        wrong now and then may do so in others that ran once."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         if known := [one for one in found if one is not None]:
             return max(known, key=lambda one: one.where != "")  # the one that went on to the change itself
         first, second = (problem.before, problem.since) if to is Verdict.BAD else (problem.until, problem.after)
-        if not first or not second:
+        if not first or not second or problem.worst.intermittent:
             return None
         axes = varied_axes([self._stacks[first], self._stacks[second]])
         if len(axes) != 1:

@@ -112,16 +112,15 @@ def _is_fixed(comparison: Comparison, line: ProblemLine) -> bool:
 
 def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemLine:
     problem = assessed.problem
-    is_newest = problem.until == comparison.stacks[-1].id
-    after = "still in the newest measured" if is_newest else "no later release was measured without it"
+    since, until = _ends(comparison, problem)
     return ProblemLine(
         number=number,
         kind=assessed.kind,
         releases=_releases(comparison, problem),
         text=plain(_text(comparison, assessed)),
         consequence=plain(" ".join(_consequences(comparison, assessed))),
-        since=_end(comparison, problem.since, problem.before, "no earlier release was measured without it"),
-        until=_end(comparison, problem.until, problem.after, after),
+        since=since,
+        until=until,
         having=problem.having,
         free=problem.free,
         unknown=problem.unknown,
@@ -132,6 +131,20 @@ def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemL
         evidence=(problem.worst.message, *problem.worst.evidence),
         related=tuple(dict.fromkeys(found.message for found in problem.related)),
         worst=problem.worst,
+    )
+
+
+def _ends(comparison: Comparison, problem: Problem) -> tuple[str, str]:
+    """Since when and until when, with the neighbors that do not have it. Of what goes wrong now and then none is known to be
+    without it."""
+    if problem.worst.intermittent:
+        others = "others, which ran once, may go wrong now and then as well"
+        return _end(comparison, problem.since, "", others), _end(comparison, problem.until, "", others)
+    is_newest = problem.until == comparison.stacks[-1].id
+    after = "still in the newest measured" if is_newest else "no later release was measured without it"
+    return (
+        _end(comparison, problem.since, problem.before, "no earlier release was measured without it"),
+        _end(comparison, problem.until, problem.after, after),
     )
 
 

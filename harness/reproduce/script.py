@@ -75,7 +75,7 @@ class _Figure(msgspec.Struct, frozen=True):
     name: str  #: as the fragments call it
 
 
-class _Verdict(msgspec.Struct, frozen=True):
+class _Ending(msgspec.Struct, frozen=True):
     """How a script ends."""
 
     kind: str  #: its template
@@ -84,23 +84,23 @@ class _Verdict(msgspec.Struct, frozen=True):
     has_truth: bool = False  #: it trains in plain PyTorch as well
 
 
-_VERDICTS = {
-    GRADIENT_NORM_ERROR.name: _Verdict("gradient_norm", "plain PyTorch", has_truth=True),
-    LOSS_ERROR.name: _Verdict("loss", "plain PyTorch", has_truth=True),
-    PARAMETER_ERROR.name: _Verdict("parameters", "plain PyTorch", has_truth=True),
-    DEVICE_RETAINED.name: _Verdict("counted", "bytes held after", _Figure("storages", "live_bytes")),
-    DEVICE_EXCESS.name: _Verdict("counted", "bytes held after", _Figure("storages", "live_bytes")),
-    DEVICE_PEAK.name: _Verdict("counted", "bytes at the peak of", _Figure("storages", "peak_bytes")),
-    COLLECTIVE_COUNT.name: _Verdict("counted", "collectives in", _Figure("operators", "collectives")),
-    COLLECTIVE_BYTES.name: _Verdict("counted", "bytes in collectives in", _Figure("operators", "moved_bytes")),
-    OP_LAUNCHES.name: _Verdict("counted", "operations in", _Figure("operators", "launches")),
-    FLOPS.name: _Verdict("counted", "floating-point operations in", _Figure("flops", "flops")),
-    HOST_CALLS.name: _Verdict("counted", "Python and C calls in", _Figure("calls", "calls")),
-    CONFIGURATION.name: _Verdict("configuration", ""),
-    OUTCOME.name: _Verdict("crash", "trains "),
+_ENDINGS = {
+    GRADIENT_NORM_ERROR.name: _Ending("gradient_norm", "plain PyTorch", has_truth=True),
+    LOSS_ERROR.name: _Ending("loss", "plain PyTorch", has_truth=True),
+    PARAMETER_ERROR.name: _Ending("parameters", "plain PyTorch", has_truth=True),
+    DEVICE_RETAINED.name: _Ending("counted", "bytes held after", _Figure("storages", "live_bytes")),
+    DEVICE_EXCESS.name: _Ending("counted", "bytes held after", _Figure("storages", "live_bytes")),
+    DEVICE_PEAK.name: _Ending("counted", "bytes at the peak of", _Figure("storages", "peak_bytes")),
+    COLLECTIVE_COUNT.name: _Ending("counted", "collectives in", _Figure("operators", "collectives")),
+    COLLECTIVE_BYTES.name: _Ending("counted", "bytes in collectives in", _Figure("operators", "moved_bytes")),
+    OP_LAUNCHES.name: _Ending("counted", "operations in", _Figure("operators", "launches")),
+    FLOPS.name: _Ending("counted", "floating-point operations in", _Figure("flops", "flops")),
+    HOST_CALLS.name: _Ending("counted", "Python and C calls in", _Figure("calls", "calls")),
+    CONFIGURATION.name: _Ending("configuration", ""),
+    OUTCOME.name: _Ending("crash", "trains "),
 }
 #: Of the gradient norm where a gradient is infinite: there is no finite truth.
-_INFINITE = _Verdict("infinite", "an infinite gradient: ")
+_INFINITE = _Ending("infinite", "an infinite gradient: ")
 
 #: A cell's parameter -> the key of ``zero_optimization`` that it is, where it is configured at all.
 _ZERO_KEYS = {
@@ -188,8 +188,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 def compose(subject: Subject) -> Script:
     """The script. Raises NoFragment."""
     p = {**subject.defaults, **subject.parameters}
-    verdict = _verdict(subject, p)
-    kind, figure, has_truth = verdict.kind, verdict.figure, verdict.has_truth
+    ending = _ending(subject, p)
+    kind, figure, has_truth = ending.kind, ending.figure, ending.has_truth
     _check(subject, p)
     uses_transformers = subject.model == TRANSFORMERS
     lora = lora_arguments(p)
@@ -238,7 +238,7 @@ def compose(subject: Subject) -> Script:
         kind=kind,
         counting=figure.template if figure is not None else "",
         figure=figure.name if figure is not None else "",
-        unit=f"{verdict.says} {subject.question.phase}",
+        unit=f"{ending.says} {subject.question.phase}",
         phase=subject.question.phase,
         has_truth=has_truth,
         tolerance=(_PARAMETER_TOLERANCES if kind == "parameters" else TOLERANCES)[p["dtype"]],
@@ -247,13 +247,13 @@ def compose(subject: Subject) -> Script:
         shown=subject.shown if subject.shown is not msgspec.UNSET else None,
         setting=subject.question.key,
         value_of=_setting(subject.question.key),
-        imports=_imports(verdict, uses_transformers, bool(lora), p),
+        imports=_imports(ending, uses_transformers, bool(lora), p),
     )
     return Script(
         text=tidy(text),
         file=subject.file,
         ranks=p["world_size"],
-        says=verdict.says or f"{subject.question.key} is ",
+        says=ending.says or f"{subject.question.key} is ",
         compares=kind in ("counted", "configuration"),
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
         is_crash=kind == "crash",
@@ -313,13 +313,13 @@ def _accumulates_itself(p: Mapping[str, Any]) -> bool:
     return bool(p.get("no_sync") or p.get("marks_boundary"))
 
 
-def _verdict(subject: Subject, p: Mapping[str, Any]) -> _Verdict:
+def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
     metric = subject.question.metric
-    if metric not in _VERDICTS:
+    if metric not in _ENDINGS:
         raise NoFragment(f"the metric {metric}")
-    if p["infinite_gradient_step"] is not None and _VERDICTS[metric].has_truth:
+    if p["infinite_gradient_step"] is not None and _ENDINGS[metric].has_truth:
         return _INFINITE
-    return _VERDICTS[metric]
+    return _ENDINGS[metric]
 
 
 def _check(subject: Subject, p: Mapping[str, Any]) -> None:
@@ -377,18 +377,18 @@ def pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
     return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
 
 
-def _imports(verdict: _Verdict, transformers: bool, lora: bool, p: Mapping[str, Any]) -> str:
-    figure = verdict.figure
+def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, Any]) -> str:
+    figure = ending.figure
     plain = ["os"]
     if p.get("no_sync"):
         plain.append("contextlib")
     if p.get("universal"):
         plain.append("argparse")
-    if verdict.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
+    if ending.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
         plain.append("copy")
     if figure is not None and figure.template == "storages":
         plain.append("gc")
-    if verdict.kind != "crash":
+    if ending.kind != "crash":
         plain.append("sys")
     lines = [f"import {name}" for name in sorted(plain)]
     lines += ["", "import torch"]

@@ -22,6 +22,7 @@ from harness.probe.scenario import (
     variant_id,
 )
 from harness.wording import commands
+from harness.wording.quantities import listing
 
 #: As a device: `cuda` where a GPU is present and the scenario runs there, else every GPU-less mode that it runs in.
 AUTO = "auto"
@@ -140,7 +141,7 @@ def _expand(
         raise UsageError(complaints[0], hint=f"`{commands.SCENARIOS}` lists scenarios with their variants")
     if not found:
         declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
-        raise nothing_matches("variant", variant_glob, declared, where=", ".join(names))
+        raise nothing_matches("variant", variant_glob, declared, where=listing(names, 3))
     return found
 
 

@@ -94,41 +94,48 @@ def regress(
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
     """The stacks of a call, baseline first. Raises UsageError, EnvironmentUnavailable."""
+    if choice.pythons and choice.baseline is not None:
+        raise UsageError("the first --python is the baseline", where="--baseline", hint="leave out --baseline")
+    choice = _with_newest(settings, choice, installer)
     if choice.pythons:
-        if choice.baseline is not None:
-            hint = "leave out --baseline"
-            raise UsageError("the first --python is the baseline", where="--baseline", hint=hint)
         built = _built(settings, choice, installer) if choice.versions or choice.stack else None
         specs = {**settings.stacks.get(choice.stack or "", {}), **choice.versions}
         return existing.plan(settings, choice.pythons, built, specs, installer)
     return _built(settings, choice, installer)
 
 
-def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
-    def planned(versions: Mapping[str, str]) -> stacks.StackPlan:
-        return stacks.plan(
-            table=settings.stack,
-            baseline=settings.baseline,
-            python=settings.python,
-            named=settings.stacks,
-            name=choice.stack,
-            overrides=versions,
-            chosen=choice.baseline,
-            published=installer.published,
-        )
-
+def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
+    """The choice with a version for each package that it adds without one."""
     given = {package: spec for package, spec in choice.versions.items() if spec != stacks.NEWEST_THAT_FITS}
     added = [package for package in choice.versions if package not in given]
-    plan = planned(given)
     if not added:
-        return plan
-    found = locking.newest_that_fit(plan.baseline, added, compile=installer.compile)
+        return choice
+    base = _built(settings, msgspec.structs.replace(choice, versions=given), installer).baseline
+    for package in added:
+        own = base.versions.get(stacks.spelled(package, base.versions))
+        if own is not None:
+            hint = f"give the versions to compare: --with {package}=SPEC"
+            raise UsageError(f"{package} is in the stacks already, as {own}", where="--with", hint=hint)
+    found = locking.newest_that_fit(base, added, compile=installer.compile)
     if isinstance(found, NotInstalled):
-        hint = "give a version: --with PACKAGE=VERSION"
+        hint = "check the names, or give versions: --with PACKAGE=VERSION"
         raise UsageError(
             f"{', '.join(added)}: no release goes with the others: {found.signature}", where="--with", hint=hint
         )
-    return planned({**given, **found})
+    return msgspec.structs.replace(choice, versions={**given, **found})
+
+
+def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
+    return stacks.plan(
+        table=settings.stack,
+        baseline=settings.baseline,
+        python=settings.python,
+        named=settings.stacks,
+        name=choice.stack,
+        overrides=choice.versions,
+        chosen=choice.baseline,
+        published=installer.published,
+    )
 
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:

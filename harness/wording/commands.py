@@ -131,9 +131,9 @@ def _option(name: str, value: str) -> tuple[str, ...]:
 
 
 def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
-    """``--deepspeed 0.16.0,0.16.4``; a package without an option of its own: ``--with accelerate=1.0.0``."""
+    """``--deepspeed 0.16.0,0.16.4``; a package without an option of its own: ``--with trl=0.24.0``, ``--with trl``."""
     spec = ",".join(dict.fromkeys(one for one in versions if one))
-    return (f"--{package}", spec) if package in AXES else ("--with", f"{package}={spec}")
+    return (f"--{package}", spec) if package in AXES else ("--with", f"{package}={spec}" if spec else package)
 
 
 def _added(stack: Stack, axes: Sequence[str]) -> list[str]:

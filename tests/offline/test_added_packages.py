@@ -52,6 +52,17 @@ def test_without_a_version_it_is_the_newest_that_goes_with_the_others(project: P
     planned = project.run("regress", "--with", "tinytrainer", "--dry-run")
     assert planned.code == 0, planned.err
     assert stack(GOOD, "1.3.0") in planned.out
+    advised = project.run("recommend", "fit", "--with", "tinytrainer", "--results", "elsewhere")
+    assert "--with tinytrainer --baseline" in advised.err
+
+
+def test_what_the_stacks_have_already_needs_its_versions(project: Project) -> None:
+    again = project.run("regress", "--with", "tinyframe", "--dry-run")
+    assert again.code == 2
+    assert again.err == (
+        f"dsregress: error: --with: tinyframe is in the stacks already, as {GOOD}; "
+        "give the versions to compare: --with tinyframe=SPEC\n"
+    )
 
 
 def test_its_releases_can_be_searched(project: Project) -> None:

@@ -24,7 +24,8 @@ def missing(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
             continue
         seen.add(file)
         for module, level in _imported(file):
-            own = own_files(module, [str(file.parents[level - 1])] if level else folders)
+            above = [str(folder) for folder in file.absolute().parents[level - 1 : level]]  # none beyond the root
+            own = own_files(module, above if level else folders)
             left += own
             top = module.partition(".")[0]
             if not own and not level and is_missing(top):

@@ -299,7 +299,7 @@ def _decoders() -> _Table:
 
 
 def _llamas() -> _Table:
-    """_Table of Llama's and Mistral's classes that others trained."""
+    """Models of Llama's and Mistral's classes that others trained."""
     ids = {"bos_token_id": 1, "eos_token_id": 2}
     first = _llama(4096, 11_008, 32, 32, 32, vocab_size=32_000, max_position_embeddings=2048, **ids, **_FP16)
     small = _llama(

@@ -155,6 +155,7 @@ def data(
             {
                 "kind": problem.kind.name,
                 "is_cost": problem.kind.is_cost,
+                "is_intermittent": problem.worst.intermittent,
                 "title": TITLES[problem.kind].capitalize(),
                 "text": line.sentences,
                 "since": line.since,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.probe.programs import imports
 
 TRAIN = """
@@ -32,6 +34,14 @@ def test_all_that_its_files_need_is_named(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("this is no Python")
     missing = imports.missing([tmp_path / "train.py"], [str(tmp_path)])
     assert missing == ["absent_four", "absent_one", "absent_three", "absent_two"]
+
+
+def test_a_relative_import_from_above_all_folders_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(f"import absent_one\nfrom {'.' * 99} import x\nimport absent_two\n")
+    monkeypatch.chdir(tmp_path)
+    assert imports.missing([Path("train.py")], [str(tmp_path)]) == ["absent_one", "absent_two"]
 
 
 def test_a_module_of_the_programs_is_found_by_its_name(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from harness.advice import gpus, upgrade
 from harness.advice.capacity import OVERHEAD_BYTES
 from harness.advice.upgrade import Upgrade, UpgradeVerdict
 from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
 from harness.report.answers import upgrade as upgrade_report
 from tests.builders.cells import result_of
 
@@ -66,6 +66,15 @@ def test_where_no_release_is_sound_the_newest_that_is_no_worse_is_named() -> Non
     ]
     found = judged(history, "0.19.8", installed="0.16.8")
     assert (found.verdict, found.instead) == (UpgradeVerdict.NO, "py3.11-deepspeed0.16.9")
+
+
+def test_no_release_is_named_for_what_goes_wrong_now_and_then() -> None:
+    wrong = result("0.16.0", GIB)
+    assert wrong.record is not None
+    wrong.record.ranks[0].numerics = Numerics(losses=[1.0], loss_error=9.0, right_when_repeated=True)
+    history = [result("0.15.0", GIB), wrong, result("0.16.8", GIB)]
+    found = judged(history, "0.16.0")
+    assert (found.verdict, found.instead) == (UpgradeVerdict.NO, "")
 
 
 def test_what_the_installed_release_has_too_is_not_met() -> None:

@@ -91,8 +91,8 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
     [
         (["regress", "--scenario", "tony"], "dsregress: error: no such scenario: tony; did you mean: tiny\n"),
         (
-            ["regress", "--deepspeed", "0.16.4", "--fail-on", "memroy", "--dry-run"],
-            "command line",
+            ["regress", "--deepspeed", "0.16.4", "--fail-on", "memory, memroy", "--dry-run"],
+            "error: --fail-on: no such kind of finding: memroy; there are: memory, time, numerics, crash; or none\n",
         ),
         (["compare", "0.15.0", "9.9.9"], "no results for 0.15.0"),
         (["regress", "--rounds", "-1"], "Invalid value for '--rounds'"),

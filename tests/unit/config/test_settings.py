@@ -95,7 +95,10 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("[tool.dsregress.ray]\nwait_s = nan", "wait_s must be seconds from 0 to 30 days (it is nan)"),
         ("[tool.dsregress.ray]\nwait_s = -1", "wait_s must be seconds from 0 to 30 days (it is -1.0)"),
         ("[tool.dsregress.ray.resources.cpu]\nslot = inf", "resources must be finite amounts, and not negative"),
-        ("fail_on = ['memori']", "[tool.dsregress] fail_on: Invalid enum value 'memori'"),
+        (
+            "fail_on = ['memori']",
+            """fail_on: Invalid enum value 'memori' at [0]; write it like ["memory", "time", "numerics", "crash"]""",
+        ),
         ("[tool.dsregress.stack]\ntorch = 2.5", '[tool.dsregress] stack.torch: Expected str | array, got float'),
         ("[tool.dsregress.stacks.mine]\ntorch = 2.5", "[tool.dsregress] stacks.mine: Expected str, got float"),
         ("[tool.dsregress.thresholds]\nmemory = 1", "thresholds: Object contains unknown field memory"),

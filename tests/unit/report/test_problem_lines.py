@@ -73,6 +73,8 @@ def test_no_release_to_use_is_named_for_what_goes_wrong_now_and_then() -> None:
         line.sentences
         == "llama_zero3_backward: loss is wrong: in one of two runs, 9 times the tolerance from plain PyTorch."
     )
+    others = "0.16.0; others, which ran once, may go wrong now and then as well"
+    assert (line.since, line.until) == (others, others)
 
 
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:

@@ -124,6 +124,8 @@ def test_a_bisection_takes_the_pins_of_the_named_stack() -> None:
 def test_a_package_without_an_option_is_given_by_with() -> None:
     _, context = parsed(commands.regress(package="liger", versions=["1.0", "1.1"]))
     assert context.params["others"] == ("liger=1.0,1.1",)
+    _, context = parsed(commands.regress(package="deepspeed", versions=["0.16.4"], others={"trl": ""}))
+    assert context.params["others"] == ("trl",)
 
 
 def test_the_command_that_shows_it_again_names_the_stack_that_the_pins_are_from() -> None:

@@ -38,7 +38,7 @@
       return { verdict, met, kept, lost, settings, against, compared: compared.length, of: either.length, untested };
     };
     const found = judge(choice.to);
-    if (found.verdict === "no") {
+    if (found.verdict === "no" && !found.against.some((problem) => problem.is_intermittent)) {
       // A release to name instead is a yes, and has nothing grave where the other has, whether it is new or not.
       const spoiled = new Set(found.lost.map(({ own }) => data.workloads.indexOf(own)));
       for (const problem of found.against) for (const at of Object.keys(problem.on)) if (alike[at]) spoiled.add(Number(at));

@@ -1,0 +1,40 @@
+"""What lies between two versions: here, the stack that is around the package that is searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.bisect import candidates
+from harness.config.settings import load
+from harness.envs.installer import Installer
+from harness.errors import UsageError
+from tests.paths import ROOT
+
+
+class Index:
+    """An index whose newest release of everything that goes with a stack is 2.1."""
+
+    def published(self, package: str) -> tuple[str, ...]:
+        return (package.partition("==")[2] or "2.1",)
+
+    def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> None:
+        lines = source.read_text().split()
+        output.write_text("".join(f"{one}\n" if "==" in one else f"{one}==2.1\n" for one in lines))
+
+
+INDEX = cast(Installer, Index())
+
+
+def test_a_package_without_a_version_is_the_newest_that_goes_with_the_baseline() -> None:
+    settings = load(start=ROOT, environ={})
+    fixed = {"torch": "2.6.0", "made-up": "", "another": "1.0"}
+    stack = candidates.with_fixed(settings, "deepspeed", fixed, None, INDEX).stack
+    assert stack == {**settings.stack, "torch": "2.6.0", "made-up": "2.1", "another": "1.0"}
+
+
+def test_what_the_stack_has_already_is_not_added() -> None:
+    with pytest.raises(UsageError, match="peft is in the stacks already, as .*--with peft=SPEC"):
+        candidates.with_fixed(load(start=ROOT, environ={}), "deepspeed", {"peft": ""}, None, INDEX)
