@@ -62,22 +62,6 @@ def test_offload_below_stage_3_with_accumulation_starts_with_no_more_than_zero_o
     assert excess(record, "init.device_retained_bytes") < 1024
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "objective=two_runs,gradient_checkpointing=non_reentrant",
-        "objective=two_backwards",
-        "objective=no_head,zero_stage=2",
-        "lora_rank=8,zero_stage=2",
-        "frozen=layers.0",
-        "zero_stage=2,round_robin_gradients=true",
-        "zero_stage=1,decay_groups=true,learning_rate_decay=0.5",
-    ],
-)
-def test_what_is_new_in_a_step_trains_as_plain_pytorch_does(variant: str, tmp_path: Path) -> None:
-    assert worst(trained(variant, tmp_path)) <= 1
-
-
 def test_a_gradient_that_lost_a_tenth_is_wrong(training: Any, monkeypatch: Any, tmp_path: Path) -> None:
     def backward(self: Any, micro_batch: int, sound: Any = training.backward) -> None:
         self._loss = self._loss * 0.9
