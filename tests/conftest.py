@@ -25,11 +25,14 @@ CONTAINERS = HERE / "containers"
 #: They share environments, in which one run at a time may measure, and what was measured once.
 FUNCTIONAL = "tests/functional/"
 
+#: They share a container engine and its base image, which take a minute to make, and a cluster.
+ELSEWHERE = ("tests/containers/", "tests/cluster/")
+
 #: These only run tests in the environments, which may be done at any time.
 IN_ENVIRONMENTS = f"{FUNCTIONAL}test_probe.py"
 
 #: Folders in the order in which they begin: what takes minutes first, so that no worker is left alone with it at the end.
-LONGEST_FIRST = (FUNCTIONAL, "tests/containers/", "tests/cluster/", "tests/offline/")
+LONGEST_FIRST = (FUNCTIONAL, *ELSEWHERE, "tests/offline/")
 
 #: How long a test may take with its fixtures, in seconds, by folder: many times what it takes beside other work.
 LIMITS_S = {"tests/cluster/": 1200.0, "tests/containers/": 1800.0, FUNCTIONAL: 1800.0}
@@ -90,8 +93,8 @@ def _end_process_after(seconds: float, config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, tests that measure real releases run in one worker, as if they were in one file, and those
-    that run tests in their environments in any."""
+    """With ``--dist loadfile``, tests that measure real releases run in one worker, as if they were in one file, those that
+    run tests in their environments in any, and those that measure in containers and on nodes in one."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -100,7 +103,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(IN_ENVIRONMENTS):
                 return nodeid
-            return FUNCTIONAL if nodeid.startswith(FUNCTIONAL) else super()._split_scope(nodeid)
+            if nodeid.startswith(FUNCTIONAL):
+                return FUNCTIONAL
+            return "elsewhere" if nodeid.startswith(ELSEWHERE) else super()._split_scope(nodeid)
 
     return Scheduling(config, log)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.functional.releases import AFTER, BEFORE, FAULTY
+
 Harness = Callable[..., subprocess.CompletedProcess[str]]
 
 WORKLOAD = (
@@ -35,15 +37,15 @@ def sought(course: dict[str, Any]) -> tuple[str, str]:
 def test_the_release_that_began_it_is_found_in_six_runs_though_both_ends_are_good(
     harness: Harness, tmp_path: Path
 ) -> None:
-    course = bisect(harness, tmp_path, "0.15.0..0.16.9")
+    course = bisect(harness, tmp_path, f"{BEFORE}..{AFTER}")
     assert sought(course) == ("0.15.4", "0.16.0")
     assert course["metric"] == "backward.device_retained_bytes"
-    assert len(course["probes"]) == 15
+    assert len(course["probes"]) == 14
     assert course["runs"] <= 6
     assert any("in _pre_forward_module_hook" in site for site in course["sites"])
     assert any("runtime/zero/parameter_offload.py" in line for line in course["files"][:3])
 
 
 def test_the_release_that_ended_it_is_found(harness: Harness, tmp_path: Path) -> None:
-    course = bisect(harness, tmp_path, "--bad", "0.16.0", "--good", "0.16.9", "--fixed")
+    course = bisect(harness, tmp_path, "--bad", FAULTY, "--good", AFTER, "--fixed")
     assert sought(course) == ("0.16.7", "0.16.8")

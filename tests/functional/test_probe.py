@@ -13,7 +13,7 @@ NEWEST = "0.19.8"
 
 
 #: What takes minutes each; the rest takes seconds a folder.
-LONG = tuple(f"tests/probe/{folder}" for folder in ("frameworks", "oracles", "programs", "sim", "virtual_gpu"))
+LONG = tuple(f"tests/probe/{folder}" for folder in ("frameworks", "oracles", "programs", "sim"))
 
 
 @pytest.mark.parametrize("folder", LONG)

@@ -12,3 +12,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Collections in a fork, of which a meter makes one for each phase, then walk only what the job itself makes: with torch
     # and DeepSpeed imported, a third of the processor time of a tiny job.
     os.register_at_fork(after_in_child=gc.freeze)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what the test modules have imported, for tests that run here

@@ -65,8 +65,8 @@ def attempt(parameters: dict[str, Any], device: str) -> dict[str, Any]:
     return answer["done"]
 
 
-def on_real_ranks(name: str, variant: str, folder: Path) -> RankRecord:
-    """Rank 0 of a declared cell that passed on the CPU, without timed rounds."""
+def on_real_ranks(name: str, variant: str, folder: Path, truths: str = "") -> RankRecord:
+    """Rank 0 of a declared cell that passed on the CPU, without timed rounds. ``truths`` is where its truth is kept."""
     declared = scenario.load(ROOT / "scenarios" / f"{name}.py")
     request = CellRequest(
         scenario=name,
@@ -77,6 +77,7 @@ def on_real_ranks(name: str, variant: str, folder: Path) -> RankRecord:
         warmup_rounds=0,
         rounds=0,
         timeout_s=180.0,
+        truths=truths,
     )
     record = execute(request, folder, None, OpenGate())
     assert record.outcome == "passed", f"{record.stage}: {record.signature}\n{record.log_tail}"

@@ -39,7 +39,8 @@ def training(adapter: Any) -> Any:
 
 def trained(variant: str, folder: Path) -> RankRecord:
     """Rank 0 of a cell that passed."""
-    return one_of_many.on_real_ranks("llama_zero3_backward", variant, folder)
+    truths = str(folder.parent / "truths")  # several variants have one
+    return one_of_many.on_real_ranks("llama_zero3_backward", variant, folder, truths)
 
 
 def worst(record: RankRecord) -> float:
@@ -60,22 +61,6 @@ def test_offload_below_stage_3_with_accumulation_starts_with_no_more_than_zero_o
     record = trained("gradient_accumulation_steps=4,zero_stage=2,offload_optimizer=true", tmp_path)
     assert record.ideal["init.device_retained_bytes"]["staging"] == 2 * 2 * 512 * 64  # twice the embeddings, in bf16
     assert excess(record, "init.device_retained_bytes") < 1024
-
-
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "objective=two_runs,gradient_checkpointing=non_reentrant",
-        "objective=two_backwards",
-        "objective=no_head,zero_stage=2",
-        "lora_rank=8,zero_stage=2",
-        "frozen=layers.0",
-        "zero_stage=2,round_robin_gradients=true",
-        "zero_stage=1,decay_groups=true,learning_rate_decay=0.5",
-    ],
-)
-def test_what_is_new_in_a_step_trains_as_plain_pytorch_does(variant: str, tmp_path: Path) -> None:
-    assert worst(trained(variant, tmp_path)) <= 1
 
 
 def test_a_gradient_that_lost_a_tenth_is_wrong(training: Any, monkeypatch: Any, tmp_path: Path) -> None:

@@ -31,9 +31,14 @@ LLAMA = {
 WORK = Workload(sequence_length=32, micro_batch_size=2, gradient_clipping=0.5)
 
 
+@functools.cache
+def trained(work: Workload, dtype: torch.dtype, perturbations: int | None) -> training.Trained:
+    return training.train(work, LLAMA, STEPS, dtype, perturbations)
+
+
 def judged(work: Workload, done: Workload | None = None, **told: Any) -> Numerics:
     """The verdict on training that did ``done`` where ``work`` was asked for, in the dtype of ``work``."""
-    did = training.train(done or work, LLAMA, STEPS, work.torch_dtype)
+    did = trained(done or work, work.torch_dtype, None)
     numerics = Numerics(losses=list(did.losses), gradient_norms=list(did.gradient_norms))
     parameters = did.parameters
     for name, value in told.items():
@@ -41,7 +46,7 @@ def judged(work: Workload, done: Workload | None = None, **told: Any) -> Numeric
             parameters = value(parameters)
         else:
             setattr(numerics, name, value)
-    truth.judge(work, LLAMA, STEPS, parameters, numerics)
+    truth.judge(work, LLAMA, STEPS, parameters, numerics, functools.partial(trained, work))
     return numerics
 
 
@@ -106,11 +111,6 @@ PROBLEMS: list[dict[str, Any]] = [
     {"objective": "several_outputs", "lora_rank": 4, "lora_modules_to_save": "lm_head"},
     {**POLICY, "old_policy_displacement": 1.0},
 ]
-
-
-@functools.cache
-def trained(work: Workload, dtype: torch.dtype, perturbations: int | None) -> training.Trained:
-    return training.train(work, LLAMA, STEPS, dtype, perturbations)
 
 
 def verdict_on(work: Workload, did: training.Trained) -> Numerics:
@@ -186,7 +186,7 @@ def test_weights_that_are_no_numbers_are_wrong() -> None:
 @pytest.mark.parametrize("told", [None, math.inf, math.nan, -1.0])
 def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: float | None) -> None:
     work = dataclasses.replace(WORK, infinite_gradient_step=2)
-    norms = [*training.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, told]
+    norms = [*trained(work, torch.bfloat16, None).gradient_norms[:2], told]
     numerics = judged(work, parameters=poisoned, gradient_norms=norms)
     assert (numerics.parameter_error, numerics.gradient_norm_error <= 1) == (None, True)
     assert "which its norm reports" in numerics.note
@@ -194,7 +194,7 @@ def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: f
 
 def test_an_infinite_gradient_that_is_told_as_a_number_is_wrong_whatever_became_of_the_weights() -> None:
     work = dataclasses.replace(WORK, infinite_gradient_step=2)
-    norms = [*training.train(work, LLAMA, 2, torch.bfloat16).gradient_norms, 1.0]
+    norms = [*trained(work, torch.bfloat16, None).gradient_norms[:2], 1.0]
     assert judged(work, gradient_norms=norms).gradient_norm_error == math.inf
     assert judged(work, parameters=poisoned, gradient_norms=norms).gradient_norm_error == math.inf
     # fp16 skips the step, and what it tells of a step that it skipped is the norm of the one before.

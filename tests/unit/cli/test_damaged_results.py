@@ -80,6 +80,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_report_ends_with_an_answer(

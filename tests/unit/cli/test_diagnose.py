@@ -64,6 +64,7 @@ def test_a_job_that_cannot_have_a_problem_has_it_not(text: str) -> None:
     assert "not among the 1 failure stored here" in said.stdout
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_sweep_with_its_releases() -> None:
     said = diagnosed(GRADS.format("0.17.6"), "2026-11-21-sweep.jsonl.gz", "--json", "-")
     answer = json.loads(said.stdout)

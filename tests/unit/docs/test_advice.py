@@ -55,6 +55,7 @@ def speaks_against(comparison: Comparison, stack: str, workload: str) -> list[st
     return reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bundle", BUNDLES, ids=[bundle.name for bundle in BUNDLES])
 def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle: Path) -> None:
     comparison = compared(bundle)

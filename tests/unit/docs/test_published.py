@@ -37,6 +37,7 @@ def test_the_list_names_every_bundle() -> None:
     assert sorted(row[0] for row in _ROW.findall((RESULTS / "README.md").read_text())) == [b.name for b in BUNDLES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", _ROW.findall((RESULTS / "README.md").read_text()), ids=lambda row: row[0])
 def test_the_list_says_what_a_bundle_holds(row: tuple[str, str, str, str]) -> None:
     name, cells, probes, kib = row
@@ -49,6 +50,7 @@ def test_the_list_says_what_a_bundle_holds(row: tuple[str, str, str, str]) -> No
     assert int(kib.replace(",", "")) == round((RESULTS / name).stat().st_size / 1024)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["2026-11-23", "2026-11-21-bisect"])
 def test_reports_made_from_a_bundle_equal_those_made_from_its_folder(name: str, tmp_path: Path) -> None:
     bundle = RESULTS / f"{name}{SUFFIX}"

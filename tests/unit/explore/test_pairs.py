@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from harness.explore import space
 from harness.explore.pairs import TriedPairs
 from harness.reproduce import requirements
@@ -21,6 +23,7 @@ def rows_until_covered(seed: int, forbidden: list[space.Row]) -> tuple[TriedPair
     return pairs, rows
 
 
+@pytest.mark.slow
 def test_every_two_values_that_the_rules_let_are_together_in_some_row() -> None:
     pairs, rows = rows_until_covered(0, [])
     assert pairs.share == 1
@@ -36,6 +39,7 @@ def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
     assert rows[0] == rows[1] != rows[2]
 
 
+@pytest.mark.slow
 def test_what_is_known_to_crash_is_in_no_row_and_does_not_count() -> None:
     known = {"checkpoint": True, "evaluate": True}
     pairs, rows = rows_until_covered(0, [known])

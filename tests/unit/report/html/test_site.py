@@ -165,6 +165,7 @@ def test_a_damaged_manifest_makes_every_page_anew(tmp_path: Path) -> None:
     assert made(comparison(), tmp_path).written == first.pages
 
 
+@pytest.mark.slow
 def test_the_first_page_stays_light_however_much_was_measured(tmp_path: Path) -> None:
     results = list(synthetic.results(60, 40, timed=False))
     made(compared(results), tmp_path)
