@@ -105,6 +105,7 @@ def test_memory_that_is_not_let_go_is_a_regression_in_its_phase(report: Report) 
         "rank": 0,
         "interval": None,
         "evidence": [],
+        "intermittent": False,
         "headline": True,
     }
 
