@@ -100,6 +100,10 @@ class Family:
     chat_template: str = ""  #: empty: published without one
     max_length: int = 131_072  #: ``model_max_length``
     tokenizer_class: str = "PreTrainedTokenizerFast"
+    sentencepiece: str = ""  #: the file of its SentencePiece model; empty: byte-level
+    unigram: bool = False  #: of a SentencePiece model: not BPE; what it has no piece for is `unk`, not bytes
+    spaces_first: bool = True  #: of a SentencePiece model: each text begins with a space
+    legacy: bool | None = None  #: as the settings of a Llama tokenizer have it
 
 
 _QWEN_NAMES = (
@@ -146,7 +150,9 @@ def _llama_3(eos: str, chat: bool, named: dict[int, str]) -> Family:
 
 _OF_3_1 = {4: "<|finetune_right_pad_id|>", 8: "<|eom_id|>", 10: "<|python_tag|>"}
 _LLAMA_2_FACTS = Family(
-    tokenizer_class="LlamaTokenizerFast",  # programs ask for its ``legacy``
+    tokenizer_class="LlamaTokenizer",
+    sentencepiece="tokenizer.model",
+    legacy=False,
     tokens=32_000,
     special={0: "<unk>", 1: "<s>", 2: "</s>"},
     eos="</s>",
@@ -218,6 +224,9 @@ def _t5(tokens: int, more: dict[int, str]) -> Family:
         unk="<unk>",
         template="A </s>",
         pair_template="A </s> B </s>",
+        tokenizer_class="T5Tokenizer",
+        sentencepiece="spiece.model",
+        unigram=True,
         max_length=512,
     )
 
@@ -236,7 +245,11 @@ def _gemma(tokens: int, turn: int, *, chat: bool) -> Family:
     """``turn``: the id at which a turn starts; the one after it ends a turn."""
     return Family(
         tokens=tokens,
-        special={0: "<pad>", 1: "<eos>", 2: "<bos>", 3: "<unk>", turn: "<start_of_turn>", turn + 1: "<end_of_turn>"},
+        special={
+            **dict(enumerate(("<pad>", "<eos>", "<bos>", "<unk>", "<mask>"))),
+            turn: "<start_of_turn>",
+            turn + 1: "<end_of_turn>",
+        },
         eos="<eos>",
         bos="<bos>",
         pad="<pad>",
@@ -244,6 +257,9 @@ def _gemma(tokens: int, turn: int, *, chat: bool) -> Family:
         adds_bos=True,
         chat_template=_GEMMA if chat else "",
         max_length=1_000_000_000,
+        tokenizer_class="GemmaTokenizer",
+        sentencepiece="tokenizer.model",
+        spaces_first=False,
     )
 
 
@@ -404,8 +420,11 @@ FAMILIES = {
     "llama-3-chat": _llama_3("<|eot_id|>", True, {}),
     "llama-3.1": _llama_3("<|end_of_text|>", False, _OF_3_1),
     "llama-3.1-chat": _llama_3("<|eot_id|>", True, _OF_3_1),
+    "llama-1": dataclasses.replace(_LLAMA_2_FACTS, legacy=None, max_length=2048),
     "llama-2": _LLAMA_2_FACTS,
     "llama-2-chat": dataclasses.replace(_LLAMA_2_FACTS, chat_template=_LLAMA_2),
+    "mistral": dataclasses.replace(_LLAMA_2_FACTS, legacy=True),
+    "mistral-chat": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, chat_template=_LLAMA_2),
     "gpt2": Family(
         tokens=50_257,
         special={50_256: "<|endoftext|>"},
@@ -502,7 +521,7 @@ FAMILIES = {
     "gemma-chat": _gemma(256_000, 106, chat=True),
     "gemma-3": _gemma(262_144, 105, chat=False),
     "gemma-3-chat": _gemma(262_144, 105, chat=True),
-    "zephyr": dataclasses.replace(_LLAMA_2_FACTS, pad="</s>", max_length=2048, chat_template=_ZEPHYR),
+    "zephyr": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, pad="</s>", max_length=2048, chat_template=_ZEPHYR),
     "mistral-3": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768),
     "mistral-3-chat": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768, chat_template=_LLAMA_2),
     "yi": dataclasses.replace(

@@ -41,8 +41,8 @@ _BY_TYPE = {
     "qwen3": ("qwen-3",),
     "qwen3_moe": ("qwen-3",),
     "llama": ("llama-3.1-chat", "llama-2-chat"),
-    "mistral": ("llama-2-chat",),
-    "mixtral": ("llama-2-chat",),
+    "mistral": ("mistral-chat",),
+    "mixtral": ("mistral-chat",),
     "gpt2": ("gpt2",),
     "opt": ("opt",),
 }
@@ -114,8 +114,8 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
         roles = ("bos_token_id", "eos_token_id", "pad_token_id")
         _dump(folder / "generation_config.json", {"_from_model_config": True, **_chosen(fields, roles)})
     if family is not None:
-        for name, text in tokenizer.files(family).items():
-            (folder / name).write_text(text, encoding="utf-8")
+        for name, content in tokenizer.files(family).items():
+            (folder / name).write_bytes(content)
     safetensors.write(folder, held, values)
     return [_measured(file) for file in sorted(folder.iterdir())]
 

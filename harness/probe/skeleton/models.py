@@ -324,16 +324,16 @@ def _table() -> dict[str, tuple[dict[str, Any], str]]:
     }.items():
         add(f"meta-llama/Llama-2-{size}-hf", "llama-2", _LLAMA_2, sizes)
         add(f"meta-llama/Llama-2-{size}-chat-hf", "llama-2-chat", _LLAMA_2, sizes)
-    add("mistralai/Mistral-7B-v0.1", "llama-2", _MISTRAL, {"sliding_window": 4096})
-    add("mistralai/Mistral-7B-Instruct-v0.1", "llama-2-chat", _MISTRAL, {"sliding_window": 4096})
+    add("mistralai/Mistral-7B-v0.1", "mistral", _MISTRAL, {"sliding_window": 4096})
+    add("mistralai/Mistral-7B-Instruct-v0.1", "mistral-chat", _MISTRAL, {"sliding_window": 4096})
     add(
         "mistralai/Mistral-7B-Instruct-v0.2",
-        "llama-2-chat",
+        "mistral-chat",
         _MISTRAL,
         {"sliding_window": None, "rope_theta": 1_000_000.0},
     )
-    add("mistralai/Mixtral-8x7B-v0.1", "llama-2", _MIXTRAL)
-    add("mistralai/Mixtral-8x7B-Instruct-v0.1", "llama-2-chat", _MIXTRAL)
+    add("mistralai/Mixtral-8x7B-v0.1", "mistral", _MIXTRAL)
+    add("mistralai/Mixtral-8x7B-Instruct-v0.1", "mistral-chat", _MIXTRAL)
     short = {"max_position_embeddings": 32_768}
     for size, (sizes, own) in _QWEN_2_5.items():
         add(f"Qwen/Qwen2.5-{size}", "qwen-2.5", _QWEN_2, sizes, own)

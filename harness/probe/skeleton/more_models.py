@@ -333,7 +333,7 @@ def _llamas() -> _Table:
                bos_token_id=151_643, eos_token_id=151_645, **_decoder(8, 32, 2, 4, 2))  # fmt: skip
     return {
         "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5": (tiny, "qwen-2.5-chat"),
-        "huggyllama/llama-7b": (first, "llama-2"),
+        "huggyllama/llama-7b": (first, "llama-1"),
         "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T": (small, "llama-2"),
         "TinyLlama/TinyLlama-1.1B-Chat-v1.0": (small, "zephyr"),
         "mistralai/Mistral-7B-v0.3": (mistral, "mistral-3"),

@@ -1,8 +1,10 @@
-"""A synthetic byte-level BPE tokenizer: any size, given special tokens, made without a corpus or a network. No torch.
+"""A synthetic tokenizer, byte-level BPE or SentencePiece's: any size, given special tokens, made without a corpus or a
+network. No torch.
 
-Its first tokens are the 256 bytes, so that any text can be encoded and decoded. Then come merges for frequent English words
-(`harness.probe.skeleton.words`), which make of English text about as many tokens per word as a trained vocabulary does. The
-rest, to the full size, are pronounceable words that no merge makes: they have ids, and can be generated and decoded.
+Its first tokens are the 256 bytes, or characters, so that any text can be encoded and decoded. Then come merges for frequent
+English words (`harness.probe.skeleton.words`), which make of English text about as many tokens per word as a trained
+vocabulary does. The rest, to the full size, are pronounceable words that hardly any text has: they can be generated and
+decoded.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from harness.probe.skeleton import sentencepiece_model
 from harness.probe.skeleton.families import Family
 from harness.probe.skeleton.words import PIECES, WORDS
 
@@ -22,15 +25,21 @@ _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 
 
-def files(family: Family) -> dict[str, str]:
+def files(family: Family) -> dict[str, bytes]:
     """File name -> content: ``tokenizer.json``, its settings, and what tokenizers written in Python read."""
     vocabulary, merges = _vocabulary(family)
+    if family.sentencepiece:
+        own = sentencepiece_model.fast_parts(family, vocabulary)
+        read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)}
+    else:
+        own = _byte_level(vocabulary, merges)
+        lines = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
+        read = {"vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(), "merges.txt": lines.encode()}
     return {
-        "tokenizer.json": json.dumps(_fast(family, vocabulary, merges), ensure_ascii=False),
-        "tokenizer_config.json": json.dumps(_settings(family), ensure_ascii=False, indent=1),
-        "special_tokens_map.json": json.dumps(_roles(family), ensure_ascii=False, indent=1),
-        "vocab.json": json.dumps(vocabulary, ensure_ascii=False),
-        "merges.txt": "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges),
+        "tokenizer.json": json.dumps(_fast(family, own), ensure_ascii=False).encode(),
+        "tokenizer_config.json": json.dumps(_settings(family), ensure_ascii=False, indent=1).encode(),
+        "special_tokens_map.json": json.dumps(_roles(family), ensure_ascii=False, indent=1).encode(),
+        **read,
     }
 
 
@@ -42,24 +51,27 @@ def byte_texts() -> list[str]:
 
 
 def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Text -> id, and the merges in the order in which they apply. Special tokens behind the last word are not in it:
-    they are added, as published."""
+    """Text -> id, and the merges in the order in which byte-level BPE applies them. Special tokens behind the last word are
+    not in it: they are added, as published."""
     tail = family.tokens  # the ids from here on are special tokens, without a gap
     while tail - 1 in family.special:
         tail -= 1
     inside = {index: text for index, text in family.special.items() if index < tail}
     free = tail - len(inside)
-    texts: dict[str, None] = dict.fromkeys(byte_texts())
+    space, first = SPACE, byte_texts()
+    if family.sentencepiece:
+        space, first = sentencepiece_model.SPACE, sentencepiece_model.first_texts(family)
+    texts: dict[str, None] = dict.fromkeys(first)
     if free < len(texts):
-        raise ValueError(f"a vocabulary of {free} has no room for the 256 bytes")
+        raise ValueError(f"a vocabulary of {free} has no room for the {len(texts)} tokens of single characters")
     merges = []
-    for left, right in _merges():
+    for left, right in _merges(space):
         if len(texts) == free:
             break
         if left + right not in texts:
             texts[left + right] = None
             merges.append((left, right))
-    for text in _pronounceable():
+    for text in _pronounceable(space):
         if len(texts) == free:
             break
         texts[text] = None
@@ -67,14 +79,14 @@ def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
     return {inside.get(index) or next(rest): index for index in range(tail)}, merges
 
 
-def _merges() -> Iterator[tuple[str, str]]:
+def _merges(space: str) -> Iterator[tuple[str, str]]:
     """Each word letter by letter from its beginning. Those with a space before them come first, so that they win."""
     for word in WORDS:
-        yield from _chain(SPACE + word)
+        yield from _chain(space + word)
     for word in [*PIECES, *WORDS]:
         yield from _chain(word)
     for word in WORDS:
-        yield from _chain(SPACE + word.capitalize())
+        yield from _chain(space + word.capitalize())
 
 
 def _chain(text: str) -> Iterator[tuple[str, str]]:
@@ -82,24 +94,20 @@ def _chain(text: str) -> Iterator[tuple[str, str]]:
         yield text[:end], text[end]
 
 
-def _pronounceable() -> Iterator[str]:
+def _pronounceable(space: str) -> Iterator[str]:
     syllables = [a + b for a in _CONSONANTS for b in _VOWELS]
     for count in itertools.count(2):
         for parts in itertools.product(syllables, repeat=count):
-            yield SPACE + "".join(parts)
+            yield space + "".join(parts)
 
 
-def _fast(family: Family, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> dict[str, Any]:
-    """``tokenizer.json``, as the tokenizers library writes it."""
+def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> dict[str, Any]:
+    """What ``tokenizer.json`` has of its own for byte-level BPE."""
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
     return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": index, **_token(family, text)} for index, text in sorted(family.special.items())],
         "normalizer": None,
         "pre_tokenizer": level,
-        "post_processor": _template(family) if family.adds_bos or family.template else level,
+        "post_processor": level,
         "decoder": level,
         "model": {
             "type": "BPE",
@@ -112,6 +120,19 @@ def _fast(family: Family, vocabulary: dict[str, int], merges: list[tuple[str, st
             "vocab": vocabulary,
             "merges": [f"{left} {right}" for left, right in merges],
         },
+    }
+
+
+def _fast(family: Family, own: dict[str, Any]) -> dict[str, Any]:
+    """``tokenizer.json``, as the tokenizers library writes it."""
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": index, **_token(family, text)} for index, text in sorted(family.special.items())],
+        "post_processor": None,
+        **own,
+        **({"post_processor": _template(family)} if family.adds_bos or family.template else {}),
     }
 
 
@@ -175,6 +196,12 @@ def _settings(family: Family) -> dict[str, Any]:
         **dict.fromkeys(("bos_token", "eos_token", "pad_token", "unk_token")),
         **_roles(family),
     }
+    if family.sentencepiece:  # the classes of these have defaults of their own
+        settings["add_bos_token"] = family.adds_bos
+    if family.tokenizer_class == "T5Tokenizer":
+        settings["extra_ids"] = sum(text.startswith("<extra_id_") for text in family.special.values())
+    if family.legacy is not None:
+        settings["legacy"] = family.legacy
     if family.chat_template:
         settings["chat_template"] = family.chat_template
     return settings

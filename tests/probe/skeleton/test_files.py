@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from harness.probe.skeleton import families, hub_names, make, models, more_models, safetensors, tiny, tokenizer
+from harness.probe.skeleton import (
+    families,
+    hub_names,
+    make,
+    models,
+    more_models,
+    safetensors,
+    sentencepiece_model,
+    tiny,
+    tokenizer,
+)
 from harness.probe.skeleton.safetensors import StoredTensor
 
 
@@ -53,11 +63,16 @@ def test_a_vocabulary_has_the_published_size_and_ids(name: str) -> None:
     family = families.FAMILIES[name]
     files = tokenizer.files(family)
     made = json.loads(files["tokenizer.json"])
-    ids = {**made["model"]["vocab"], **{token["content"]: token["id"] for token in made["added_tokens"]}}
+    vocab = made["model"]["vocab"]
+    if family.unigram:
+        vocab = {text: index for index, (text, _) in enumerate(vocab)}
+    ids = {**vocab, **{token["content"]: token["id"] for token in made["added_tokens"]}}
     assert sorted(ids.values()) == list(range(family.tokens))
     assert {index: text for text, index in ids.items() if index in family.special} == family.special
-    assert set(tokenizer.byte_texts()) <= ids.keys()  # any text can be encoded
-    assert all(left + right in ids for left, right in (merge.split() for merge in made["model"]["merges"]))
+    single = sentencepiece_model.first_texts(family) if family.sentencepiece else tokenizer.byte_texts()
+    assert set(single) <= ids.keys()  # any text can be encoded
+    merges = (merge.split(" ") for merge in made["model"].get("merges", ()))
+    assert all({left, right, left + right} <= ids.keys() for left, right in merges)
     settings = json.loads(files["tokenizer_config.json"])
     assert settings["eos_token"] in ({*family.special.values()} if family.eos else {None})
     assert family.eos or family.sep  # every text ends somewhere
