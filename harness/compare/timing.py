@@ -121,7 +121,7 @@ def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> 
     noise = abs(math.log(control.ratio)) if control is not None else 0.0
     is_significant = time.p_value < thresholds.time_false_alarm and abs(math.log(time.ratio)) > noise
     is_relevant = is_significant and STEP_TIME.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
-    limit = 1 + thresholds.time_share
+    limit = 1 + thresholds.time_same_share
     verdict = "same" if 1 / limit < time.low and time.high < limit else "unknown"
     if is_relevant:
         verdict = "slower" if time.ratio > 1 else "faster"

@@ -34,9 +34,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     collective_bytes_share: float = 0.03
     #: Below a millisecond a step is made of interpreter start and timer overhead.
     time_s: float = 0.001
-    #: The same release differs from itself by up to 15 % between runs of a shared machine; paired rounds take most of
-    #: that away, and less than 10 % is what people put up with for a fix.
-    time_share: float = 0.10
+    #: What takes as much longer as the threshold is called slower every other time. 10 % has to be found.
+    time_share: float = 0.08
+    #: An interval that ends before this is called the same. No more than 10 % is what people put up with for a fix.
+    time_same_share: float = 0.10
     #: With 6 pairs, chance alone puts all on one side once in 32 times; with fewer, chance cannot be ruled out at all.
     rounds: int = 6
     #: The chance that a report in which nothing differs calls any step time significant, over all its stacks.

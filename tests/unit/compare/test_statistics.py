@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.compare import Thresholds, compare, statistics
+from harness.compare import Thresholds, compare, statistics, timing
 from tests.builders import synthetic
 
 
@@ -109,3 +109,18 @@ def test_a_step_that_takes_thirty_percent_longer_is_found() -> None:
     found = reports(20, 10, noise="normal", slowdown=1.3)
     slowed = synthetic.stack("0.15.9").id
     assert sum(slowed in one for one in found) >= 18
+
+
+def test_a_step_that_takes_ten_percent_longer_is_found_once_there_are_rounds_enough() -> None:
+    verdicts = []
+    for seconds in simulated(40, statistics.LOOKS[-1], noise="normal", slowdown=1.1):
+        decided = (
+            rounds for rounds in statistics.LOOKS if timing.is_decided(*seconds[:, :rounds].tolist(), 36, Thresholds())
+        )
+        rounds = next(decided, statistics.LOOKS[-1])
+        base, slowed = synthetic.record(ranks=1), synthetic.record(ranks=1)
+        slowed.round_s, base.round_s = seconds[:, :rounds].tolist()
+        results = [synthetic.result("0.15.0", run=base), synthetic.result("0.15.1", run=slowed)]
+        comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda result: None)
+        verdicts += [time.verdict for time in comparison.step_times]
+    assert verdicts.count("slower") >= 38
