@@ -95,7 +95,8 @@ class Assessor:
         if too_large:
             kind = min(kind, ProblemKind.OUT_OF_MEMORY)
         release = ""
-        if problem.setting is None and not kind.is_cost and not problem.worst.intermittent:
+        has_no_right_side = problem.worst.intermittent or kind is ProblemKind.DIFFERENT
+        if not kind.is_cost and not has_no_right_side:
             newer = self._order[self._order.index(problem.until) + 1 :]
             older = self._order[: self._order.index(problem.since)][::-1]
             free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]

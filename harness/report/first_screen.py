@@ -23,7 +23,7 @@ from harness.wording.quantities import listing, plural
 #: What a problem makes of a run.
 _WORDS = {
     ProblemKind.WRONG: "WRONG",
-    ProblemKind.DIFFERENT: "WRONG",
+    ProblemKind.DIFFERENT: "DIFFERS",
     ProblemKind.CRASH: "CRASH",
     ProblemKind.OUT_OF_MEMORY: "OOM",
     ProblemKind.LEAK: "LEAK",
@@ -34,7 +34,7 @@ _WORDS = {
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
 
 #: The words, gravest first, for those who must mark them.
-GRAVE = ("WRONG", "CRASH", "OOM")
+GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
 SERIOUS = ("LEAK", "slower", "untested")
 
 #: In place of the release that a user has.

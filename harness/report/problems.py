@@ -190,6 +190,8 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
         return
     if assessed.kind is ProblemKind.UNTESTABLE:
         return
+    if assessed.kind is ProblemKind.DIFFERENT:
+        yield "Which of them is right, this does not tell."
     if assessed.room is not None:
         yield room_text(comparison, problem.worst.stack, assessed.room)
     if assessed.release:

@@ -143,6 +143,8 @@ class Numerics:
 
     losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number
     gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not reported
+    #: of each step, of an optimizer's groups, the highest first, each once; of programs
+    learning_rates: list[list[float]] = dataclasses.field(default_factory=list)
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite

@@ -47,6 +47,14 @@ def gradient_norm(stepper: Any) -> float | None:
     return None if norm is None else float(norm)
 
 
+def learning_rates(stepper: Any) -> list[float]:
+    """With which the next step will be taken: those of its groups, each once, the highest first. None that is a tensor,
+    whose value a simulation does not know."""
+    optimizer = stepper.optimizer if is_engine(stepper) else stepper
+    rates = {group.get("lr") for group in getattr(optimizer, "param_groups", ())}
+    return sorted((float(rate) for rate in rates if isinstance(rate, (int, float))), reverse=True)
+
+
 def loss_scale(stepper: Any) -> float | None:
     """What an engine in fp16 multiplies its losses by; None where there is no such thing."""
     in_fp16 = getattr(stepper, "fp16_enabled", None) if is_engine(stepper) else None

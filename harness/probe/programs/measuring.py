@@ -90,6 +90,7 @@ class Measuring:
         self._engine: Any = None  #: whose call the phase at hand is, where that is known
         self._built: list[Any] = []  #: engines and models that the observer knows
         self._steps = 0  #: of the model that stepped first
+        self._rates: list[float] = []  #: of the step at hand
         self._began = 0.0
         self._check: Callable[[], None] = lambda: None
         self.watch = steps.StepWatch(self)
@@ -171,6 +172,7 @@ class Measuring:
 
     def step_begins(self, stepper: Any) -> None:
         self.watch.ignore_forward()
+        self._rates = facts.learning_rates(stepper)  # a schedule may take its step within
         self._enter("step", stepper if facts.is_engine(stepper) else None)
 
     def accumulated(self) -> None:
@@ -178,7 +180,7 @@ class Measuring:
 
     def step_ended(self, stepper: Any) -> None:
         self._leave()
-        model = self._models.stepped(stepper, recorded=self._records_numerics)
+        model = self._models.stepped(stepper, self._rates, recorded=self._records_numerics)
         if facts.is_engine(stepper):
             self._show(stepper)
         if stepper is model.stepper and model is self._models.leader:
@@ -250,9 +252,9 @@ class Measuring:
                 self.record.phases |= {f"{phase} of {name}": reading for phase, reading in model.phases.items()}
 
     def _keep_numerics(self) -> None:
-        """Of rank 0. A collective operation of all ranks."""
+        """Of rank 0. A collective operation of all ranks. A simulation knows of values the learning rates alone."""
         for name, model in self._models.by_name().items():
-            if self._observer is None:
+            if self._observer is None and not self._simulated:
                 truth = self._truth if model is self._models.leader else None
                 facts.compare(model.stepper, model.numerics, truth)
             if self.record.rank != 0:
@@ -269,8 +271,7 @@ class Measuring:
     def _finish(self) -> None:
         self._check()
         self._announce("measure")
-        if self._records_numerics:
-            self._keep_numerics()
+        self._keep_numerics()
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)

@@ -102,8 +102,9 @@ class TrainedModels:
         """Losses of a micro-batch."""
         self._losses += [(loss, engine) for loss in losses]
 
-    def stepped(self, stepper: Any, *, recorded: bool) -> TrainedModel:
-        """What has waited for this step is the model's. With ``recorded``, so are the step's loss and gradient norm."""
+    def stepped(self, stepper: Any, rates: list[float], *, recorded: bool) -> TrainedModel:
+        """What has waited for this step is the model's, and so are the learning rates with which it was taken. With
+        ``recorded``, so are the step's loss and gradient norm."""
         model = next((model for model in self.models if model.is_trained_by(stepper)), None)
         if model is None:
             model = TrainedModel(stepper, self._called)
@@ -124,6 +125,8 @@ class TrainedModels:
                 losses.append(loss)
             else:
                 self._losses.append((loss, engine))
+        if stepper is model.stepper:
+            model.numerics.learning_rates.append(rates)
         if recorded and stepper is model.stepper:
             model.numerics.losses.append(facts.mean(losses))
             model.numerics.gradient_norms.append(facts.gradient_norm(stepper))

@@ -67,6 +67,19 @@ def test_plain_pytorch_has_its_phases_on_a_cpu(folder: Path) -> None:
     assert numerics.note == "no truth to compare with, only other releases: it trains without DeepSpeed"
 
 
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_the_learning_rate_of_each_step_is_the_one_it_was_taken_with(folder: Path, device: str) -> None:
+    schedule = "schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step + 1) / 8)"
+    scheduled = PLAIN.replace("torch.manual_seed(0)", schedule).replace(
+        "optimizer.step()", "optimizer.step(); schedule.step()"
+    )
+    (folder / "train.py").write_text(scheduled)
+    numerics = passed(ran(folder, device, 1, "python train.py")).ranks[0].numerics
+    assert numerics is not None
+    first = [1e-3 * (step + 1) / 8 for step in range(3)]
+    assert numerics.learning_rates == [[rate] for rate in first[: 3 if device == "cpu" else 2]]
+
+
 def test_a_program_that_seeds_nothing_trains_alike_in_every_run(folder: Path) -> None:
     (folder / "train.py").write_text(PLAIN.replace("torch.manual_seed(0)", ""))
     runs = [passed(ran(folder, "cpu", 1, "python train.py")).ranks[0].numerics for _ in range(2)]

@@ -19,7 +19,7 @@ class Strategy:
     """As a trainer's helper, in whose own frame every model is just ``model``."""
 
     def step(self, models: TrainedModels, model: Any, optimizer: Any) -> None:
-        models.stepped(optimizer, recorded=False)
+        models.stepped(optimizer, [], recorded=False)
 
 
 class Trainer:
@@ -57,7 +57,7 @@ def test_optimizers_of_parts_of_a_module_that_is_called_train_one_model() -> Non
     models = TrainedModels()
     models.called(model)
     for part in model:
-        models.stepped(torch.optim.SGD(part.parameters()), recorded=False)
+        models.stepped(torch.optim.SGD(part.parameters()), [], recorded=False)
     assert len(models.models) == 1
 
 
@@ -76,8 +76,8 @@ def test_a_phase_is_its_engines_and_else_that_of_the_model_that_steps_next() -> 
     models.lost([2.0], critic)
     models.lost([4.0, 6.0], actor)
     for engine in (actor, critic):
-        models.stepped(engine, recorded=True)
-    models.stepped(actor, recorded=False)
+        models.stepped(engine, [], recorded=True)
+    models.stepped(actor, [], recorded=False)
     named = models.by_name()
     launches = {name: {p: r.op_launches for p, r in model.phases.items()} for name, model in named.items()}
     assert launches == {"actor": {"forward": 1, "backward": 100}, "critic": {"backward": 10}}
@@ -123,9 +123,9 @@ def test_an_engine_that_resumes_trains_the_model_from_there_on() -> None:
     models.resumed(actor)  # before anything was trained: as most programs begin
     for engine in (actor, critic):
         models.lost([1.0], engine)
-        models.stepped(engine, recorded=True)
+        models.stepped(engine, [], recorded=True)
     models.resumed(restarted)
     models.lost([2.0], restarted)
-    models.stepped(restarted, recorded=True)
+    models.stepped(restarted, [], recorded=True)
     assert [model.stepper for model in models.models] == [restarted, critic]
     assert models.models[0].numerics.losses == [1.0, 2.0]

@@ -147,11 +147,15 @@ def test_wrong_numerics_need_no_baseline(error: float) -> None:
     [
         ([6.3, 6.1], [1.2, 1.1], []),
         ([6.2, 6.1], [1.24, 1.1], []),
-        ([6.2, 6.5], [1.2, 1.1], ["it trains otherwise than the baseline: losses are 3.1 tolerances apart, rank 0"]),
+        (
+            [6.2, 6.5],
+            [1.2, 1.1],
+            ["the loss of step 2 is 6.5, was 6.1 (3.1 tolerances), rank 0"],
+        ),
         (
             [6.2, 6.1],
-            [4.8, 4.4],
-            ["it trains otherwise than the baseline: gradient norms are 15.0 tolerances apart, rank 0"],
+            [4.8, 4.3],
+            ["the gradient norm of step 1 is 4.8, was 1.2 (15.0 tolerances), rank 0"],
         ),
     ],
 )
@@ -165,8 +169,44 @@ def test_without_a_truth_training_is_compared_with_the_baselines(
         run.ranks[0].numerics = Numerics(losses=[*losses], gradient_norms=[*norms])
 
     comparison = judged(result(run=changed_run(untold)), result("0.16.4", run=changed_run(other)))
-    assert [finding.message for finding in comparison.findings] == found
+    said = [f"it trains otherwise than the baseline: {difference}" for difference in found]
+    assert [finding.message for finding in comparison.findings] == said
     assert exit_code(comparison, ["numerics"]) == bool(found)
+
+
+def test_where_plain_pytorch_trains_otherwise_the_program_asks_for_something_else() -> None:
+    def asked(run: RunRecord, norm: float) -> None:
+        numerics = run.ranks[0].numerics
+        assert numerics is not None
+        numerics.gradient_norms, numerics.true_gradient_norms = [norm], [norm]
+
+    runs = [changed_run(lambda run, norm=norm: asked(run, norm)) for norm in (5.9, 1.5)]
+    found = only(judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings)
+    assert found.message == (
+        "it trains otherwise than the baseline: the gradient norm of step 1 is 1.5 in plain PyTorch, was 5.9 "
+        "(14.9 tolerances), rank 0"
+    )
+
+
+def test_losses_that_are_divided_otherwise_train_the_same() -> None:
+    def asked(run: RunRecord) -> None:
+        numerics = run.ranks[0].numerics
+        assert numerics is not None
+        numerics.losses = [loss / 4 for loss in numerics.losses if loss is not None]
+        numerics.true_losses = [loss / 4 for loss in numerics.true_losses if loss is not None]
+
+    assert judged(result(), result("0.16.4", run=changed_run(asked))).findings == ()
+
+
+@pytest.mark.parametrize(("rates", "is_found"), [([0.0, 1e-5], False), ([0.0, 2e-5], True), ([1e-5, 1e-5], True)])
+def test_learning_rates_are_compared_without_any_values(rates: list[float], is_found: bool) -> None:
+    """As in a simulation."""
+    runs = [
+        changed_run(lambda run, own=own: setattr(run.ranks[0], "numerics", Numerics(learning_rates=[[x] for x in own])))
+        for own in ([0.0, 1e-5], rates)
+    ]
+    found = judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings
+    assert bool(found) == is_found
 
 
 def test_each_of_several_models_is_compared_with_its_own_in_the_baseline() -> None:
@@ -176,7 +216,7 @@ def test_each_of_several_models_is_compared_with_its_own_in_the_baseline() -> No
 
     runs = [changed_run(lambda run, loss=loss: trained(run, loss)) for loss in (1.0, 1.1)]
     comparison = judged(result(run=runs[0]), result("0.16.4", run=runs[1]))
-    message = "critic: it trains otherwise than the baseline: losses are 4.5 tolerances apart, rank 0"
+    message = "critic: it trains otherwise than the baseline: the loss of step 1 is 1.1, was 1 (4.5 tolerances), rank 0"
     assert [finding.message for finding in comparison.findings] == [message]
 
 
