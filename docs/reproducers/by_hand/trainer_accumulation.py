@@ -10,7 +10,7 @@ os.environ.update(DS_ACCELERATOR="cpu", RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"
 import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
-AUTO = {name: "auto" for name in ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")}
+AUTO = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"), "auto")
 WITHOUT = "--ddp" in sys.argv
 torch.manual_seed(0)
 ROWS = [{"input_ids": (ids := torch.randint(0, 128, (16,))), "labels": ids} for _ in range(8)]  # as many tokens each
