@@ -35,7 +35,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     import_s: float = 0.0
     digest: str = ""  #: of the trained parameters
     errors: tuple[tuple[str, float], ...] = ()  #: the oracle's distances, of the worst rank
-    trained: tuple[tuple[str, Numerics], ...] = ()  #: by model, what training computed, of its first rank
+    trained: tuple[tuple[str, Numerics], ...] = ()  #: by model, what is compared with the baseline's training
     #: by rank and model, where a distance is above 1 or a loss is not a number
     suspects: tuple[tuple[int, str, Numerics], ...] = ()
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
@@ -75,7 +75,8 @@ def summarize(result: Result) -> ResultSummary:
     for rank, model, numbers in _numerics(record):
         digests.setdefault(model, numbers.parameter_digest)
         measured = distances(numbers)
-        trained.setdefault(model, numbers)
+        if numbers.learning_rates or (numbers.losses and not measured):  # of programs, and of what has no truth
+            trained.setdefault(model, numbers)
         for name, distance in measured:
             size = distance if distance < NO_NUMBER else math.inf
             errors[name] = max(size, errors.get(name, 0.0))

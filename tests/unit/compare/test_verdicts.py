@@ -179,6 +179,7 @@ def test_where_plain_pytorch_trains_otherwise_the_program_asks_for_something_els
         numerics = run.ranks[0].numerics
         assert numerics is not None
         numerics.gradient_norms, numerics.true_gradient_norms = [norm], [norm]
+        numerics.learning_rates = [[1e-4]]
 
     runs = [changed_run(lambda run, norm=norm: asked(run, norm)) for norm in (5.9, 1.5)]
     found = only(judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings)
