@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from harness.probe import launch_line
 from harness.probe.border.surroundings import SKELETONS
 from harness.probe.launch_line import LaunchLineError
-from harness.probe.programs import imports, last_line, launchers, packages, random_state, started, workplace
+from harness.probe.programs import imports, last_line, launchers, packages, project, random_state, started, workplace
 from harness.probe.programs.data import synthetic_data
 from harness.probe.programs.errors import NotHere, behind
 from harness.probe.programs.images import made_up_images
@@ -89,6 +89,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             absent_metrics(),
             variables(start.variables),
             _command_line(start),
+            project.importable(folder),
             started.watched() as others,
             last_line.kept() as last,
         ):
@@ -149,7 +150,8 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
     if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
         return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
     files = imports.own_files(start.program, sys.path[:1]) if start.is_module else [Path(start.program)]
-    names = [first, *(name for name in imports.missing(files, sys.path[:1]) if name != first)]
+    own = [sys.path[0], *project.folders(Path.cwd())]
+    names = [first, *(name for name in imports.missing(files, own) if name != first)]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
     needed = ", ".join(map(repr, names))
     return f"{program} needs the {modules} {needed}, which its environment lacks: add {packages} with --with PACKAGE"
