@@ -48,7 +48,9 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
         """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name. Of a stack with
         many more packages these are counted, with a hash of all: ``...-deepspeed0.16.4-9packages-3fa91c2b77de``."""
         others = sorted(set(self.versions) - set(AXES))
-        stem = "-".join([f"py{self.python}", *(f"{axis}{self.versions[axis]}" for axis in AXES if axis in self.versions)])
+        stem = "-".join(
+            [f"py{self.python}", *(f"{axis}{self.versions[axis]}" for axis in AXES if axis in self.versions)]
+        )
         whole = "-".join([stem, *(f"{name}{self.versions[name]}" for name in others)])
         if len(whole) <= _MOST_LETTERS:
             return whole
