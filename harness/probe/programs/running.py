@@ -108,6 +108,8 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             except Exception as error:
                 if isinstance(error, ModuleNotFoundError) and imports.is_missing(error.name):
                     raise CannotRun(_without(error, line.program, start)) from error
+                if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
+                    raise absence from None  # transformers replaces it by advice about the hub
                 if (refused := behind(error, NoNetworkError)) is not None:
                     raise CannotRun(str(refused)) from error
                 if needed := packages.asked_for(error):

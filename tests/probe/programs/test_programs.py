@@ -169,6 +169,10 @@ def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Pat
             "from transformers import AutoModel\nAutoModel.from_pretrained('nobody/nothing')",
             "NotHere: train.py:2: nobody",
         ),
+        (
+            "import transformers as t\nt.Wav2Vec2FeatureExtractor.from_pretrained('nobody/nothing')",
+            "NotHere: train.py:2: nobody",
+        ),
         ("input('Which?')", "StartedError: the program asks for input"),
         (
             "import socket\nsocket.create_connection(('pypi.org', 443))",
