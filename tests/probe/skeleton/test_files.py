@@ -247,3 +247,14 @@ def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
     assert (made.tokens, made.special, made.eos) == (999, {7: made.eos}, made.bos)
     known = make.family_of({"model_type": "qwen2", "vocab_size": 151936, "eos_token_id": 151643})
     assert known.eos == "<|endoftext|>"
+
+
+@pytest.mark.parametrize(
+    ("family", "size"),
+    [("gpt2", 50_257), ("roberta", 50_265), ("clip", 49_408), ("qwen-2.5", 151_643), ("deberta-v3", 128_000)],
+)
+def test_the_vocabulary_proper_has_its_published_size(family: str, size: int) -> None:
+    """``tokenizer.vocab_size``, up to which programs draw random tokens."""
+    own = json.loads(tokenizer.files(families.FAMILIES[family])["tokenizer.json"])
+    assert len(own["model"]["vocab"]) == size
+    assert max(own["model"]["vocab"].values()) == size - 1
