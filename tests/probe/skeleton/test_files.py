@@ -147,6 +147,7 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("NousResearch/Hermes-3-Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct"),  # of one who also mirrors
         ("alignment-handbook/zephyr-7b-sft-full", "mistralai/Mistral-7B-Instruct-v0.1"),
         ("alignment-handbook/zephyr-7b-sft-qlora", None),  # an adapter
+        ("decapoda-research/llama-7b-hf", "huggyllama/llama-7b"),
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
