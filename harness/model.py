@@ -6,6 +6,7 @@ See ``docs/glossary.md`` for the words. Imports nothing of the harness but the p
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -19,6 +20,9 @@ from harness.probe.scenario import PACKAGES, SHAPE
 #: The packages a stack pins, in the order its id spells them; any of them can be the varied axis.
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
 
+
+#: Of a stack's id, which names folders: `harness.store.folder` takes as many.
+_MOST_LETTERS = 180
 
 #: Before each package of a label that was added to a stack's own.
 ADDED = " + "
@@ -41,9 +45,16 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     @functools.cached_property
     def id(self) -> str:
-        """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name."""
-        ordered = [a for a in AXES if a in self.versions] + sorted(set(self.versions) - set(AXES))
-        return "-".join([f"py{self.python}", *(f"{name}{self.versions[name]}" for name in ordered)])
+        """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name. Of a stack with
+        many more packages these are counted, with a hash of all: ``...-deepspeed0.16.4-9packages-3fa91c2b77de``."""
+        others = sorted(set(self.versions) - set(AXES))
+        stem = "-".join(
+            [f"py{self.python}", *(f"{axis}{self.versions[axis]}" for axis in AXES if axis in self.versions)]
+        )
+        whole = "-".join([stem, *(f"{name}{self.versions[name]}" for name in others)])
+        if len(whole) <= _MOST_LETTERS:
+            return whole
+        return f"{stem}-{len(others)}packages-{hashlib.sha256(whole.encode()).hexdigest()[:12]}"
 
     @property
     def existed(self) -> bool:

@@ -45,6 +45,8 @@ _MODULE = frozenset(("-m", "--module"))
 #: Options that say how many ranks there are, and the one that multiplies them.
 _RANKS = ("--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus", "--num_processes", "--num-processes")
 _NODES = ("--nnodes", "--num_nodes", "--num-nodes")
+_INCLUDE = ("--include", "-i")
+_CONFIGURATION = ("--config_file", "--config-file")
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 
@@ -81,19 +83,43 @@ class LaunchLine:
     @property
     def ranks(self) -> int | None:
         """How many the launcher's options mean; None where they do not say, or not in numbers (``auto``)."""
+        if self.launcher == "deepspeed" and (included := self.option(_INCLUDE)):
+            return _included(included)
         per_node = self._number(_RANKS)
         nodes = self._number(_NODES) or 1
         # accelerate counts the processes of all machines, the others those of one.
         return per_node if per_node is None or self.launcher == "accelerate" else per_node * nodes
 
-    def _number(self, names: Sequence[str]) -> int | None:
+    @property
+    def configuration(self) -> str:
+        """The file that ``accelerate launch`` reads its options from; empty where the line names none."""
+        return self.option(_CONFIGURATION) if self.launcher == "accelerate" else ""
+
+    @property
+    def visible_devices(self) -> int | None:
+        """How many ranks it starts where nothing else says: one on each device of its ``CUDA_VISIBLE_DEVICES``."""
+        asks = self.launcher in ("deepspeed", "accelerate") or self.option(_RANKS) in ("gpu", "auto")
+        devices = [each for each in dict(self.variables).get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
+        return len(devices) or None if asks else None
+
+    def option(self, names: Sequence[str]) -> str:
+        """The value of one of the launcher's options, by its spellings; empty where it is not given."""
         words = iter(self.options)
         for word in words:
             name, equals, value = word.partition("=")
             if name in names:
-                value = value if equals else next(words, "")
-                return int(value) if value.isdecimal() and int(value) > 0 else None
-        return None
+                return value if equals else next(words, "")
+        return ""
+
+    def _number(self, names: Sequence[str]) -> int | None:
+        value = self.option(names)
+        return int(value) if value.isdecimal() and int(value) > 0 else None
+
+
+def _included(devices: str) -> int | None:
+    """Of DeepSpeed's ``localhost:0,1`` or ``worker-0:0,1@worker-1:2``; None where a host is named without its devices."""
+    numbers = [host.partition(":")[2].split(",") for host in devices.split("@")]
+    return sum(map(len, numbers)) if all(number.isdecimal() for own in numbers for number in own) else None
 
 
 #: Launchers whose first word is a command of theirs, which is a program of their own.
@@ -192,6 +218,7 @@ def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, l
         elif word == "-c" and launcher == "python":
             raise LaunchLineError("python -c: write the program into a file")
         else:
+            _check_filled_in(word)
             options.append(word)
             if "=" not in word and word not in _FLAGS[launcher]:
                 value = next(left, None)
@@ -199,8 +226,14 @@ def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, l
                     break
                 if value.endswith(".py"):  # an option without a value that is not among those known
                     return options, value, is_module, list(left)
+                _check_filled_in(value)
                 options.append(value)
     raise LaunchLineError(f"{launcher} without a program; write e.g. '{_example(launcher)}'")
+
+
+def _check_filled_in(word: str) -> None:
+    if re.search(r"\$\{?\w", word):
+        raise LaunchLineError(f"{word!r} is for a shell to fill in; write its value")
 
 
 def _example(launcher: str) -> str:

@@ -47,6 +47,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
+#: In accelerate's configuration.
+_PROCESSES = re.compile(r"""^\s*["']?num_processes["']?\s*:\s*(\d+)""", re.MULTILINE)
+
 #: Of ``rank``: ranks of each kind.
 ALL_KINDS = "all-kinds"
 
@@ -81,13 +84,13 @@ def program(
     version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data`` and ``rank``; the
     others are those of `Scenario`. Raises ScenarioError."""
     parsed = parsed_line(line, values or {})
-    world_size = ranks or parsed.ranks or 1
     unknown = sorted(set(options) - set(DEFAULTS))
     if unknown:
         raise ScenarioError(f"a program has no {unknown[0]} (known: {', '.join(DEFAULTS)})")
-    ranks_of(str({**DEFAULTS, **options}["rank"]), world_size)
     where = Path(os.path.expanduser(folder)).resolve()
     check(parsed, where)
+    world_size = ranks or parsed.ranks or _configured_ranks(where, parsed) or parsed.visible_devices or 1
+    ranks_of(str({**DEFAULTS, **options}["rank"]), world_size)
     parameters = {
         **DEFAULTS,
         **options,
@@ -109,6 +112,18 @@ def program(
         pins=pins or {},
         folder=str(where),
     )
+
+
+def _configured_ranks(folder: Path, line: LaunchLine) -> int | None:
+    """Those of the configuration that ``accelerate launch`` is given, in YAML or JSON; None where it does not say."""
+    if not line.configuration:
+        return None
+    try:
+        text = (folder / os.path.expanduser(line.configuration)).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # accelerate says so
+        return None
+    said = _PROCESSES.search(text)
+    return int(said[1]) or None if said else None
 
 
 def ranks_of(rank: str, world_size: int) -> tuple[int, ...]:

@@ -95,7 +95,8 @@ def _missing(comparison: Comparison) -> str:
 def _verdict(comparison: Comparison) -> str:
     """Where there is no problem."""
     if comparison.passed == 0:
-        return "Nothing was measured"
+        reasons = {entry.reason for entry in comparison.not_compared if entry.what == EVERYTHING}
+        return f"Nothing was measured: {reasons.pop()}" if len(reasons) == 1 else "Nothing was measured"
     others = any(stack.id != comparison.baseline for stack in comparison.stacks)
     if others and comparison.compared == 0:
         return "Nothing could be compared with the baseline"

@@ -56,10 +56,27 @@ def test_variables_before_the_launcher_are_the_programs() -> None:
         ("deepspeed --num_gpus=4 --num_nodes 2 train.py", 8),
         ("accelerate launch --num_processes 16 --num_machines 2 train.py", 16),
         ("python train.py --num_gpus 3", None),
+        ("deepspeed --include localhost:0,1,2,3 --master_port 29500 train.py", 4),
+        ("deepspeed --include=one:0,1@two:1 train.py", 3),
+        ("deepspeed --include one@two:1 train.py", None),
     ],
 )
 def test_ranks_are_those_of_the_launchers_own_options(line: str, ranks: int | None) -> None:
     assert parse(line).ranks == ranks
+
+
+@pytest.mark.parametrize(
+    ("line", "devices"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3 deepspeed train.py", 4),
+        ("CUDA_VISIBLE_DEVICES=1,3 torchrun --nproc_per_node gpu train.py", 2),
+        ("CUDA_VISIBLE_DEVICES=1,3 torchrun train.py", None),
+        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", None),
+        ("CUDA_VISIBLE_DEVICES= deepspeed train.py", None),
+    ],
+)
+def test_a_launcher_that_asks_for_devices_gets_the_visible_ones(line: str, devices: int | None) -> None:
+    assert parse(line).visible_devices == devices
 
 
 @pytest.mark.parametrize(
@@ -75,6 +92,8 @@ def test_ranks_are_those_of_the_launchers_own_options(line: str, ranks: int | No
         ("train.py | tee log", "'|' is for a shell; write one launch line without it"),
         ("train.py 'x", "cannot be read as a shell would: No closing quotation"),
         ("trl", "trl without a command; write e.g. 'trl sft --model_name_or_path Qwen/Qwen2.5-7B'"),
+        ("torchrun --nproc_per_node=$N train.py", "'--nproc_per_node=$N' is for a shell to fill in; write its value"),
+        ("deepspeed --num_gpus ${N} train.py", "'${N}' is for a shell to fill in; write its value"),
         ("cd x\npython train.py", "several lines; write one launch line"),
     ],
 )

@@ -70,3 +70,22 @@ def test_what_cannot_be_launched_is_refused(folder: Path, line: str, why: str) -
     with pytest.raises(ScenarioError) as refused:
         program(version=1, line=line, folder=str(folder))
     assert str(refused.value).startswith(why)
+
+
+@pytest.mark.parametrize("text", ["distributed_type: DEEPSPEED\nnum_processes: 8\n", '{\n  "num_processes": 8\n}'])
+def test_the_ranks_of_accelerates_configuration_count(folder: Path, text: str) -> None:
+    (folder / "zero3.yaml").write_text(text)
+
+    def ranks(line: str) -> object:
+        return program(version=1, line=line, folder=str(folder)).parameters["world_size"]
+
+    assert ranks("accelerate launch --config_file zero3.yaml train.py") == 8
+    assert ranks("CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file=zero3.yaml train.py") == 8
+    assert ranks("accelerate launch --config_file zero3.yaml --num_processes 2 train.py") == 2
+    assert ranks("CUDA_VISIBLE_DEVICES=0,1 accelerate launch train.py") == 2
+    assert ranks("accelerate launch train.py") == 1
+
+
+def test_a_configuration_that_is_not_there_says_nothing_of_ranks(folder: Path) -> None:
+    line = "accelerate launch --config_file absent.yaml train.py"
+    assert program(version=1, line=line, folder=str(folder)).parameters["world_size"] == 1

@@ -56,3 +56,14 @@ def test_a_cell_runs_in_an_environment_with_the_packages_that_its_scenario_needs
 def test_an_interpreter_that_existed_is_as_it_is() -> None:
     stack = Stack(python="3.11+1a2b3c4d", versions={"deepspeed": "0.16.8"})
     assert cell(stack, {"trl": "0.24.0"}).environment_stack == stack
+
+
+def test_the_id_of_a_stack_with_many_packages_names_a_folder() -> None:
+    few = {"transformers": "4.57.6", "deepspeed": "0.16.8", "datasets": "2.16.1"}
+    many = {**few, **{f"package{number}": "1.0.0" for number in range(20)}}
+    assert Stack(python="3.11", versions=few).id == "py3.11-transformers4.57.6-deepspeed0.16.8-datasets2.16.1"
+    own = Stack(python="3.11", versions=many).id
+    assert own.startswith("py3.11-transformers4.57.6-deepspeed0.16.8-21packages-")
+    assert len(own) < 80
+    assert own == Stack(python="3.11", versions=dict(reversed(many.items()))).id
+    assert own != Stack(python="3.11", versions={**many, "package3": "1.0.1"}).id

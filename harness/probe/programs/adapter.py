@@ -49,6 +49,10 @@ def preload(device: str) -> None:
     torch.set_num_threads(1)
     import torch._dynamo
 
+    from harness.probe.programs import packages
+
+    packages.watch()
+
     from harness.probe import torchvision_operators
 
     torchvision_operators.may_be_absent()
@@ -189,8 +193,9 @@ def run(
         )
         try:
             running.run(request.parameters, _folder(request), measuring)
-        except running.ModulesMissing:
-            announce("import")
+        except Exception as error:
+            if running.says_nothing_of_a_release(error):
+                announce("import")
             raise
         channel.send({"at": "over"})
 

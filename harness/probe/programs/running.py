@@ -6,19 +6,21 @@ import contextlib
 import os
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.probe import launch_line
 from harness.probe.border.surroundings import SKELETONS
-from harness.probe.programs import imports, last_line, launchers, random_state, started, workplace
+from harness.probe.launch_line import LaunchLineError
+from harness.probe.programs import imports, last_line, launchers, packages, project, random_state, started, workplace
 from harness.probe.programs.data import synthetic_data
-from harness.probe.programs.errors import behind
+from harness.probe.programs.errors import NotHere, behind
 from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
 from harness.probe.programs.sockets import NoNetworkError
+from harness.probe.programs.started import StartedError
 from harness.probe.programs.steps import StepWatch
 from harness.probe.programs.weights import LocalWeights, local_weights
 from harness.probe.replacing import variables, working_folder
@@ -28,8 +30,21 @@ class ProgramError(RuntimeError):
     """The program did not do what is to be measured; one line says what it did instead."""
 
 
-class ModulesMissing(ProgramError):
-    """The environment lacks modules that the program imports, which says nothing of a release."""
+class CannotRun(ProgramError):
+    """What the program needs is not here, which says nothing of a release; one line says what to add."""
+
+
+#: Errors of the same kind.
+_NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
+
+
+def says_nothing_of_a_release(error: BaseException) -> bool:
+    """Whether a program ended for what this machine, its environment or its launch line lacks."""
+    return isinstance(error, _NOT_HERE) or isinstance(error.__cause__, _NOT_HERE)
+
+
+#: Characters of a library's words, so that what to add is not cut off.
+_MOST_SAID = 100
 
 
 class Run(Protocol):
@@ -64,7 +79,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
     line = workplace.beside(launch_line.parse(spelled_out(parameters)), source)
     tiny = bool(parameters["tiny"])
     with working_folder(folder):
-        start = launchers.start(line, int(os.environ.get("LOCAL_RANK", "0")))
+        start = _started(line)
         with (
             local_weights(
                 os.environ.get(SKELETONS) or folder.parent / "skeletons", tiny, contents=not measuring.is_simulated
@@ -74,6 +89,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             absent_metrics(),
             variables(start.variables),
             _command_line(start),
+            project.importable(folder),
             started.watched() as others,
             last_line.kept() as last,
         ):
@@ -89,19 +105,31 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                 if error.code not in (None, 0):
                     why = f": {last.line}" if last.line and isinstance(error.code, int) else ""
                     raise ProgramError(f"{line.program} exits with {error.code!r}{why}{others.note}") from error
-            except ModuleNotFoundError as error:
-                if imports.is_missing(error.name):
-                    raise ModulesMissing(_without(error, line.program, start)) from error
-                raise
             except Exception as error:
-                refused = behind(error, NoNetworkError)
-                if refused is not None:
-                    raise ProgramError(str(refused)) from error
+                if isinstance(error, ModuleNotFoundError) and imports.is_missing(error.name):
+                    raise CannotRun(_without(error, line.program, start)) from error
+                if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
+                    raise absence from None  # transformers replaces it by advice about the hub
+                if (refused := behind(error, NoNetworkError)) is not None:
+                    raise CannotRun(str(refused)) from error
+                if needed := packages.asked_for(error):
+                    raise CannotRun(_refused(error, needed)) from error
                 raise
             finally:
                 measuring.end()
     if not measuring.is_complete:
         raise ProgramError(_too_early(measuring, line.program, others))
+
+
+def _started(line: launch_line.LaunchLine) -> launchers.Start:
+    try:
+        return launchers.start(line, int(os.environ.get("LOCAL_RANK", "0")))
+    except ModuleNotFoundError as error:
+        if imports.is_missing(error.name):
+            raise CannotRun(
+                f"the environment lacks {error.name!r}, which starts the program: {_add(str(error.name))}"
+            ) from error
+        raise
 
 
 def _check_shrunk(weights: LocalWeights, program: str) -> None:
@@ -124,10 +152,21 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
     if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
         return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
     files = imports.own_files(start.program, sys.path[:1]) if start.is_module else [Path(start.program)]
-    names = [first, *(name for name in imports.missing(files, sys.path[:1]) if name != first)]
+    own = [sys.path[0], *project.folders(Path.cwd())]
+    names = [first, *(name for name in imports.missing(files, own) if name != first)]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
     needed = ", ".join(map(repr, names))
     return f"{program} needs the {modules} {needed}, which its environment lacks: add {packages} with --with PACKAGE"
+
+
+def _refused(error: BaseException, needed: Sequence[str]) -> str:
+    """A library's own words, as far as they go in a line."""
+    said = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    return f"{said[:_MOST_SAID]}: {_add(*needed)}"
+
+
+def _add(*needed: str) -> str:
+    return "give " + " ".join(f"--with {name}" for name in needed)
 
 
 def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -> str:

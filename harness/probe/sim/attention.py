@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from harness.probe.sim import meta_kernels  # noqa: F401 (for torch before 2.5)
+
 aten = torch.ops.aten
 
 #: `check_head_dim_size_flash` of sdp_utils.cpp.
@@ -92,8 +94,9 @@ def _scores(
 ) -> torch.Tensor:
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = _added(attn_mask, query)
+    grouped = {"enable_gqa": True} if enable_gqa else {}  # which torch has from 2.5 on
     return aten._scaled_dot_product_attention_math(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **grouped
     )[0]
 
 

@@ -84,6 +84,9 @@ class Family:
     tokens: int  #: special ones included; the model's embedding may have more rows
     special: dict[int, str]  #: id -> text
     eos: str
+    #: Special tokens with smaller ids are of the vocabulary proper, which ``vocab_size`` counts; those behind its last word
+    #: with larger ones are added to it, as published.
+    proper: int = 0
     bos: str = ""
     pad: str = ""
     unk: str = ""
@@ -201,6 +204,7 @@ def _bert(words: int) -> Family:
 _FIRST_OF_ROBERTA = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
 _ROBERTA = Family(
     tokens=50_265,
+    proper=50_265,
     special={**_FIRST_OF_ROBERTA, 50_264: "<mask>"},
     eos="</s>",
     bos="<s>",
@@ -427,6 +431,7 @@ FAMILIES = {
     "mistral-chat": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, chat_template=_LLAMA_2),
     "gpt2": Family(
         tokens=50_257,
+        proper=50_257,
         special={50_256: "<|endoftext|>"},
         eos="<|endoftext|>",
         bos="<|endoftext|>",
@@ -465,7 +470,9 @@ FAMILIES = {
     "bart-without-mask": dataclasses.replace(
         _ROBERTA, tokens=50_264, special={**_FIRST_OF_ROBERTA}, mask="", max_length=1024
     ),
-    "xlm-roberta": dataclasses.replace(_ROBERTA, tokens=250_002, special={**_FIRST_OF_ROBERTA, 250_001: "<mask>"}),
+    "xlm-roberta": dataclasses.replace(
+        _ROBERTA, tokens=250_002, proper=250_002, special={**_FIRST_OF_ROBERTA, 250_001: "<mask>"}
+    ),
     "bert-multilingual": _bert(119_547),
     "albert": dataclasses.replace(
         _bert(30_000), special={0: "<pad>", 1: "<unk>", 2: "[CLS]", 3: "[SEP]", 4: "[MASK]"}, pad="<pad>", unk="<unk>"
@@ -490,6 +497,7 @@ FAMILIES = {
     ),
     "codegen": Family(
         tokens=50_295,
+        proper=50_257,
         special={50_256: "<|endoftext|>"},
         eos="<|endoftext|>",
         bos="<|endoftext|>",
@@ -498,6 +506,7 @@ FAMILIES = {
     ),
     "gpt-neo": Family(
         tokens=50_257,
+        proper=50_257,
         special={50_256: "<|endoftext|>"},
         eos="<|endoftext|>",
         bos="<|endoftext|>",
@@ -558,6 +567,7 @@ FAMILIES = {
     ),
     "clip": Family(
         tokens=49_408,
+        proper=49_408,
         special={49_406: "<|startoftext|>", 49_407: "<|endoftext|>"},
         bos="<|startoftext|>",
         eos="<|endoftext|>",

@@ -376,10 +376,13 @@ _DEIT_IMAGES = _images("DeiTImageProcessor", {"height": 256, "width": 256}, _IMA
                        crop_size={"height": 224, "width": 224})  # fmt: skip
 _SWIN_IMAGES = _images("ViTImageProcessor", {"height": 224, "width": 224}, _IMAGENET)
 _CONVNEXT_IMAGES = _images("ConvNextImageProcessor", {"shortest_edge": 224}, _IMAGENET, crop_pct=0.875)
-_CLIP_IMAGES = _images("CLIPImageProcessor", {"shortest_edge": 224}, _CLIP_MEAN, do_center_crop=True, do_convert_rgb=True,
-                       crop_size={"height": 224, "width": 224}, processor_class="CLIPProcessor")  # fmt: skip
 _WAVES = _sounds("Wav2Vec2FeatureExtractor", feature_size=1, do_normalize=True, return_attention_mask=False)
 _LONG_WAVES = {**_WAVES, "return_attention_mask": True}
+
+
+def _clip_images(pixels: int) -> dict[str, Any]:
+    return _images("CLIPImageProcessor", {"shortest_edge": pixels}, _CLIP_MEAN, do_center_crop=True, do_convert_rgb=True,
+                   crop_size={"height": pixels, "width": pixels}, processor_class="CLIPProcessor")  # fmt: skip
 
 
 def _whisper_sounds(bins: int) -> dict[str, Any]:
@@ -419,14 +422,16 @@ def _whisper(width: int, layers: int, heads: int, bins: int, words: int) -> dict
     }
 
 
-def _clip(text: tuple[int, int, int], vision: tuple[int, int, int], patch: int, projection: int) -> dict[str, Any]:
+def _clip(
+    text: tuple[int, int, int], vision: tuple[int, int, int], patch: int, projection: int, pixels: int = 224
+) -> dict[str, Any]:
     """Of each tower the width, the layers and the heads."""
     (hidden, layers, heads), (seen, seen_layers, seen_heads) = text, vision
     return _of(
         "CLIPModel", "clip", projection_dim=projection, vocab_size=49_408, eos_token_id=49_407,
         text_config={"model_type": "clip_text_model", "vocab_size": 49_408, "projection_dim": projection,
                      "bos_token_id": 49_406, "eos_token_id": 49_407, **_encoder(hidden, 4 * hidden, layers, heads)},
-        vision_config={"model_type": "clip_vision_model", "patch_size": patch, "image_size": 224,
+        vision_config={"model_type": "clip_vision_model", "patch_size": patch, "image_size": pixels,
                        "projection_dim": projection, **_encoder(seen, 4 * seen, seen_layers, seen_heads)},
     )  # fmt: skip
 
@@ -540,7 +545,9 @@ def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]
         "base-patch16": _clip((512, 12, 8), (768, 12, 12), 16, 512),
         "large-patch14": _clip((768, 12, 12), (1024, 24, 16), 14, 768),
     }.items():
-        table[f"openai/clip-vit-{name}"] = (config, "clip", _CLIP_IMAGES)
+        table[f"openai/clip-vit-{name}"] = (config, "clip", _clip_images(224))
+    larger = _clip((768, 12, 12), (1024, 24, 16), 14, 768, pixels=336)  # whose tower LLaVA sees with
+    table["openai/clip-vit-large-patch14-336"] = (larger, "clip", _clip_images(336))
     large = {
         **_encoder(1024, 4096, 24, 16), "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True,
     }  # fmt: skip

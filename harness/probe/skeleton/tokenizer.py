@@ -52,9 +52,9 @@ def byte_texts() -> list[str]:
 
 def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Text -> id, and the merges in the order in which byte-level BPE applies them. Special tokens behind the last word are
-    not in it: they are added, as published."""
-    tail = family.tokens  # the ids from here on are special tokens, without a gap
-    while tail - 1 in family.special:
+    not in it, but for those that the family's vocabulary has itself."""
+    tail = family.tokens  # the ids from here on are special tokens that are added, without a gap
+    while tail - 1 in family.special and tail > family.proper:
         tail -= 1
     inside = {index: text for index, text in family.special.items() if index < tail}
     free = tail - len(inside)

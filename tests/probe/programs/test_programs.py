@@ -168,7 +168,36 @@ def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Pat
     (folder / "code" / "train.py").write_text(program)
     record = ran(folder, "sim", 1, "python code/train.py")
     assert (record.outcome, record.stage) == ("failed", "import")
-    assert record.signature == f"ModulesMissing: code/train.py {needs}"
+    assert record.signature == f"CannotRun: code/train.py {needs}"
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (
+            "raise ImportError('Tok requires the SomePiece library but it was not found in your environment. Check ...')",
+            "CannotRun: Tok requires the SomePiece library but it was not found in your environment: give --with somepiece",
+        ),
+        (
+            "from transformers import AutoModel\nAutoModel.from_pretrained('nobody/nothing')",
+            "NotHere: train.py:2: nobody",
+        ),
+        (
+            "import transformers as t\nt.Wav2Vec2FeatureExtractor.from_pretrained('nobody/nothing')",
+            "NotHere: train.py:2: nobody",
+        ),
+        ("input('Which?')", "StartedError: the program asks for input"),
+        (
+            "import socket\nsocket.create_connection(('pypi.org', 443))",
+            "CannotRun: train.py:2: no connection to pypi.org",
+        ),
+    ],
+)
+def test_what_is_not_here_says_nothing_of_a_release(folder: Path, program: str, says: str) -> None:
+    (folder / "train.py").write_text(program)
+    record = ran(folder, "sim", 1, "train.py")
+    assert (record.outcome, record.stage) == ("failed", "import")
+    assert record.signature.startswith(says)
 
 
 def test_a_program_that_tiny_cannot_shrink_is_one_line(folder: Path) -> None:

@@ -147,6 +147,7 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("NousResearch/Hermes-3-Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct"),  # of one who also mirrors
         ("alignment-handbook/zephyr-7b-sft-full", "mistralai/Mistral-7B-Instruct-v0.1"),
         ("alignment-handbook/zephyr-7b-sft-qlora", None),  # an adapter
+        ("decapoda-research/llama-7b-hf", "huggyllama/llama-7b"),
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
@@ -247,3 +248,14 @@ def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
     assert (made.tokens, made.special, made.eos) == (999, {7: made.eos}, made.bos)
     known = make.family_of({"model_type": "qwen2", "vocab_size": 151936, "eos_token_id": 151643})
     assert known.eos == "<|endoftext|>"
+
+
+@pytest.mark.parametrize(
+    ("family", "size"),
+    [("gpt2", 50_257), ("roberta", 50_265), ("clip", 49_408), ("qwen-2.5", 151_643), ("deberta-v3", 128_000)],
+)
+def test_the_vocabulary_proper_has_its_published_size(family: str, size: int) -> None:
+    """``tokenizer.vocab_size``, up to which programs draw random tokens."""
+    own = json.loads(tokenizer.files(families.FAMILIES[family])["tokenizer.json"])
+    assert len(own["model"]["vocab"]) == size
+    assert max(own["model"]["vocab"].values()) == size - 1

@@ -134,6 +134,15 @@ def test_an_8_bit_weight_takes_a_byte_per_element(books: Books) -> None:
     assert held_by_weight(books, layer) == MIB + 512 * 4
 
 
+def test_an_8_bit_layer_has_what_peft_08_reads_of_it(books: Books) -> None:
+    import bitsandbytes
+
+    layer = bitsandbytes.nn.Linear8bitLt(64, 64, has_fp16_weights=False, threshold=6.0)
+    state = layer.state
+    read = (state.has_fp16_weights, state.memory_efficient_backward, state.threshold, layer.index)
+    assert read == (False, False, 6.0, None)
+
+
 @pytest.mark.parametrize(
     ("bits", "kept"),
     [

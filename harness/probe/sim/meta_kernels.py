@@ -1,0 +1,69 @@
+"""Shapes of attention kernels that torch before 2.5 has for its fake tensors only, and not on the meta device.
+
+As `torch._meta_registrations` of torch 2.5 has them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+#: Alive as long as what it registers.
+_LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
+
+
+def _flash_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[object, ...]:
+    """Output, one fp32 number per row, lengths, the generator's state, no debug mask."""
+    batch, heads, rows, _ = query.shape
+    return (
+        torch.empty_like(query.transpose(1, 2)).transpose(1, 2),
+        query.new_empty((batch, heads, rows), dtype=torch.float32),
+        None,
+        None,
+        rows,
+        key.shape[2],
+        *_generator_state(query),
+        query.new_empty(0),
+    )
+
+
+def _efficient_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_bias: torch.Tensor | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Output, one fp32 number for each row, of which there are a multiple of 32, the generator's state."""
+    batch, heads, rows, _ = query.shape
+    return (
+        query.new_empty((batch, rows, heads, value.shape[3])).transpose(1, 2),
+        query.new_empty((batch, heads, math.ceil(rows / 32) * 32 if compute_log_sumexp else 0), dtype=torch.float32),
+        *_generator_state(query),
+    )
+
+
+def _generator_state(query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return query.new_empty((), dtype=torch.int64), query.new_empty((), dtype=torch.int64)
+
+
+for _name, _shapes in (
+    ("_scaled_dot_product_flash_attention", _flash_attention),
+    ("_scaled_dot_product_efficient_attention", _efficient_attention),
+):
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
+        _LIBRARY.impl(_name, _shapes)

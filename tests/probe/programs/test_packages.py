@@ -1,0 +1,49 @@
+"""A library's error names the package that is not here."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from harness.probe.programs import packages
+
+
+@pytest.mark.parametrize(
+    ("error", "needed"),
+    [
+        (
+            ImportError(
+                "\nLlamaTokenizer requires the SentencePiecework library but it was not found in your environment. Check "
+                "out the instructions on the\ninstallation page of its repo: https://github.com/google/x#installation"
+            ),
+            ["sentencepiecework"],
+        ),
+        (ImportError("It needs scikit. Install it with `pip install -U 'absent-learn>=1'`"), ["absent-learn"]),
+        (RuntimeError("Ninny is required (pip install absent_ninny to get it)"), ["absent_ninny"]),
+        (ValueError("You need to have Absent_Looked_For installed to convert it."), ["absent_looked_for"]),
+        (ImportError("Absent_looked_for is not available and `use_it` is set."), ["absent_looked_for"]),
+        (ValueError("absent_looked_for kernels diverged"), []),
+        (ValueError("some other thing is not installed"), []),
+        (ImportError("`low_memory` requires a newer torch: `pip install 'torch>=9'`"), []),
+        (ImportError("Install it by pip install git+https://github.com/x/absent or pip install ./absent"), []),
+        (ImportError("cannot import name 'absent_looked_for' from 'torch'", name="torch"), []),
+    ],
+)
+def test_a_package_that_is_not_here_is_named(error: Exception, needed: list[str]) -> None:
+    packages.watch()
+    assert importlib.util.find_spec("absent_looked_for") is None
+    assert packages.asked_for(error) == needed
+
+
+def test_the_error_that_caused_it_counts() -> None:
+    packages.watch()
+    outer = RuntimeError("Failed to import transformers.trainer because of the following error")
+    try:
+        import absent_cause  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        outer.__cause__ = error
+    assert packages.asked_for(outer) == ["absent_cause"]
+    handled = RuntimeError("out of memory")
+    handled.__context__ = outer.__cause__
+    assert packages.asked_for(handled) == []
