@@ -5,7 +5,8 @@ The base case saves after one step, lets go of everything, and begins again as a
 with plain PyTorch that is interrupted and resumed alike, and ``interrupt_after=0`` is the same training without an
 interruption.
 
-LoRA has peft's defaults, and DeepSpeed's own schedule, because a schedule of torch's stops there (see `scenarios/trainer_lora.py`).
+LoRA has peft's defaults, and DeepSpeed's own schedule, because a schedule of torch's stops there (see
+`scenarios/trainer_lora.py`).
 """
 
 import os
