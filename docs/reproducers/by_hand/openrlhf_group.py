@@ -14,7 +14,13 @@ file = Path(package.submodule_search_locations[0]) / "utils" / "distributed_util
 spec = importlib.util.spec_from_file_location("distributed_util", file)
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-wanted = {"backend": "gloo", "init_method": "tcp://127.0.0.1:29517", "world_size": 1, "rank": 0, "group_name": "openrlhf"}
+wanted = {
+    "backend": "gloo",
+    "init_method": "tcp://127.0.0.1:29517",
+    "world_size": 1,
+    "rank": 0,
+    "group_name": "openrlhf",
+}
 try:
     module.init_process_group(**wanted)
 except TypeError as error:
