@@ -2,7 +2,8 @@
 
 Each role has a process of its own on every GPU, and they take turns: a cell is one of them, ``part`` says whose, and what it
 has on the card after each turn is among its readings. Generation is vLLM's, which is not run: add its share for the turns in
-which it is awake. Not known in public, and chosen: samples of 1024 + 1024 tokens ("about 1k"), two for each rank and step.
+which it is awake. ``gpu_memory_utilization`` is the share of an engine that does not sleep, so that it is off the card in
+every turn. Not known in public, and chosen: samples of 1024 + 1024 tokens ("about 1k"), two for each rank and step.
 
 Open-Reasoner-Zero is in no package index, and pip installs none of its subpackages from git: clone it into
 ``programs/open_reasoner_zero`` (seen with 3fdd9a0). It imports names that newer releases of its requirements lack:
@@ -26,7 +27,7 @@ SCENARIO = program(
     steps=2,
     values={
         "checkout": "Open-Reasoner-Zero", "part": "policy", "prompt": 1024, "answer": 1024, "offload_optimizer": False,
-        "no_lookahead": False, "reentrant": False, "gradient_checkpointing": True,
+        "no_lookahead": False, "reentrant": False, "gradient_checkpointing": True, "gpu_memory_utilization": 0.0,
     },
     gpu="A100-80G",
     packages={
@@ -38,11 +39,13 @@ SCENARIO = program(
         {},
         *one_by_one(part=("critic",), no_lookahead=(True,), reentrant=(True,), offload_optimizer=(True,)),
         {"part": "critic", "no_lookahead": True},
+        *one_by_one(gpu_memory_utilization=(0.5, 0.7)),
     ),
     remedies={
         "no fetching ahead": {"no_lookahead": True},
         "offload the optimizer": {"offload_optimizer": True},
         "reentrant checkpointing": {"reentrant": True},
+        "serve on other GPUs": {"gpu_memory_utilization": 0.0},
     },
     pins={"pin DeepSpeed 0.15.4": {"deepspeed": "0.15.4"}},
 )  # fmt: skip

@@ -7,6 +7,11 @@ actor, and an answer is as long as was allowed. `programs/openrlhf_ray/command.p
 
 Not known in public, and chosen: no reference (a KL coefficient of 0), so that the card holds the actor alone, a reward
 function, 4 prompts that fill 1024 tokens, and one optimizer step to a rollout.
+
+OpenRLHF's engines have cards of their own unless ``--colocate_all_models`` puts everything onto the same ones, where each
+takes its ``--vllm_gpu_memory_utilization`` of the card (0.95 unless given). It is a process of its own, so
+``gpu_memory_utilization`` is the share that it keeps of this card: 0 where it is elsewhere, or asleep while the actor trains
+(``--vllm_enable_sleep``).
 """
 
 from harness.probe.program import program
@@ -26,10 +31,15 @@ SCENARIO = program(
     values={
         "pretrain": "OpenRLHF/Llama-3-8b-sft-mixture", "prompt": 1024, "answer": 1024, "length": 2048, "stage": 3,
         "actors": 8,
-        "checkpointing": "--gradient_checkpointing", "more": "",
+        "checkpointing": "--gradient_checkpointing", "more": "", "gpu_memory_utilization": 0.0,
     },
     gpu="A100-80G",
     packages={**PACKAGES, "openrlhf": "0.11.2", "pillow": "13.0.0"},
     devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2, "actors": 2, "prompt": 24, "answer": 24, "length": 48}},
-    remedies={"ZeRO-2": {"stage": 2}, "the optimizer on the host": {"more": "--adam_offload"}},
+    variants=({}, {"gpu_memory_utilization": 0.5}, {"gpu_memory_utilization": 0.95}),
+    remedies={
+        "ZeRO-2": {"stage": 2},
+        "the optimizer on the host": {"more": "--adam_offload"},
+        "serve on other GPUs": {"gpu_memory_utilization": 0.0},
+    },
 )  # fmt: skip

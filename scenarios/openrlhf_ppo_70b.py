@@ -4,6 +4,9 @@ The options are those of the report's `train_ppo_ray`. The reference model had f
 actor's cards hold the actor alone; what those send is made up by `programs/openrlhf/ppo_actor.py`, and the model, its
 configuration, optimizer, engine and training are OpenRLHF's. Each rollout is of 32 prompts, not of the report's 256: then
 one optimizer step follows each rollout instead of eight, and the measured step has both.
+
+``gpu_memory_utilization`` is the share that an engine beside the actor keeps: none here, 0.5 with
+``--colocate_all_models --vllm_gpu_memory_utilization 0.5`` unless ``--vllm_enable_sleep`` puts it to sleep.
 """
 
 from harness.probe.program import program
@@ -21,7 +24,7 @@ SCENARIO = program(
     values={
         "stage": 3, "zpg": 1, "bf16": "--bf16", "adam": "--adam_offload", "packed": "--flash_attn --packing_samples",
         "checkpointing": "--gradient_checkpointing", "reentrant": "", "more": "", "micro": 1, "train": 128, "rollout": 32,
-        "prompt": 1024, "answer": 1024,
+        "prompt": 1024, "answer": 1024, "gpu_memory_utilization": 0.0,
     },
     gpu="A800-80G",
     packages=PACKAGES,
@@ -40,6 +43,7 @@ SCENARIO = program(
             more=("--overlap_comm",),
             zpg=(8,),
             answer=(512,),
+            gpu_memory_utilization=(0.5,),
         ),
     ),
     remedies={
@@ -51,6 +55,7 @@ SCENARIO = program(
         "half the batch of a step": {"train": 64},
         "no bf16": {"bf16": ""},
         "overlap communication": {"more": "--overlap_comm"},
+        "serve on other GPUs": {"gpu_memory_utilization": 0.0},
     },
     pins={"pin DeepSpeed 0.15.0": {"deepspeed": "0.15.0"}, "pin DeepSpeed 0.16.8": {"deepspeed": "0.16.8"}},
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 The question: does OpenRLHF split the actor over its GPUs, and what does a GPU hold under ZeRO-2 and ZeRO-3 as the actor gets
 more of them? Not known in public, and chosen: Llama-3-8B (that of OpenRLHF's examples of the time), lengths of 1024 + 1024,
-one sample to a micro-batch, the optimizer on the card. See `openrlhf_ppo_70b` for what is OpenRLHF's and what is made up.
+one sample to a micro-batch, the optimizer on the card. See `openrlhf_ppo_70b` for what is OpenRLHF's and what is made up,
+and for ``gpu_memory_utilization``.
 """
 
 from harness.probe.program import program
@@ -21,7 +22,7 @@ SCENARIO = program(
     ranks=8,
     values={
         "stage": 3, "zpg": 1, "adam": "", "packed": "--flash_attn --packing_samples", "train": 8, "rollout": 4,
-        "prompt": 1024, "answer": 1024,
+        "prompt": 1024, "answer": 1024, "gpu_memory_utilization": 0.0,
     },
     gpu="A100-80G",
     packages=PACKAGES,
@@ -31,6 +32,7 @@ SCENARIO = program(
     },
     variants=(
         {},
+        {"gpu_memory_utilization": 0.5},
         *({"stage": stage, **size} for stage in (1, 2, 3) for size in _SIZES),
         *({"stage": stage, "train": 8 * steps, "rollout": max(4, 2 * steps)} for stage in (1, 2, 3) for steps in (4, 16)),
         *({"zpg": zpg, **size} for zpg in (2, 8) for size in _SIZES[3:]),
@@ -42,5 +44,6 @@ SCENARIO = program(
         "accumulation 16": {"train": 128, "rollout": 32},
         "offload the optimizer": {"adam": "--adam_offload"},
         "twice the GPUs": {"world_size": 16, "train": 16, "rollout": 8},
+        "serve on other GPUs": {"gpu_memory_utilization": 0.0},
     },
 )  # fmt: skip

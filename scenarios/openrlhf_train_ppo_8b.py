@@ -2,7 +2,7 @@
 
 Its command as it is, with the options of the report, but for 16 generated tokens in place of 1024, as transformers generates
 them one by one. The report's message: A40 with 44.34 GiB, 10.19 MiB free, 43.69 GiB allocated by PyTorch, 20 MiB asked for.
-The card here is an L40S, which has as much.
+The card here is an L40S, which has as much. There is no engine to share it: without Ray the actor itself generates.
 """
 
 from harness.probe.program import program

@@ -54,6 +54,7 @@ SCENARIO = Scenario(
     ),
     remedies={
         "gpu_memory_utilization 0.5": {"gpu_memory_utilization": 0.5},
+        "serve on other GPUs": {"gpu_memory_utilization": 0.0},
         "no fetching ahead": _NO_LOOKAHEAD,
         "offload the optimizer": {"offload_optimizer": True},
         "frozen models on the host": {"frozen_offload_param": True},

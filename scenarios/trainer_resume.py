@@ -5,14 +5,17 @@ The base case saves after one step, lets go of everything, and begins again as a
 with plain PyTorch that is interrupted and resumed alike, and ``interrupt_after=0`` is the same training without an
 interruption.
 
-LoRA has DeepSpeed's own schedule, because a schedule of torch's stops there (see `scenarios/trainer_lora.py`).
+LoRA has peft's defaults, and DeepSpeed's own schedule, because a schedule of torch's stops there (see
+`scenarios/trainer_lora.py`).
 """
 
 import os
 
 from harness.probe.program import program
 
-_LORA = {"lora_rank": 8, "settings": "zero3_scheduler.json"}
+_STAGES = ({}, {"settings": "zero2.json"}, {"settings": "zero1.json"})
+_LORA = tuple({"lora_rank": 8, "settings": f"zero{stage}_scheduler.json"} for stage in (3, 2, 1))
+_WHOLE = {"interrupt_after": 0}
 
 SCENARIO = program(
     version=1,
@@ -30,14 +33,11 @@ SCENARIO = program(
         "interrupt_after": 1,
         "only_model": False,
     },
-    devices={"cpu": {"tiny": True}},
+    devices={"cpu": {"tiny": True}, "sim": {"base_model": "Qwen/Qwen2.5-7B", "world_size": 8}},
     variants=(
-        {},
-        {"interrupt_after": 0},
-        {"settings": "zero2.json"},
-        {"settings": "zero2.json", "interrupt_after": 0},
+        *_STAGES,
+        *_LORA,
         {"accumulation": 2},
-        _LORA,
-        {**_LORA, "interrupt_after": 0},
+        *({**variant, **_WHOLE} for variant in (*_STAGES, *_LORA)),
     ),
 )

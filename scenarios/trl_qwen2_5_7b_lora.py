@@ -8,7 +8,7 @@ configuration, with DeepSpeed's own defaults for all sizes.
 Not known in public, and chosen: lengths of 512 + 256 tokens and 8 samples per device, TRL's defaults of that day. TRL's
 own trainer is no small dependency: its loss is the project's
 (`harness.probe.workloads.alignment.group_policy_gradient`), with the reference taken from the same model with its
-adapters disabled, and logits for the answers only.
+adapters disabled, and logits for the answers only. ``gpu_memory_utilization`` is the share of an engine on the same card.
 """
 
 from harness.probe.scenario import Scenario, grid, one_by_one
@@ -26,7 +26,7 @@ SCENARIO = Scenario(
         "integration": "accelerate", "zero_stage": 3, "zero_init": False, "load_on_device": True,
         "offload_optimizer": False, "offload_param": False, "persistence_threshold": None, "max_live_parameters": None,
         "max_reuse_distance": None, "reduce_bucket_size": None, "expandable_segments": False,
-        "old_policy_displacement": None,
+        "old_policy_displacement": None, "gpu_memory_utilization": 0.0,
     },
     devices={
         "sim": {},
@@ -44,6 +44,7 @@ SCENARIO = Scenario(
             gradient_checkpointing=("reentrant", "non_reentrant"),
             lora_modules_to_save=("lm_head",),
             expandable_segments=(True,),
+            gpu_memory_utilization=(0.9,),
         ),
         *grid(zero_init=(True,), load_on_device=(False,), gradient_checkpointing=("none", "non_reentrant")),
     ),
@@ -54,5 +55,6 @@ SCENARIO = Scenario(
         "load under zero.Init": {"zero_init": True, "load_on_device": False},
         "half the samples per device": {"micro_batch_size": 4},
         "expandable segments": {"expandable_segments": True},
+        "serve on other GPUs": {"gpu_memory_utilization": 0.0},
     },
 )  # fmt: skip

@@ -27,10 +27,14 @@ _modes = torch._C._len_torch_dispatch_stack
 
 @contextlib.contextmanager
 def answered(mode: Any) -> Iterator[None]:
-    """Inside, ``narrow``, ``view``, ``tensor[begin:end]`` and ``copy_`` of tensors pass by the dispatcher, where they can.
-    ``mode`` is the running `SimulationMode`."""
+    """Inside, ``narrow``, ``view`` and ``copy_`` of tensors pass by the dispatcher, where they can. ``mode`` is the running
+    `SimulationMode`.
+
+    Not so ``tensor[begin:end]``: once a class was given a ``__getitem__`` in Python, Python's C interface takes its objects
+    for sequences for the rest of the process, and then ``torch.tensor([loss])`` asks for the length of a number.
+    """
     plain = torch.Tensor
-    narrow, view, getitem, copy_ = plain.narrow, plain.view, plain.__getitem__, plain.copy_
+    narrow, view, copy_ = plain.narrow, plain.view, plain.copy_
 
     def direct_narrow(self: Any, dim: Any, start: Any, length: Any) -> Any:
         if type(self) is plain and type(start) is int and _modes() == 1:
@@ -43,12 +47,6 @@ def answered(mode: Any) -> Iterator[None]:
             with _past_modes():
                 return view(self, *shape, **named)
         return view(self, *shape, **named)
-
-    def direct_getitem(self: Any, index: Any) -> Any:
-        if type(index) is slice and type(self) is plain and _modes() == 1 and _has_numbers(index):
-            with _past_modes():
-                return getitem(self, index)
-        return getitem(self, index)
 
     def direct_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
         if (
@@ -66,10 +64,4 @@ def answered(mode: Any) -> Iterator[None]:
     with Patches() as patches:
         for function in (direct_narrow, direct_view, direct_copy_):
             patches.set(plain, function.__name__.removeprefix("direct_"), function)
-        patches.set(plain, "__getitem__", direct_getitem)
         yield
-
-
-def _has_numbers(bounds: slice) -> bool:
-    """Else a bound may be a tensor, whose value is asked for."""
-    return type(bounds.start) is int and type(bounds.stop) is int and bounds.step is None

@@ -31,7 +31,9 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
     named: dict[int, str] = {}
     with Patches() as patches:
         c10d: Any = dist.distributed_c10d
-        _groups(patches, c10d, "fake" if simulated else "gloo", rank, world_size, named)
+        backend = "fake" if simulated else "gloo"
+        _groups(patches, c10d, backend, rank, world_size, named)
+        _own_groups(patches, c10d, backend, named)
         for name in ("is_nccl_available", "is_backend_available"):
             _everywhere(patches, c10d, name, lambda *_: True)
         if not simulated:
@@ -41,6 +43,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
             _coalescing(patches, c10d)
             _wrappers(patches)
         if simulated:
+            _meetings(patches, c10d, rank, world_size)
             _objects(patches, c10d, world_size)
             _checks(patches, c10d)
         try:
@@ -99,6 +102,36 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
     _everywhere(patches, c10d, "new_group", new_group)
     _everywhere(patches, c10d, "get_backend", get_backend)
     _everywhere(patches, c10d, "destroy_process_group", destroy_process_group)
+
+
+def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]) -> None:
+    """Groups that a program makes by torch's internals, as OpenRLHF does of a trainer's rank and of an engine's processes,
+    beside the default one."""
+    make = c10d._new_process_group_helper
+
+    def _new_process_group_helper(size: int, rank: int, ranks: Any, wanted: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(wanted) in _HERE[backend]:
+            return make(size, rank, ranks, wanted, *args, **kwargs)
+        made = make(size, rank, ranks, c10d.Backend(backend), *args, **kwargs)
+        named[id(made[0])] = _shown(wanted)
+        return made
+
+    _everywhere(patches, c10d, "_new_process_group_helper", _new_process_group_helper)
+
+
+#: Backends that a group can have as it is, by what stands in for NCCL.
+_HERE = {"fake": ("fake",), "gloo": ("gloo", "cpu:gloo,cuda:gloo", "fake", "mpi")}
+
+
+def _meetings(patches: Patches, c10d: Any, rank: int, world_size: int) -> None:
+    """``rendezvous``, which waits for processes that are not there: they have come."""
+
+    def rendezvous(url: str, own_rank: int = -1, size: int = -1, **kwargs: Any) -> Iterator[Any]:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        yield FakeStore(), rank if own_rank == -1 else own_rank, world_size if size == -1 else size
+
+    _everywhere(patches, c10d, "rendezvous", rendezvous)
 
 
 def _meshes(patches: Patches, target: str) -> None:

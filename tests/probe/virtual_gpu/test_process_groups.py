@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,36 @@ def test_a_rank_joins_by_itself_and_hears_the_backend_that_it_named(backend: str
     assert dist.get_backend(dist.new_group([0, 1], backend="gloo")) == "gloo"
     dist.destroy_process_group()
     assert not dist.is_initialized()
+
+
+def _group_by_internals(url: str, rank: int, size: int) -> Any:
+    """As OpenRLHF 0.7 makes the group of a trainer's rank and an engine."""
+    c10d: Any = dist.distributed_c10d
+    store, rank, size = next(c10d.rendezvous(url, rank, size, timeout=c10d.default_pg_timeout))
+    store.set_timeout(c10d.default_pg_timeout)
+    store = dist.PrefixStore("engine", store)
+    group, _ = c10d._new_process_group_helper(
+        size, rank, [], dist.Backend("nccl"), store, group_name="engine", timeout=c10d.default_pg_timeout
+    )
+    c10d._world.pg_group_ranks[group] = {i: i for i in range(size)}
+    return group
+
+
+def test_a_group_with_processes_that_are_not_there_waits_for_none_of_them(books: Books) -> None:
+    dist.init_process_group("nccl")
+    group = _group_by_internals("tcp://127.0.0.1:1", 0, 2)
+    assert (dist.get_backend(group), dist.get_world_size(group), dist.get_world_size()) == ("nccl", 2, 4)
+    dist.broadcast(torch.ones(4, device="cuda"), 0, group=group)
+
+
+def test_a_group_of_torchs_internals_is_gloos_on_real_ranks(tmp_path: Path) -> None:
+    with attached("cpu", TorchMeter(device="cpu")):
+        dist.init_process_group("nccl", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+        group = _group_by_internals(f"file://{tmp_path}/engine", 0, 1)
+        sent = torch.ones(4)
+        dist.broadcast(sent, 0, group=group)
+        assert sent.tolist() == [1, 1, 1, 1]
+        dist.destroy_process_group()
 
 
 def test_objects_are_those_of_ranks_that_agree(books: Books) -> None:

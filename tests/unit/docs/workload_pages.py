@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.advice import gpus
 from harness.advice.capacity import FitVerdict, compared_verdict, needed_bytes
+from harness.advice.gpus.traffic import Traffic, traffic
 from harness.compare.summary import summarize
 from harness.model import Passed, Result, split_workload
 from harness.probe.border.wire import Explanation, MemoryReading, Numerics, PhaseReading, Refusal
@@ -88,6 +89,13 @@ class PublishedCell:
         """In the collectives of one step."""
         step = [self.phases[phase] for phase in ("forward", "backward", "step")]
         return size(sum(total for reading in step for _, total in reading.collectives.values()))
+
+    @property
+    def traffic(self) -> Traffic:
+        """What one rank sends in one step, inside its node and between nodes of eight."""
+        found = traffic([self.phases[phase] for phase in ("forward", "backward", "step")], gpus.step_time.GPUS_PER_NODE)
+        assert found is not None, f"{self.result.cell.id} is of a probe that did not note groups"
+        return found
 
     def collectives(self, phase: str) -> int:
         """How many the phase issues."""

@@ -20,8 +20,8 @@ def launching() -> Iterator[None]:
     with Patches() as patches:
         for kernel in (jit.JITFunction, tuning.Autotuner, tuning.Heuristics):
             patches.set(kernel, "run", _run)
+        patches.callback(vars(driver).update, dict(vars(driver)))  # its reset_active() would make a driver, from 3.5 on
         driver.set_active(triton_driver.active)
-        patches.callback(driver.reset_active)
         yield
 
 

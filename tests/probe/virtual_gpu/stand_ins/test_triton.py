@@ -145,6 +145,19 @@ def test_on_ranks_there_is_no_triton(meter: Any) -> None:
     assert importlib.util.find_spec("triton") is None
 
 
+class Driver:
+    """Triton's own, on a machine without a GPU."""
+
+    def __init__(self) -> None:
+        self.active: Any = None
+
+    def set_active(self, active: Any) -> None:
+        self.active = active
+
+    def reset_active(self) -> None:
+        raise AssertionError("libcuda.so cannot found!")
+
+
 def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a small package with Triton's classes, in a simulation."""
     from harness.probe import virtual_gpu
@@ -161,7 +174,7 @@ def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -
     class Autotuner(JITFunction):
         pass
 
-    driver = types.SimpleNamespace(set_active=lambda active: None, reset_active=lambda: None)
+    driver = Driver()
     for name, attributes in {
         "triton": {},
         "triton.runtime": {"driver": driver},
@@ -182,5 +195,6 @@ def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -
         with torch._C.DisableTorchFunction():
             contents = simulation.mode.known.contents
             assert (contents(out), contents(x).tolist()) == (None, [1.0, 1.0])
+    assert driver.active is None
     with pytest.raises(RuntimeError, match="0 active drivers"):
         JITFunction(kernel).run()
