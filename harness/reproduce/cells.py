@@ -12,7 +12,7 @@ from harness.bisect import questions
 from harness.bisect.questions import Observation, Question
 from harness.compare.comparison import DetailOf
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
-from harness.compare.outcomes import signature
+from harness.compare.outcomes import signature, telling
 from harness.config.settings import Settings
 from harness.errors import NothingMeasured
 from harness.model import Cell, Passed, Result, Stack, Verdict, variant_values
@@ -28,7 +28,7 @@ DEVICE = "cpu"
 #: A longer name of a variant is no file name beside all that stands with it.
 _LONGEST = 150
 
-#: Enough of an error to know it by, and little enough that no size of a tensor is in it.
+#: Enough of an error to know it by.
 _SIGNATURE = 40
 
 #: What is counted or held beyond the other release, as a share of what the finding's own cell has beyond it: from the one on
@@ -260,5 +260,4 @@ def with_error(question: Question, result: Result) -> Question:
     """A question that lacks an error, with the one that a result ended by."""
     if not lacks_error(question) or isinstance(result.outcome, Passed):
         return question
-    error = signature(result.outcome).rpartition(" (")[0] or signature(result.outcome)  # without its place in the code
-    return Question(question.metric, question.phase, error[:_SIGNATURE])
+    return Question(question.metric, question.phase, telling(signature(result.outcome), _SIGNATURE))
