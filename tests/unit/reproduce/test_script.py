@@ -125,6 +125,13 @@ def test_a_script_is_python_and_imports_released_packages_alone(
     assert "\n\n\n\n" not in found.text
 
 
+def test_only_the_engine_that_goes_on_is_configured_to_load_a_universal_checkpoint() -> None:
+    text = script("loss_error", zero_stage=3, checkpoint=True, resume=True, universal=True).text
+    saved, configured, made = map(text.index, ("save_checkpoint(", "load_universal", "load_checkpoint("))
+    assert saved < configured < made
+    assert text.count("load_universal") == 1
+
+
 def test_the_text_of_a_script() -> None:
     """As a maintainer reads it."""
     text = script("gradient_norm_error", **QUARTER).text
