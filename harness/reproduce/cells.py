@@ -35,6 +35,10 @@ _SIGNATURE = 40
 #: it is the finding, up to the other it is not. A smaller model, or fewer layers, has less of it.
 _SHOWN, _HIDDEN = 1 / 4, 1 / 32
 
+#: A distance from the truth is sound up to this share of the tolerance. From there to the tolerance it may be the finding,
+#: grown smaller: then it is not, if the other release's is nearly as far.
+_SOUND, _NEARLY = 1 / 4, 1 / 2
+
 #: Cells of the one release that are measured before the other measures them.
 _AT_ONCE = 8
 
@@ -147,13 +151,15 @@ class ReleasePair:
             return Verdict.UNKNOWN
         if metric is OUTCOME and not (self.question.key and self.question.key in observed.text):
             return Verdict.GOOD if observed.value == "passed" else Verdict.UNKNOWN
-        return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1 else None
+        return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= _SOUND else None
 
     def _alone(self, bad: Result) -> Verdict:
         """Whether a release shows it that is not compared, where `_settled` leaves that open."""
         metric = BY_NAME[self.question.metric]
-        if metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE:
+        if metric is OUTCOME:
             return Verdict.BAD
+        if metric.direction is Direction.AT_MOST_ONE:
+            return Verdict.GOOD if self._observed(bad).number <= 1 else Verdict.BAD
         limit = metric.limit(0.0, self._session.settings.thresholds)
         return Verdict.BAD if self._observed(bad).number > limit else Verdict.GOOD
 
@@ -163,6 +169,8 @@ class ReleasePair:
         metric = BY_NAME[self.question.metric]
         if metric.direction is Direction.AT_MOST_ONE and other.number > 1:
             return Verdict.UNKNOWN  # it is not what tells the two apart
+        if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1:
+            return Verdict.GOOD if other.number >= _NEARLY * observed.number else Verdict.UNKNOWN
         if metric is OUTCOME and other.value != "passed":
             return Verdict.UNKNOWN
         if isinstance(other.value, float) and math.isnan(other.number):
