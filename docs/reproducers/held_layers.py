@@ -62,8 +62,7 @@ class Counted(TorchDispatchMode):
                 self.storages[storage._cdata] = StorageWeakRef(storage)
         return result
 
-    def held_bytes(self):
-        gc.collect()
+    def live_bytes(self):
         self.storages = {key: ref for key, ref in self.storages.items() if not ref.expired()}
         return sum(torch.UntypedStorage._new_with_weak_ptr(ref.cdata).nbytes() for ref in self.storages.values())
 
@@ -78,9 +77,9 @@ for step in range(STEPS):
     for micro_batch in range(MICRO_BATCHES):
         loss = loss_of(engine, step, RANK, micro_batch)
         engine.backward(loss)
-        measured = counted.held_bytes()
+        gc.collect()
+        measured = counted.live_bytes()
         engine.step()
-
 if RANK == 0:
     print(f"{measured:,} bytes held after backward, deepspeed 0.15.4 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}")
-sys.exit(measured > 1.02 * EXPECTED)
+sys.exit(measured > 842005)  # nearer to deepspeed 0.16.0, 941,077

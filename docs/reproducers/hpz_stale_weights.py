@@ -73,8 +73,7 @@ for step in range(STEPS):
         engine.backward(loss)
         losses.append(loss.item())
         engine.step()
-
-loss, true_loss = max(zip(losses, true_losses), key=lambda pair: abs(pair[0] - pair[1]))
+loss, true_loss = max(zip(losses, true_losses), key=lambda pair: (pair[0] != pair[0], abs(pair[0] - pair[1])))
 if RANK == 0:
     print(f"loss {loss:.4f}, plain PyTorch {true_loss:.4f}, ratio {loss / true_loss:.3f}")
-sys.exit(not abs(loss / true_loss - 1) < 0.01)
+sys.exit(not abs(loss / true_loss - 1) < 0.001)

@@ -60,7 +60,8 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
       explore --transformers 4.48.0,4.48.1 --budget 10m
 
     \b
-    Exit codes: 0 nothing tells them apart, 1 a fault that one of them has and the other has not, 2 not two releases.
+    Exit codes: 0 nothing tells them apart, 1 a fault that one of them has and the other has not, 2 not two releases. Ctrl-C
+    ends it with what was found by then.
     """
     loaded = options.load_settings(results=results)
     settings = msgspec.structs.replace(loaded, executor="local", timeout_s=min(loaded.timeout_s, _TIMEOUT_S))
@@ -84,6 +85,8 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     with Progress(brief=True) as progress, session(settings, (), progress, installer, planned.existing) as opened:
         found = explore(request, simplest, opened, progress.note)
     write_answer(lambda: report.as_text(found), (json_file, lambda: report.as_json(found)))
+    if found.interruption is not None:
+        raise found.interruption
     return EXIT_REGRESSION if any(fault.other is not None for fault in found.faults) else EXIT_OK
 
 

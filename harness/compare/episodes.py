@@ -8,7 +8,6 @@ oracle finds, has no levels: there an episode is the releases that have it.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -17,6 +16,7 @@ import msgspec
 
 from harness.compare.comparison import StepTime
 from harness.compare.metrics import BY_NAME, OUTCOME, STEP_TIME, TRAINING_DIFFERENCE
+from harness.compare.outcomes import fault
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 
@@ -25,10 +25,6 @@ _T = TypeVar("_T")
 #: Below this share of a level a release is free of it. Between this and the threshold nothing is said of a release, unless
 #: it stands between releases that have the level: a level that wavers around the threshold is one level.
 _FREE_BELOW = 0.5
-
-
-#: The place at the end of a signature (`harness.probe.border.faults.signature_of`): it moves from release to release.
-_PLACE = re.compile(r" \([^()]*:[^()]*\)$")
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +51,7 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
     together: dict[tuple[str, ...], dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
     for one in found:
         if one.kind == "failed":
-            together[OUTCOME.name, one.phase, _PLACE.sub("", str(one.value))][one.stack].append(one)
+            together[OUTCOME.name, one.phase, fault(str(one.value))][one.stack].append(one)
         elif one.kind == "wrong" or one.metric == TRAINING_DIFFERENCE.name:
             together[(_family(one.metric),)][one.stack].append(one)
     for cause, by_stack in together.items():

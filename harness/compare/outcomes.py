@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from harness.compare.metrics import OUTCOME
 from harness.compare.pairs import Pair, why_not
 from harness.model import Failed, Finding, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, is_measurement
@@ -10,6 +12,19 @@ from harness.wording.quantities import shortened
 
 #: How `outcome_text` begins for `OutOfMemory`, and its signature.
 _OUT_OF_MEMORY = "out of memory"
+
+#: The place at the end of a signature (`harness.probe.border.faults.signature_of`): it moves from release to release.
+_PLACE = re.compile(r" \([^()]*:[^()]*\)$")
+
+#: Numbers that are the model's or the batch's, and not the fault's: shapes, what stands after a word for a size or before a
+#: unit, and all of four digits and more. Not 0, which says that a tensor is empty, and not a dimension, an argument or a
+#: code.
+_SIZE = re.compile(
+    r"(?<=[\[(])(?!0[\])])-?\d+(?:(?: ?x ?|, ?| and )-?\d+)*(?=,?[\])])"
+    r"|(?:(?<=\bsize )|(?<=\bsize of )|(?<=\blength )|(?<=\bnumel ))[1-9]\d*\b(?!\.\d)"
+    r"|(?<![\w.])(?!0 )\d+(?:\.\d+)?(?= ?(?:[KMGT]i?B|bytes?|elements?|tokens?|parameters?)\b)"
+    r"|(?<![\w.#])\d{4,}(?![\w]|\.\d)"
+)
 
 
 def judge_outcome(pair: Pair) -> Finding | None:
@@ -28,7 +43,7 @@ def judge_outcome(pair: Pair) -> Finding | None:
     elif base is None or not _broke(base.outcome):
         beside = "passed" if base_passed else "has no result for it"
         kind, relevant, message = "failed", True, f"{text}; the baseline {beside}"
-    elif (stage(own), signature(own)) == (stage(base.outcome), signature(base.outcome)):
+    elif (stage(own), fault(signature(own))) == (stage(base.outcome), fault(signature(base.outcome))):
         kind, relevant, message = "failed", False, f"{text}, as the baseline does"
     else:
         kind, relevant, message = "failed", False, f"{text}; the baseline fails as well: {theirs}"
@@ -70,6 +85,17 @@ def signature(outcome: Outcome) -> str:
         case TimedOut(limit_s=limit_s):
             return f"no sign of life for {limit_s:g} s"
     return ""
+
+
+def fault(text: str) -> str:
+    """What failures of one fault have in common, of a signature or a text that ends with one: no sizes, and no place."""
+    return _SIZE.sub("N", _PLACE.sub("", text))
+
+
+def telling(text: str, most: int) -> str:
+    """A part of a signature that has no size in it, and so is in those of all failures of the fault: its beginning, or what
+    is longest between its sizes."""
+    return max((part.strip(" ()[]")[:most] for part in _SIZE.split(_PLACE.sub("", text))), key=len)
 
 
 def _broke(outcome: Outcome) -> bool:

@@ -79,6 +79,7 @@ class Explored(msgspec.Struct, frozen=True, kw_only=True):
     cells: int  #: results that were looked at, those of reductions included
     seconds: float
     processor_s: float  #: that all processes used
+    interruption: KeyboardInterrupt | None = None  #: that ended it; for the caller to raise once this is reported
 
 
 class _BudgetSpent(Exception):
@@ -86,15 +87,19 @@ class _BudgetSpent(Exception):
 
 
 def explore(request: ExploreQuery, simplest: Scenario, session: Session, note: Callable[[str], None]) -> Explored:
-    """Tries configurations until the budget is spent. ``note`` gets a line of progress after each few. Raises as a session
-    does; what was measured until then is stored, and a later exploration with the same seed uses it."""
+    """Tries configurations until the budget is spent, or it is interrupted. ``note`` gets a line of progress after each few.
+    Raises as a session does but KeyboardInterrupt; what was measured until then is stored, and a later exploration with the
+    same seed uses it."""
     session.build(request.releases)
     session.keep_open()
     exploration = _Exploration(request, simplest, session, note)
     has_more = True
-    while has_more and not exploration.is_over:
-        has_more = exploration.run()
-        exploration.follow_up()
+    try:
+        while has_more and not exploration.is_over:
+            has_more = exploration.run()
+            exploration.follow_up()
+    except KeyboardInterrupt as interruption:
+        return exploration.answer(interruption)
     return exploration.answer()
 
 
@@ -169,17 +174,22 @@ class _Exploration:
         self._ends_s = self._request.budget_s
         new = (one for one in self._faults if one.tells_apart and one.followed == Followed())
         apart = sorted(new, key=lambda one: severity(one.finding))
-        found = [self._difference(fault) for fault in apart]
-        changes = [
-            change_of(one, self._simplest, self._session, self._request.detail_of, lambda: self.is_over)
-            for one in found
-            if not self.is_over
-        ]
-        confirmations = [confirmation_of(one, self._simplest, self._session) for one in found if not self.is_over]
-        for fault, change, confirmation in itertools.zip_longest(apart, changes, confirmations):
-            self._replace(fault, followed=Followed(change=change, confirmation=confirmation))
+        for at, fault in enumerate(apart):
+            if not self.is_over:
+                change = change_of(
+                    self._difference(fault),
+                    self._simplest,
+                    self._session,
+                    self._request.detail_of,
+                    lambda: self.is_over,
+                )
+                apart[at] = self._replace(fault, followed=Followed(change=change))
+        for fault in apart:
+            if not self.is_over:
+                confirmation = confirmation_of(self._difference(fault), self._simplest, self._session)
+                self._replace(fault, followed=Followed(change=fault.followed.change, confirmation=confirmation))
 
-    def answer(self) -> Explored:
+    def answer(self, interruption: KeyboardInterrupt | None = None) -> Explored:
         """What is known by now. Of failures that were not reduced, the first of each kind without a fault stands for it."""
         left = 0
         for failure in sorted(self._waiting, key=lambda one: one.order):
@@ -200,6 +210,7 @@ class _Exploration:
             cells=len(self._seen),
             seconds=self._spent,
             processor_s=self._processor_s,
+            interruption=interruption,
         )
 
     # -- what is tried -----------------------------------------------------------------------------------------------
@@ -280,23 +291,32 @@ class _Exploration:
         self._attribute_all(now)
 
     def _attribute_all(self, failures: Iterable[FailedTry]) -> None:
-        for failure in sorted(failures, key=lambda one: one.order):
-            if self._explained(failure):
-                continue
-            if self.is_over:
-                self._waiting.append(failure)  # for when there is time again
-                continue
-            self._note(f"new: {failure.finding.message}")
-            fault = self._reduced(failure)
-            if not fault.is_reduced and self.is_over:
-                self._waiting.append(failure)
-                continue
-            same_kind = [one for one in self._faults if one.family == fault.family]
-            twin = next((one for one in same_kind if one.needs == fault.needs), None)
-            if twin is None:
-                self._faults.append(fault)
-            else:
-                self._replace(twin, tries=twin.tries + 1)
+        """What is left waits: of the one that was begun, too, where this is interrupted."""
+        left = sorted(failures, key=lambda one: one.order)
+        try:
+            while left:
+                self._attribute(left[0])
+                del left[0]
+        finally:
+            self._waiting += left
+
+    def _attribute(self, failure: FailedTry) -> None:
+        if self._explained(failure):
+            return
+        if self.is_over:
+            self._waiting.append(failure)  # for when there is time again
+            return
+        self._note(f"new: {failure.finding.message}")
+        fault = self._reduced(failure)
+        if not fault.is_reduced and self.is_over:
+            self._waiting.append(failure)
+            return
+        same_kind = [one for one in self._faults if one.family == fault.family]
+        twin = next((one for one in same_kind if one.needs == fault.needs), None)
+        if twin is None:
+            self._faults.append(fault)
+        else:
+            self._replace(twin, tries=twin.tries + 1)
 
     def _explained(self, failure: FailedTry) -> bool:
         """Whether a known fault does: then it counts the failure."""
@@ -315,8 +335,10 @@ class _Exploration:
                     return True
         return False
 
-    def _replace(self, fault: Fault, **changes: Any) -> None:
-        self._faults[self._faults.index(fault)] = msgspec.structs.replace(fault, **changes)
+    def _replace(self, fault: Fault, **changes: Any) -> Fault:
+        new = msgspec.structs.replace(fault, **changes)
+        self._faults[self._faults.index(fault)] = new
+        return new
 
     def _reduced(self, failure: FailedTry) -> Fault:
         """Raises nothing where the budget ends: then it is as it was tried."""

@@ -12,7 +12,7 @@ from harness.bisect import questions
 from harness.bisect.questions import Observation, Question
 from harness.compare.comparison import DetailOf
 from harness.compare.metrics import BY_NAME, OUTCOME, Direction
-from harness.compare.outcomes import signature
+from harness.compare.outcomes import signature, telling
 from harness.config.settings import Settings
 from harness.errors import NothingMeasured
 from harness.model import Cell, Passed, Result, Stack, Verdict, variant_values
@@ -28,12 +28,16 @@ DEVICE = "cpu"
 #: A longer name of a variant is no file name beside all that stands with it.
 _LONGEST = 150
 
-#: Enough of an error to know it by, and little enough that no size of a tensor is in it.
+#: Enough of an error to know it by.
 _SIGNATURE = 40
 
 #: What is counted or held beyond the other release, as a share of what the finding's own cell has beyond it: from the one on
 #: it is the finding, up to the other it is not. A smaller model, or fewer layers, has less of it.
 _SHOWN, _HIDDEN = 1 / 4, 1 / 32
+
+#: A distance from the truth is sound up to this share of the tolerance. From there to the tolerance it may be the finding,
+#: grown smaller: then it is not, if the other release's is nearly as far.
+_SOUND, _NEARLY = 1 / 4, 1 / 2
 
 #: Cells of the one release that are measured before the other measures them.
 _AT_ONCE = 8
@@ -147,13 +151,15 @@ class ReleasePair:
             return Verdict.UNKNOWN
         if metric is OUTCOME and not (self.question.key and self.question.key in observed.text):
             return Verdict.GOOD if observed.value == "passed" else Verdict.UNKNOWN
-        return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1 else None
+        return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= _SOUND else None
 
     def _alone(self, bad: Result) -> Verdict:
         """Whether a release shows it that is not compared, where `_settled` leaves that open."""
         metric = BY_NAME[self.question.metric]
-        if metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE:
+        if metric is OUTCOME:
             return Verdict.BAD
+        if metric.direction is Direction.AT_MOST_ONE:
+            return Verdict.GOOD if self._observed(bad).number <= 1 else Verdict.BAD
         limit = metric.limit(0.0, self._session.settings.thresholds)
         return Verdict.BAD if self._observed(bad).number > limit else Verdict.GOOD
 
@@ -163,6 +169,8 @@ class ReleasePair:
         metric = BY_NAME[self.question.metric]
         if metric.direction is Direction.AT_MOST_ONE and other.number > 1:
             return Verdict.UNKNOWN  # it is not what tells the two apart
+        if metric.direction is Direction.AT_MOST_ONE and observed.number <= 1:
+            return Verdict.GOOD if other.number >= _NEARLY * observed.number else Verdict.UNKNOWN
         if metric is OUTCOME and other.value != "passed":
             return Verdict.UNKNOWN
         if isinstance(other.value, float) and math.isnan(other.number):
@@ -260,5 +268,4 @@ def with_error(question: Question, result: Result) -> Question:
     """A question that lacks an error, with the one that a result ended by."""
     if not lacks_error(question) or isinstance(result.outcome, Passed):
         return question
-    error = signature(result.outcome).rpartition(" (")[0] or signature(result.outcome)  # without its place in the code
-    return Question(question.metric, question.phase, error[:_SIGNATURE])
+    return Question(question.metric, question.phase, telling(signature(result.outcome), _SIGNATURE))

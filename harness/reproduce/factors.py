@@ -47,8 +47,9 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
         if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
             return f"{self.title} above {max(hidden)}"
         named = [self.words[value] for value in shown if value in self.words]
-        others = [_value(value) for value in shown if value not in self.words]
-        return " or ".join([*named, *([f"{self.title} {' or '.join(others)}"] if others else [])])
+        unset = [f"{self.noun} not configured"] if None in shown and None not in self.words else []
+        others = [_value(value) for value in shown if value not in self.words and value is not None]
+        return " or ".join([*named, *unset, *([f"{self.title} {' or '.join(others)}"] if others else [])])
 
 
 #: Sizes in elements, as small against a tiny model as DeepSpeed's defaults are against a large one.
@@ -66,7 +67,7 @@ _FURTHER_SIZES = {"persistence_threshold": (100_000,)}
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "not configured" if value is None else str(value)
+    return str(value)
 
 
 def _switch(name: str, title: str, *, on: str = "", off: str = "", api: str = "", configured: bool = True) -> Factor:

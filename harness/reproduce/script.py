@@ -295,8 +295,6 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
     if p.get("warmup"):
         warmup = {"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
         found["scheduler"] = {"type": "WarmupLR", "params": warmup}
-    if p.get("universal"):
-        found["checkpoint"] = {"load_universal": True}
     if p["gradient_clipping"] is not None:
         found["gradient_clipping"] = p["gradient_clipping"]
     if p.get("communication_dtype") is not None:

@@ -18,7 +18,8 @@ from harness.config.settings import Settings
 from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.errors import HarnessError, UsageError
-from harness.model import Hardware, NotInstalled, Result
+from harness.model import Cell, Hardware, NotInstalled, Result
+from harness.probe import launch_line
 from harness.probe.border.wire import Detail
 from harness.run import existing, explain, matrix, workloads
 from harness.run.session import session
@@ -27,6 +28,7 @@ from harness.run.watch import Watch
 from harness.store import Explanations, Store, StoredWorkloads, explained_in
 from harness.store.contents import silent
 from harness.versions import locking, stacks
+from harness.wording.quantities import listing
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +78,8 @@ def regress(
 
     Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
     """
+    for name, line in notes_on_programs(planned.matrix.cells).items():
+        watch.note(f"{name}: {line}")
     with session(settings, (), watch, installer, planned.stacks.existing) as opened:
         results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
@@ -90,6 +94,17 @@ def regress(
         except HarnessError as error:  # what was measured is worth a report without it
             watch.note(f"who holds the memory is left out: {error}")
             return comparison
+
+
+def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
+    """Scenario -> what its user has to know of how the program is launched here."""
+    lines = {cell.scenario: str(cell.parameters["program"]) for cell in cells if "program" in cell.parameters}
+    unread = {name: launch_line.parse(line).without_effect for name, line in lines.items()}
+    return {
+        name: f"{listing(variables)} of its launch line: read before it begins, so without effect here"
+        for name, variables in unread.items()
+        if variables
+    }
 
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:

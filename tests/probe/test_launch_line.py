@@ -43,6 +43,11 @@ def test_a_module_is_told_from_a_file() -> None:
     assert parse("torchrun --nproc_per_node 8 --module axolotl.cli.train x.yaml").name == "train"
 
 
+def test_variables_that_were_read_before_the_program_begins_have_no_effect() -> None:
+    line = "OMP_NUM_THREADS=8 HF_HOME=/data PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True PYTHONPATH=. torchrun train.py"
+    assert parse(line).without_effect == ("OMP_NUM_THREADS", "HF_HOME")
+
+
 def test_variables_before_the_launcher_are_the_programs() -> None:
     assert parse("A=1 B='x y' python train.py").variables == (("A", "1"), ("B", "x y"))
 

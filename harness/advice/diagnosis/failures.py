@@ -21,7 +21,7 @@ from harness.advice.card_rooms import CardRooms
 from harness.advice.diagnosis.crash import Crash
 from harness.compare import Comparison, ProblemKind, Thresholds, compare
 from harness.compare.metrics import OUTCOME
-from harness.compare.outcomes import signature, stage
+from harness.compare.outcomes import fault, signature, stage
 from harness.compare.problems import unaffected
 from harness.compare.releases import in_version_order
 from harness.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
@@ -88,7 +88,7 @@ def known(crash: Crash) -> tuple[KnownFailure, ...]:
 def failures(results: Sequence[Result]) -> set[tuple[str, str]]:
     """The distinct failures of releases: stage and error."""
     broken = (one.outcome for one in results if isinstance(one.outcome, (Failed, OutOfMemory, TimedOut)))
-    return {(stage(outcome), _PLACE.sub("", signature(outcome))) for outcome in broken}
+    return {(stage(outcome), fault(signature(outcome))) for outcome in broken}
 
 
 def matching(crash: Crash, results: Sequence[Result]) -> list[Result]:
@@ -206,8 +206,9 @@ def _is_failure(crash: Crash, stored: str) -> bool:
 
 
 def _is_message(crash: Crash, error: str, message: str) -> bool:
-    """Whether one begins the other, or holds its beginning: both may be cut, and some lack torch's own prefix."""
-    mine = crash.message
+    """Whether one begins the other, or holds its beginning: both may be cut, and some lack torch's own prefix. Their
+    sizes may differ."""
+    mine, message = fault(crash.message), fault(message)
     if crash.error != error or not mine or not message:
         return False
     if mine.startswith(message):

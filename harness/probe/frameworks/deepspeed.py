@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
-from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero
+from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero, of_next_job
 from harness.probe.frameworks.deepspeed_engine import configuration, gathered, mean_loss, whole_parameters
 from harness.probe.frameworks.deepspeed_files import exported_parameters, shared_folder, universal
 from harness.probe.process import meeting
@@ -131,7 +131,8 @@ def start(
     model_config = workload.configuration(work, shape)
     settings = config(parameters, model_config.hidden_size)
 
-    def engine(weights_of: str = "") -> Any:
+    def engine(weights_of: str = "", *, goes_on: bool = False) -> Any:
+        """``goes_on``: from a checkpoint."""
         with zero_init(settings, shard):
             model = workload.build(work, model_config, torch.float32 if shard.torch_autocast else work.torch_dtype)
         if work.module_hooks:
@@ -143,6 +144,8 @@ def start(
         if not alone:
             fill(model, weights_of, work.torch_dtype if shard.torch_autocast else None)
         own = copy.deepcopy(settings)  # DeepSpeed takes entries out of what it is given
+        if goes_on:
+            own = of_next_job(own, universal=work.universal)
         made: Any = deepspeed.initialize(model=model, config=own, **_optimizer(work, shard, model))[0]
         compiled(made, shard, device)
         return made
@@ -153,7 +156,9 @@ def start(
         first = engine()
         second = engine("second.") if work.second_engine else None
     torch.manual_seed(0)
-    return DeepSpeedTraining(work, first, model_config, device, alone, make=engine, second=second)
+    return DeepSpeedTraining(
+        work, first, model_config, device, alone, make=functools.partial(engine, goes_on=True), second=second
+    )
 
 
 def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:

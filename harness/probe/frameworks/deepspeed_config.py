@@ -97,8 +97,6 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         settings["torch_autocast"] = {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[work.dtype]}
     if work.warmup:
         settings["scheduler"] = {"type": "WarmupLR", "params": dict(WARMUP)}
-    if work.universal:
-        settings["checkpoint"] = {"load_universal": True}
     if work.gradient_clipping is not None:
         settings["gradient_clipping"] = work.gradient_clipping
     if shard.communication_dtype is not None:
@@ -114,6 +112,12 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     return integrations.complete(
         settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
     )
+
+
+def of_next_job(settings: Mapping[str, Any], *, universal: bool) -> dict[str, Any]:
+    """As the job has it that goes on from a checkpoint. Only that one names the universal kind: an engine that is
+    configured to load it saves otherwise too."""
+    return {**settings, "checkpoint": {"load_universal": True}} if universal else dict(settings)
 
 
 def effective_zero(zero: Mapping[str, Any]) -> dict[str, Any]:

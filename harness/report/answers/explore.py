@@ -18,8 +18,8 @@ from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault; 3 ``pairs_covered``
 #: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault; 4 ``problem``
-#: of a fault that one release has alone: those with the same number have one cause.
-SCHEMA = 4
+#: of a fault that one release has alone: those with the same number have one cause; 5 ``interrupted``.
+SCHEMA = 5
 
 
 def as_text(found: Explored) -> str:
@@ -53,12 +53,14 @@ def as_text(found: Explored) -> str:
             lines += _fault(found, fault, f"{number:2}")
     if found.left:
         more = f"{plural(found.left, 'failure')} more, of kinds that faults above have"
-        lines += ["", f"{more}: the budget ended before they were reduced."]
+        lines += ["", f"{more}: {_ended(found)} before they were reduced."]
     if found.defaults:
         lines += ["", "Settings in force that differ where the same is configured:"]
         for one in found.defaults:
             lines.append(f"   {plain(one.key)}: {plain(one.older)} in {older}, {plain(one.newer)} in {newer}")
-    if found.pairs_covered < 1:
+    if found.interruption is not None:
+        lines += ["", "It was interrupted: the same call goes on from here."]
+    elif found.pairs_covered < 1:
         lines += ["", "The budget ended first: the same call with a larger --budget goes on from here."]
     return "\n".join(lines) + "\n"
 
@@ -72,6 +74,10 @@ def _covered(found: Explored) -> str:
     """How far the search came."""
     share = "every pair" if found.pairs_covered >= 1 else f"{int(100 * found.pairs_covered)} % of all pairs"
     return f"{share} of values among them"
+
+
+def _ended(found: Explored) -> str:
+    return "the budget ended" if found.interruption is None else "it was interrupted"
 
 
 def _minutes(seconds: float) -> str:
@@ -90,7 +96,7 @@ def _fault(found: Explored, fault: Fault, mark: str) -> list[str]:
         plain(f"{mark} {where}: {fault.finding.message}"),
         f"   needs: {plain(needs(fault))}"
         if fault.is_reduced
-        else "   not reduced: the budget ended, or it was not seen again",
+        else f"   not reduced: {_ended(found)}, or it was not seen again",
         f"   seen in {plural(fault.tries, 'configuration')}, first after {_minutes(fault.found_s)} minutes with "
         f"{_minutes(fault.found_processor_s)} processor-minutes",
     ]
@@ -136,6 +142,7 @@ def as_json(found: Explored) -> bytes:
         "budget_s": found.request.budget_s,
         "seconds": found.seconds,
         "processor_s": found.processor_s,
+        "interrupted": found.interruption is not None,
         "configurations": found.tries,
         "passed": found.passed,
         "not_reduced": found.left,

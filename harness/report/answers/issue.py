@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from packaging.version import Version
 
 from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
 from harness.model import Verdict
@@ -31,8 +32,9 @@ def as_issue(found: Reproduction) -> str:
 
 def _for_the_sender(found: Reproduction) -> str:
     known = f"Known upstream: {known_upstream(found)}."
-    sound = [run.version for run in found.runs[2:] if run.answer is Verdict.GOOD]
-    ended = f" {found.package} {sound[0]} does not have it any more." if sound else ""
+    sound = [Version(run.version) for run in found.runs if run.answer is Verdict.GOOD]
+    later = [version for version in sound if version > Version(found.bad)]
+    ended = f" {found.package} {min(later)} does not have it any more." if later else ""
     return f"For who sends this: search the tracker first. {known}{ended}"
 
 

@@ -100,6 +100,12 @@ def test_a_checkpoint_that_brings_nothing_back_is_wrong(training: Any, monkeypat
     assert worst(trained("checkpoint=true,zero_stage=1", tmp_path)) > 1
 
 
+def test_only_the_job_that_goes_on_from_a_universal_checkpoint_is_configured_to_load_it(tmp_path: Path) -> None:
+    """Up to 0.17.6 the engines of such a job save their model states under one name, and nothing can be made of these."""
+    variant = "world_size=2,zero_stage=3,checkpoint=true,resume=true,universal=true"
+    assert worst(one_of_many.on_real_ranks("minimal_training", variant, tmp_path)) < 1
+
+
 def test_what_an_evaluation_leaves_behind_is_held_beyond_the_ideal(
     training: Any, monkeypatch: Any, tmp_path: Path
 ) -> None:

@@ -127,6 +127,15 @@ def test_a_failure_that_moves_to_another_place_is_one_problem() -> None:
     ]
 
 
+def test_a_failure_with_other_sizes_in_another_model_is_one_problem() -> None:
+    def failures(variant: str, size: int) -> list[Result]:
+        text = f"RuntimeError: start (64) exceeds dimension size ({size}) (engine.py:step)"
+        return [result(variant=variant), result("0.16.0", variant=variant, outcome=Failed("step", text))]
+
+    (found,) = judged(*failures("base", 128), *failures(OTHER, 4096)).problems
+    assert len(found.affected) == 2
+
+
 def test_trains_wrong_comes_before_crashes_before_leaks_before_work() -> None:
     found = judged(
         result(),

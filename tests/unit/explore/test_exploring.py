@@ -55,7 +55,9 @@ def explored(
     wrong: Callable[[str, Parameters], bool] = nowhere,
     crashes: Callable[[str, Parameters], bool] = nowhere,
     error: str = "TypeError: 'NoneType' object is not iterable (x.py:f)",
+    interrupted_after: int | None = None,
 ) -> Explored:
+    """``interrupted_after``: so many runs."""
     clock = SimpleNamespace(now=0.0)
     stored: dict[str, Result] = {}
 
@@ -70,6 +72,8 @@ def explored(
 
     def measure(cells: Sequence[Cell], **_: Any) -> list[Result]:
         for cell in cells:
+            if len(stored) == interrupted_after:
+                raise KeyboardInterrupt
             if cell.id not in stored:
                 stored[cell.id] = measured(cell)
                 clock.now += 1
@@ -127,6 +131,19 @@ def test_a_budget_that_ends_early_leaves_what_was_seen(monkeypatch: pytest.Monke
     text = report.as_text(found)
     assert "6 % of all pairs of values" in text
     assert text.endswith("The budget ended first: the same call with a larger --budget goes on from here.\n")
+
+
+@pytest.mark.parametrize("runs", [6, 7, 20, 40, 80])
+def test_an_exploration_that_is_interrupted_says_what_it_found_by_then(
+    monkeypatch: pytest.MonkeyPatch, runs: int
+) -> None:
+    found = explored(monkeypatch, wrong=lambda version, p: version == "0.18.3", interrupted_after=runs)
+    assert isinstance(found.interruption, KeyboardInterrupt)
+    assert [fault.stack.label for fault in found.faults] == (["0.18.3"] if found.tries else [])
+    text = report.as_text(found)
+    assert text.endswith("It was interrupted: the same call goes on from here.\n")
+    assert "the budget ended" not in text
+    assert json.loads(report.as_json(found))["interrupted"]
 
 
 def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,23 @@ def test_a_distance_from_the_truth_is_judged_by_itself() -> None:
     assert pair.begin(*accumulating(4)) is Verdict.BAD
 
 
+@pytest.mark.parametrize(
+    ("bad", "good", "verdict"),
+    [
+        (0.2, 0.01, Verdict.GOOD),  # rounding
+        (0.8, 0.1, Verdict.UNKNOWN),  # the finding, maybe, of which there is less
+        (0.8, 0.6, Verdict.GOOD),
+        (1.6, 0.1, Verdict.BAD),
+        (1.6, 1.2, Verdict.UNKNOWN),
+    ],
+)
+def test_a_distance_within_tolerance_is_sound_where_the_other_release_has_it_as_well(
+    bad: float, good: float, verdict: Verdict
+) -> None:
+    pair, _ = pair_of(lambda version, p: bad if version == BAD else good, "gradient_norm_error")
+    assert pair.shows(accumulating(4)) == [verdict]
+
+
 @pytest.mark.parametrize(("metric", "judged"), [(HELD, False), ("gradient_norm_error", True)])
 def test_plain_pytorch_trains_where_it_is_compared_with(metric: str, judged: bool) -> None:
     seen = set()

@@ -41,6 +41,8 @@ def test_values_of_a_cell_are_the_tables_and_its_own() -> None:
         ("model_outputs", ("all",), ("loss",), "a model that returns several tensors"),
         ("offload_optimizer", (True,), (False,), "offload of the optimizer"),
         ("gradient_clipping", (None,), (0.0, 1.0), "clipping not configured"),
+        ("hpz_partition_size", (None,), (2,), "hpZ not configured"),
+        ("overlap_comm", (None, False), (True,), "overlap_comm not configured or overlap_comm off"),
         ("hpz_partition_size", (2,), (None,), "hpZ partition of 2"),
         ("world_size", (2, 4), (1,), "ranks above 1"),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from harness.bisect.questions import parse
@@ -182,6 +183,19 @@ def test_the_answer_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "  0.19.6, exit code 0: gradient norm 4, plain PyTorch 4",
     ]
     assert lines[10] == "goes away with ZeRO stage 0: gradient norm 4, plain PyTorch 4"
+
+
+def test_who_sends_an_issue_knows_that_a_later_release_is_sound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed)
+    bad, good, later = found.runs
+    older, newer = (
+        as_issue(msgspec.structs.replace(found, good=run.version, runs=(bad, run))).split("\n\n")[0]
+        for run in (good, later)
+    )
+    assert "any more" not in older
+    assert newer.endswith(" deepspeed 0.19.6 does not have it any more. -->")
 
 
 def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

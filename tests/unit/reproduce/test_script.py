@@ -125,6 +125,22 @@ def test_a_script_is_python_and_imports_released_packages_alone(
     assert "\n\n\n\n" not in found.text
 
 
+def test_only_the_engine_that_goes_on_is_configured_to_load_a_universal_checkpoint() -> None:
+    text = script("loss_error", zero_stage=3, checkpoint=True, resume=True, universal=True).text
+    saved, configured, made = map(text.index, ("save_checkpoint(", "load_universal", "load_checkpoint("))
+    assert saved < configured < made
+    assert text.count("load_universal") == 1
+
+
+def test_a_norm_that_nothing_asks_about_is_not_computed() -> None:
+    assert "true_norm" not in script("loss_error", zero_stage=3).text
+    assert "clip_grad_norm_" not in script("loss_error", zero_stage=3, gradient_clipping=0.0).text
+    assert (
+        "    torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)"
+        in script("loss_error", gradient_clipping=1.0).text
+    )
+
+
 def test_the_text_of_a_script() -> None:
     """As a maintainer reads it."""
     text = script("gradient_norm_error", **QUARTER).text

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+from harness.model import Cell
 from harness.probe.border.wire import Detail
 from harness.run import pipeline
 from harness.store import Store
 from tests.builders.synthetic import stored_result
+
+
+def test_variables_of_a_launch_line_that_have_no_effect_are_named() -> None:
+    def cell(scenario: str, **parameters: str) -> Cell:
+        return msgspec.structs.replace(stored_result().cell, scenario=scenario, parameters=parameters)
+
+    cells = [
+        cell("train", program="HF_HOME=/data OMP_NUM_THREADS=8 torchrun train.py"),
+        cell("train", program="HF_HOME=/data OMP_NUM_THREADS=8 torchrun train.py"),
+        cell("sft", program="WANDB_MODE=offline trl sft"),
+        cell("no_program"),
+    ]
+    assert pipeline.notes_on_programs(cells) == {
+        "train": "HF_HOME, OMP_NUM_THREADS of its launch line: read before it begins, so without effect here"
+    }
 
 
 def test_a_missing_detail_is_looked_for_again(tmp_path: Path) -> None:

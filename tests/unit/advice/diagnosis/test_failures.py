@@ -14,6 +14,7 @@ SPLIT = (
     "RuntimeError: Output 0 of Split is a view and is being modified inplace. This view is the output of a function that "
     "returns multi (typing_extensions.py:wrapper)"
 )
+EXCEEDS = "RuntimeError: start (125184) + length (4096) exceeds dimension size (125216). (deepspeed/x.py:dump)"
 ITERABLE = "TypeError: 'NoneType' object is not iterable (deepspeed/runtime/zero/stage_1_and_2.py:epilogue)"
 
 
@@ -40,6 +41,7 @@ def crash(error: str, file: str = "torch/x.py") -> Crash:
     [
         (SPLIT, "RuntimeError: Output 0 of Split is a view and is being modified inplace.", "torch/x.py", True),
         (SPLIT, "ValueError: Output 0 of Split is a view and is being modified inplace.", "torch/x.py", False),
+        (EXCEEDS, "RuntimeError: start (96) + length (8) exceeds dimension size (100).", "torch/x.py", True),
         (ITERABLE, "TypeError: 'NoneType' object is not iterable", "torch/x.py", False),  # too short without its place
         (ITERABLE, "TypeError: 'NoneType' object is not iterable", "deepspeed/runtime/zero/stage_1_and_2.py", True),
         (ITERABLE, "TypeError: 'int' object is not iterable", "deepspeed/runtime/zero/stage_1_and_2.py", False),

@@ -1,0 +1,58 @@
+"""Which failures are one fault, whatever the sizes of the model that met it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.compare.outcomes import fault, telling
+
+EXCEEDS = (
+    "RuntimeError: start (125184) + length (4096) exceeds dimension size (125216). (deepspeed/checkpoint/x.py:dump)"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (EXCEEDS, "RuntimeError: start (96) + length (8) exceeds dimension size (100). (deepspeed/checkpoint/y.py:dump)"),
+        ("tensor a (128) must match the size of tensor b (64)", "tensor a (9) must match the size of tensor b (7)"),
+        ("shapes cannot be multiplied (4x128 and 64x256)", "shapes cannot be multiplied (2x3 and 4x5)"),
+        ("shape '[1, 2, -1]' is invalid for input of size 64", "shape '[8, -1]' is invalid for input of size 7"),
+        ("index 125184 is out of bounds for dimension 0", "index 4097 is out of bounds for dimension 0"),
+        ("Tried to allocate 2.00 GiB.", "Tried to allocate 14.5 GiB."),
+        ("no weight of torch.Size([2, 3])", "no weight of torch.Size([4])"),
+        ("expected 12 elements", "expected 7 elements"),
+    ],
+)  # fmt: skip
+def test_sizes_and_places_do_not_tell_faults_apart(one: str, other: str) -> None:
+    assert fault(one) == fault(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("zip() argument 2 is longer than argument 1", "zip() argument 3 is longer than argument 1"),
+        ("rank ended with exit code 137", "rank ended with exit code 139"),
+        ("must match at non-singleton dimension 0", "must match at non-singleton dimension 1"),
+        ("storage of size 0", "storage of size 4096"),  # what is partitioned is empty
+        ("got vec (0)", "got vec (64)"),
+        ("torch 2.9.1 is not supported", "torch 2.13.0 is not supported"),
+        ("no kernel for bf16", "no kernel for fp16"),
+        ("expected 0 elements", "expected 7 elements"),
+    ],
+)
+def test_other_numbers_do(one: str, other: str) -> None:
+    assert fault(one) != fault(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (EXCEEDS, "exceeds dimension size"),
+        ("TypeError: 'NoneType' object is not iterable (deepspeed/x.py:f)", "TypeError: 'NoneType' object is not iter"),
+        ("ValueError: 5", "ValueError: 5"),
+    ],
+)
+def test_what_a_fault_is_known_by_has_no_size_in_it(text: str, part: str) -> None:
+    assert telling(text, 40) == part
+    assert part in text
