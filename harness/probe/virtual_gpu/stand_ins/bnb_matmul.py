@@ -124,7 +124,10 @@ class MatMul8bitLt(torch.autograd.Function):
         ctx.bias_dtype = None if bias is None else bias.dtype
         # As the package keeps them: no saved tensors, so hooks of checkpointing do not see them.
         ctx.kept = (by_column, given, A, columns, state.idx) if any(ctx.needs_input_grad[:2]) else None
-        return product.reshape((*shape[:-1], state.CB.shape[0]))
+        # Of its memory and no view of it: peft 0.8 adds to it in place, which older releases allow.
+        product = product.contiguous()
+        of_tokens = product.view((*shape[:-1], state.CB.shape[0]))
+        return product.new_empty(0).set_(product.untyped_storage(), 0, of_tokens.shape, of_tokens.stride())
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:

@@ -143,6 +143,19 @@ def test_an_8_bit_layer_has_what_peft_08_reads_of_it(books: Books) -> None:
     assert read == (False, False, 6.0, None)
 
 
+def test_peft_08_adds_to_what_an_8_bit_layer_returns(books: Books) -> None:
+    import bitsandbytes
+
+    layer = bitsandbytes.nn.Linear8bitLt(64, 32, bias=False, has_fp16_weights=False, threshold=6.0)
+    layer.weight = layer.weight.to("cuda")
+    x = torch.zeros(2, 3, 64, device="cuda", dtype=torch.float16, requires_grad=True)
+    result = layer(x)
+    assert result.shape == (2, 3, 32)
+    result += 1
+    result.sum().backward()
+    assert x.grad is not None
+
+
 @pytest.mark.parametrize(
     ("bits", "kept"),
     [
