@@ -26,8 +26,6 @@ CONFIG = {
     "zero_allow_untested_optimizer": True,
     "gradient_clipping": 0.0,
 }
-
-
 SHAPE = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -65,6 +63,5 @@ for step in range(STEPS):
         loss = loss_of(engine, step, RANK, micro_batch)
         engine.backward(loss)
         engine.step()
-
 if RANK == 0:
     print(f"trains {STEPS} steps")
