@@ -26,6 +26,9 @@ _FLAGS = {
         *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path"),
         *("--virtual-local-rank", "--virtual_local_rank"),
     )),
+    "torch.distributed.launch": frozenset((
+        *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "--use-env", "--use_env"),
+    )),
     "deepspeed": frozenset((
         *("--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
         *("--elastic_training", "--bind_cores_to_rank"),
@@ -178,7 +181,7 @@ def parse(line: str) -> LaunchLine:
 #: ``python -m NAME``, which is a launcher.
 _MODULES_THAT_LAUNCH = {
     "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torchrun",
+    "torch.distributed.launch": "torch.distributed.launch",
     "deepspeed.launcher.runner": "deepspeed",
     "accelerate.commands.launch": "accelerate",
 }

@@ -58,6 +58,17 @@ def _torchrun(line: LaunchLine, local_rank: int) -> Start:
     )
 
 
+def _torch_launch(line: LaunchLine, local_rank: int) -> Start:
+    """As torch.distributed.run starts a rank for it: without ``--use-env`` the program gets its local rank as an argument,
+    which torch before 2.0 spells with an underscore."""
+    begun = _torchrun(line, local_rank)
+    if {"--use-env", "--use_env"} & {*line.options}:
+        return begun
+    torch = importlib.import_module("torch")
+    name = "--local_rank" if torch.__version__.startswith("1.") else "--local-rank"
+    return dataclasses.replace(begun, arguments=(f"{name}={local_rank}", *line.arguments))
+
+
 def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
     """As deepspeed.launcher.launch starts a rank: the program gets its local rank as an argument."""
     own = () if "--no_local_rank" in line.options else (f"--local_rank={local_rank}",)
@@ -183,6 +194,7 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
 _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
     "python": _plain,
     "torchrun": _torchrun,
+    "torch.distributed.launch": _torch_launch,
     "deepspeed": _deepspeed,
     "accelerate": _accelerate,
     "trl": _trl,

@@ -1,4 +1,4 @@
-"""LLaMA-Factory's command, as its releases start the ranks of a job."""
+"""LLaMA-Factory's command, as its releases start the ranks of a job, and torch's older launcher."""
 
 import sys
 from pathlib import Path
@@ -64,3 +64,14 @@ def test_a_job_of_one_rank_trains_in_that_process(release, monkeypatch: pytest.M
     monkeypatch.setenv("WORLD_SIZE", "1")
     begun = start(LINE, 0)
     assert (begun.program, begun.arguments) == ("llamafactory.cli", ("train", "--stage", "sft"))
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [("", ("--local-rank=3", "--lr", "1")), ("--use_env ", ("--lr", "1")), ("--use-env ", ("--lr", "1"))],
+)
+def test_torch_distributed_launch_hands_over_the_local_rank(options: str, arguments: tuple[str, ...]) -> None:
+    pytest.importorskip("torch")
+    line = parse(f"python -m torch.distributed.launch --nproc_per_node 8 {options}train.py --lr 1")
+    assert line.ranks == 8
+    assert start(line, 3).arguments == arguments
