@@ -225,7 +225,8 @@ class _Seen:
         self.sessions += 1
         self._seconds.append(seconds)
         comparison = compare(results, results[0].cell.stack.id, settings.thresholds, lambda result: None)
-        found = {one.stack: one for one in comparison.findings if BY_NAME[one.metric].family == STEP_TIME.family}
+        of_time = (one for one in comparison.findings if BY_NAME[one.metric].family == STEP_TIME.family)
+        found = {one.stack: one for one in of_time if one.relevant}  # as a report says it
         times = {time.stack: time for time in comparison.step_times}
         base, *others = results
         for result, more in zip(others, releases, strict=True):

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ from harness.probe.process import meeting
 from harness.probe.process.rank import run
 from harness.probe.process.rank_file import Unreadable, rank_file, read_record
 from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
+from harness.probe.replacing import working_folder
 
 #: Rounds of a cell under plain pytest.
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
@@ -169,27 +171,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cells = []
     for name, file in scenarios.find(folder).items():
         declared = scenarios.load(file)
-        cells += [(name, v, declared) for v in declared.variant_ids if "cpu" in declared.devices]
-    metafunc.parametrize("cell", cells, ids=[f"{name}-{variant}" for name, variant, _ in cells])
+        program = str(folder.parent / declared.folder) if declared.folder else ""
+        cells += [(name, v, declared, program) for v in declared.variant_ids if "cpu" in declared.devices]
+    metafunc.parametrize("cell", cells, ids=[f"{name}-{variant}" for name, variant, *_ in cells])
 
 
 def test_scenario(cell: Any, benchmark: Any) -> None:
     """A cell passes, trains like plain PyTorch, and shows its step time and its memory."""
-    name, variant, declared = cell
+    name, variant, declared, program = cell
+    parameters = declared.resolve(variant, "cpu")
+    for package in parameters.get(scenarios.PACKAGES, ()):
+        try:
+            distribution(package)
+        except PackageNotFoundError:
+            pytest.skip(f"{package} is not installed here, which this program needs")
     request = CellRequest(
         scenario=name,
         variant=variant,
         device="cpu",
-        parameters=declared.resolve(variant, "cpu"),
+        parameters=parameters,
         framework=declared.framework,
         warmup_rounds=_WARMUP_ROUNDS,
         rounds=_ROUNDS,
         timeout_s=_TIMEOUT_S,
+        program_folder=program,
     )
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     importlib.import_module(request.framework).preload("cpu")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, working_folder(Path(folder)):  # as the probe's server runs a cell
         record = execute(request, Path(folder), benchmark, OpenGate())
     assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"
     numerics = record.ranks[0].numerics

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from harness.probe.virtual_gpu import VirtualCard
+from tests.paths import ROOT
 from tests.probe.programs.cells import passed, ran
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -78,6 +81,28 @@ def test_the_learning_rate_of_each_step_is_the_one_it_was_taken_with(folder: Pat
     assert numerics is not None
     first = [1e-3 * (step + 1) / 8 for step in range(3)]
     assert numerics.learning_rates == [[rate] for rate in first[: 3 if device == "cpu" else 2]]
+
+
+AS_A_SCENARIO = """
+from harness.probe.program import program
+SCENARIO = program(version=1, folder="programs", line="python train.py {more}", values={"more": ""}, packages=%r)
+"""
+
+
+@pytest.mark.parametrize(("packages", "said"), [({}, "1 passed"), ({"nobodys-package": ""}, "1 skipped")])
+def test_a_scenario_of_a_program_runs_under_plain_pytest(tmp_path: Path, packages: dict[str, str], said: str) -> None:
+    folder = tmp_path / "scenarios"
+    (folder / "programs").mkdir(parents=True)
+    for name in ("__init__.py", "models.py", "test_scenarios.py"):
+        (folder / name).write_text((ROOT / "scenarios" / name).read_text())
+    (folder / "programs" / "train.py").write_text(PLAIN)
+    (folder / "toy.py").write_text(AS_A_SCENARIO.replace('"programs"', repr(str(folder / "programs"))) % packages)
+    command = [sys.executable, "-m", "pytest", "scenarios", "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **paths}, capture_output=True, text=True, timeout=300
+    )
+    assert said in done.stdout, done.stdout
 
 
 def test_a_program_that_seeds_nothing_trains_alike_in_every_run(folder: Path) -> None:
