@@ -25,9 +25,9 @@ from harness.probe.programs import packages
         (ImportError("Absent_looked_for is not available and `use_it` is set."), ["absent_looked_for"]),
         (ValueError("absent_looked_for kernels diverged"), []),
         (ValueError("some other thing is not installed"), []),
-        (ImportError("`low_memory` requires a newer torch: `pip install 'torch>=9'`"), []),
+        (ImportError("`low_memory` requires a newer pytest: `pip install 'pytest>=99'`"), []),
         (ImportError("Install it by pip install git+https://github.com/x/absent or pip install ./absent"), []),
-        (ImportError("cannot import name 'absent_looked_for' from 'torch'", name="torch"), []),
+        (ImportError("cannot import name 'absent_looked_for' from 'pytest'", name="pytest"), []),
     ],
 )
 def test_a_package_that_is_not_here_is_named(error: Exception, needed: list[str]) -> None:
