@@ -96,7 +96,7 @@ class Assessor:
             kind = min(kind, ProblemKind.OUT_OF_MEMORY)
         release = ""
         has_no_right_side = problem.worst.intermittent or kind is ProblemKind.DIFFERENT
-        if not kind.is_cost and not has_no_right_side:
+        if problem.setting is None and not kind.is_cost and not has_no_right_side:
             newer = self._order[self._order.index(problem.until) + 1 :]
             older = self._order[: self._order.index(problem.since)][::-1]
             free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]

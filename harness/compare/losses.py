@@ -11,9 +11,16 @@ _MOST_LISTED = 5
 
 def finite_pairs(measured: Sequence[float | None], others: Sequence[float | None]) -> Iterator[tuple[float, float]]:
     """Step by step, where both are finite numbers."""
-    for own, other in zip(measured, others, strict=False):
+    return ((own, other) for _, own, other in finite_steps(measured, others))
+
+
+def finite_steps(
+    measured: Sequence[float | None], others: Sequence[float | None]
+) -> Iterator[tuple[int, float, float]]:
+    """The steps where both are finite numbers, counted from 1, and both."""
+    for step, (own, other) in enumerate(zip(measured, others, strict=False), 1):
         if own is not None and other is not None and math.isfinite(own) and math.isfinite(other):
-            yield own, other
+            yield step, own, other
 
 
 def of_model(model: str, text: str) -> str:

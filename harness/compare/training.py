@@ -9,11 +9,10 @@ differs. Its losses are not, as a library may divide them otherwise and have it 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from harness.compare.losses import finite_pairs, listed, of_model
+from harness.compare.losses import finite_pairs, finite_steps, listed, of_model
 from harness.compare.metrics import TRAINING_DIFFERENCE
 from harness.compare.pairs import Pair
 from harness.model import Finding
@@ -49,45 +48,46 @@ class _Quantity(NamedTuple):
     near_zero: float
     where: str = ""
 
-    @property
-    def apart(self) -> float:
-        """In tolerances, where it is most."""
-        return self._most()[0]
 
-    @property
-    def text(self) -> str:
-        """``the gradient norm of step 2 is 4.8, was 1.2 (15.0 tolerances)``"""
-        apart, step, own, other = self._most()
-        return f"the {self.name} of step {step} is {own:.4g}{self.where}, was {other:.4g} ({apart:.1f} tolerances)"
+class _Difference(NamedTuple):
+    tolerances: float
+    step: int
+    own: float
+    base: float
 
-    def _most(self) -> tuple[float, int, float, float]:
-        """How far apart, at which step, and both values there."""
-        most = 0.0, 0, 0.0, 0.0
-        for step, (own, other) in enumerate(zip(self.own, self.base, strict=False), 1):
-            if own is None or other is None or own == other or not math.isfinite(own - other):
-                continue
-            apart = abs(own - other) / (self.tolerance * max(abs(own), abs(other), self.near_zero))
-            if apart > most[0]:
-                most = apart, step, own, other
-        return most
+
+def _largest(quantity: _Quantity) -> _Difference:
+    """The first of the largest differences."""
+    differences = (
+        _Difference(
+            abs(own - base) / (quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)), step, own, base
+        )
+        for step, own, base in finite_steps(quantity.own, quantity.base)
+        if own != base
+    )
+    return max(differences, key=lambda one: one.tolerances, default=_Difference(0.0, 0, 0.0, 0.0))
 
 
 def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
     quantities = list(_quantities(mine, base))
-    worst = max(quantities, key=lambda quantity: quantity.apart)
-    if worst.apart <= 1:
+    worst, apart = max(((one, _largest(one)) for one in quantities), key=lambda found: found[1].tolerances)
+    if apart.tolerances <= 1:
         return None
+    numbers = f"{apart.own:.4g}{worst.where}, was {apart.base:.4g} ({apart.tolerances:.1f} tolerances)"
     return pair.finding(
         metric=TRAINING_DIFFERENCE.name,
         phase=TRAINING_DIFFERENCE.finding_phase,
         kind="regression",
-        value=worst.apart,
+        value=apart.tolerances,
         baseline_value=0.0,
         ratio=None,
         unit=TRAINING_DIFFERENCE.unit,
         significant=True,
         relevant=True,
-        message=of_model(model, f"it trains otherwise than the baseline: {worst.text}, rank 0"),
+        message=of_model(
+            model,
+            f"it trains otherwise than the baseline: the {worst.name} of step {apart.step} is {numbers}, rank 0",
+        ),
         rank=0,
         evidence=tuple(
             of_model(

@@ -26,9 +26,6 @@ _FLAGS = {
         *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path"),
         *("--virtual-local-rank", "--virtual_local_rank"),
     )),
-    "torch.distributed.launch": frozenset((
-        *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "--use-env", "--use_env"),
-    )),
     "deepspeed": frozenset((
         *("--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
         *("--elastic_training", "--bind_cores_to_rank"),
@@ -41,6 +38,7 @@ _FLAGS = {
         "--dynamo_use_regional_compilation",
     )),
 }  # fmt: skip
+_FLAGS["torch.distributed.launch"] = _FLAGS["torchrun"] | {"--use-env", "--use_env"}
 
 #: What makes the next word a module instead of a file.
 _MODULE = frozenset(("-m", "--module"))

@@ -154,7 +154,7 @@ class _Repeated:
         raise NotImplementedError
 
 
-class _Training(_Repeated):
+class _RepeatedTraining(_Repeated):
     """Keeps what the leader computes."""
 
     def __init__(self, rank: int, wanted_steps: int, engines: tuple[type, ...] | None) -> None:
@@ -177,7 +177,7 @@ class _Training(_Repeated):
         self._micro_losses = []
 
 
-class _PlainTraining(_Training):
+class _PlainTraining(_RepeatedTraining):
     def __init__(self, rank: int, wanted_steps: int) -> None:
         super().__init__(rank, wanted_steps, (PlainEngine,))
         self._began: Any = None  #: weights at the first step, where an interruption made another engine
@@ -206,7 +206,7 @@ class _PlainTraining(_Training):
         }
 
 
-class _Again(_Training):
+class _Again(_RepeatedTraining):
     def __init__(self, rank: int, wanted_steps: int, meter: Meter) -> None:
         super().__init__(rank, wanted_steps, None)
         self._meter = meter

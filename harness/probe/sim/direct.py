@@ -1,8 +1,8 @@
 """Calls past the dispatcher's detour into Python.
 
 Frameworks that partition cut a view per rank out of each parameter that they gather and each gradient that they reduce, and
-may copy as many: in a job of 512 ranks these are most of all operators. So these calls are answered at once, where nobody
-else could want to see them: on plain tensors (a view of a weight means something to a `SimulationMode`) and while no other
+may copy as many: in a job of 512 ranks these are most of all operators. So these calls are answered at once, where nothing
+else could see them: on plain tensors (a view of a weight means something to a `SimulationMode`) and while no other
 dispatch mode is on.
 
 - A view touches no element and makes no storage, so it is in no figure, and its known contents are its storage's

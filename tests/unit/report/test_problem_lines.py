@@ -8,7 +8,7 @@ import msgspec
 
 from harness.compare import Thresholds, compare
 from harness.model import Failed, Result
-from harness.probe.border.wire import Numerics, RunRecord
+from harness.probe.border.wire import Detail, Numerics, RunRecord
 from harness.report.first_screen import FirstScreen
 from harness.report.view import view
 from harness.wording.workloads import conditions
@@ -75,6 +75,25 @@ def test_no_release_to_use_is_named_for_what_goes_wrong_now_and_then() -> None:
     )
     others = "0.16.0; others, which ran once, may go wrong now and then as well"
     assert (line.since, line.until) == (others, others)
+
+
+def test_what_a_changed_default_causes_names_the_setting_and_no_release() -> None:
+    old, new = {"configuration": "old"}, {"configuration": "new"}
+    values = {"old": "true", "new": "false"}
+    results = [
+        result("0.15.0", variant="base", detail_sha256=old),
+        result("0.15.0", variant="zero_stage=2", detail_sha256=old),
+        result("0.16.0", variant="base", detail_sha256=new, run=synthetic.noisy_record(1, held_mib=90)),
+        result("0.16.0", variant="zero_stage=2", detail_sha256=old),
+    ]
+
+    def detail_of(one: Result) -> Detail:
+        return Detail(configuration={"deepspeed.contiguous_gradients": values[one.detail_sha256["configuration"]]})
+
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), detail_of)
+    (line,) = view(comparison).screen.sections[0].problems
+    assert line.setting == "deepspeed.contiguous_gradients"
+    assert line.release_to_use == ""
 
 
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
