@@ -23,6 +23,7 @@ from harness.probe.framework import Meter
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.meters.phases import walk
 from harness.probe.process.cell import OpenGate, execute
+from harness.probe.process.lazy_imports import import_all, new_modules
 
 from . import one_memory
 
@@ -165,15 +166,16 @@ def _healthy_meter() -> Meter:
 
 
 def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """In a process of its own, as frameworks keep state in their modules: ``{"done": ...}``, or ``{"failed": the error's
-    type, "traceback": ...}``."""
+    """In a process of its own, as frameworks keep state in their modules: ``{"done": ..., "imported": modules}``, or
+    ``{"failed": the error's type, "traceback": ...}``."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
         os.close(read)
         try:
             try:
-                answer = {"done": work()}
+                before = set(sys.modules)
+                answer = {"done": work(), "imported": new_modules(before)}
             except BaseException as error:
                 answer = {"failed": type(error).__name__, "traceback": traceback.format_exc()}
             with os.fdopen(write, "w") as pipe:
@@ -185,4 +187,5 @@ def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         text = pipe.read()
     os.waitpid(process, 0)
     answer: dict[str, Any] = json.loads(text)
+    import_all(answer.get("imported", ()))
     return answer

@@ -30,6 +30,7 @@ from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
 from harness.probe.framework import Framework
 from harness.probe.process import meeting
+from harness.probe.process.lazy_imports import import_all
 from harness.probe.process.rank import run
 from harness.probe.process.rank_file import Unreadable, rank_file, read_record
 from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
@@ -49,7 +50,7 @@ class Gate(Protocol):
         """Reports a sign of life: the stage that runs."""
 
     def imported(self, modules: list[str]) -> None:
-        """Modules that a rank imported lazily: the server imports them before its next fork."""
+        """Modules that a rank imported lazily, for the process that forks the next cells."""
 
 
 class OpenGate:
@@ -59,7 +60,8 @@ class OpenGate:
 
     def beat(self, stage: str) -> None: ...
 
-    def imported(self, modules: list[str]) -> None: ...
+    def imported(self, modules: list[str]) -> None:
+        import_all(modules)
 
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:

@@ -34,6 +34,7 @@ from harness.probe.meters.phases import (
 from harness.probe.meters.warning_counts import count_warnings
 from harness.probe.process import scheduling
 from harness.probe.process.channel import Channel
+from harness.probe.process.lazy_imports import new_modules
 from harness.probe.process.rank_file import representable, write_record
 
 #: Steps before the metered one: in its first a framework allocates, compiles and traces.
@@ -62,7 +63,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         # Frameworks import lazily; what this rank had to import, the server imports once for all later cells. Not what a
         # program had to: modules look at the path, the environment and the command line, which are the program's own.
         shared = rank == request.first_rank and not runs_itself
-        channel.send({"at": "measured", "imported": _new_modules(imported) if shared else []})
+        channel.send({"at": "measured", "imported": new_modules(imported) if shared else []})
 
     if runs_itself:
         framework.run(request, rank, announce, measured, channel)
@@ -80,11 +81,6 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         if request.device == "cpu":
             scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
         _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
-
-
-def _new_modules(before: set[str]) -> list[str]:
-    """What has been imported since. A framework may put anything into ``sys.modules``."""
-    return sorted(name for name in set(sys.modules) - before if isinstance(name, str))
 
 
 class RankMeasurement:

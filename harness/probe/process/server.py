@@ -31,6 +31,7 @@ from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_
 from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process import jit, scheduling
 from harness.probe.process.channel import Channel, Closed, Message, pair
+from harness.probe.process.lazy_imports import import_all
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -170,7 +171,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
     ours.close()
     _complete(folder, import_s, stage, status)
     host.send({"event": "ended", "left": left})
-    _import_all(imported)
+    import_all(imported)
     return alive
 
 
@@ -202,18 +203,6 @@ def _cell_has_message(host: _Host, cell: Channel, folder: Path) -> bool:
         logs.shorten(1)
         logs.shorten_all(folder)
     return cell.fileno() in ready
-
-
-def _import_all(modules: list[str]) -> None:
-    """Imports what a rank imported lazily, so that later forks need not."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception:  # some modules can be imported in a rank only, and each rank then imports them
-            pass
-    if modules:
-        gc.collect()
-        gc.freeze()
 
 
 def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
