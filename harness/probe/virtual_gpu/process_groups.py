@@ -41,7 +41,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
             _meshes(patches, target)
             _gathers(patches, c10d)
             _coalescing(patches, c10d)
-            _wrappers(patches)
+            _wrappers(patches, target)
         if simulated:
             _meetings(patches, c10d, rank, world_size)
             _objects(patches, c10d, world_size)
@@ -178,8 +178,8 @@ def _coalescing(patches: Patches, c10d: Any) -> None:
         _everywhere(patches, c10d, "_coalescing_manager", one_by_one)
 
 
-def _wrappers(patches: Patches) -> None:
-    """DDP and FSDP insist on cards for a model that is on one."""
+def _wrappers(patches: Patches, target: str) -> None:
+    """DDP and FSDP insist on cards for a model that is on one, and compare its device with the one that they are given."""
     parallel: Any = torch.nn.parallel.DistributedDataParallel
     make = parallel.__init__
 
@@ -192,7 +192,9 @@ def _wrappers(patches: Patches) -> None:
     patches.set(parallel, "__init__", __init__)
     fsdp: Any = sys.modules.get("torch.distributed.fsdp._init_utils")
     if fsdp is not None:
+        given = fsdp._get_device_from_device_id
         patches.replace(fsdp, "_check_module_states_for_sync_module_states", lambda states: None)
+        patches.replace(fsdp, given.__name__, lambda *args, **kwargs: given(*args, **kwargs) and torch.device(target))
 
 
 def _shown(wanted: Any) -> str:

@@ -510,9 +510,10 @@ card = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(card)
 replica = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda(), device_ids=[card], output_device=card)
 shard = FullyShardedDataParallel(torch.nn.Linear(64, 64), device_id=card, sync_module_states=True)
-optimizers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in (replica, shard)]
+other = FullyShardedDataParallel(torch.nn.Linear(64, 64), device_id=torch.device("cuda", card))  # as accelerate says it
+optimizers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in (replica, shard, other)]
 while True:
-    shard(replica(torch.randn(4, 64).cuda())).pow(2).mean().backward()
+    other(shard(replica(torch.randn(4, 64).cuda()))).pow(2).mean().backward()
     for optimizer in optimizers:
         optimizer.step()
         optimizer.zero_grad()
