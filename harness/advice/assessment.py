@@ -10,7 +10,7 @@ import msgspec
 from harness.advice.card_rooms import CardRoom, CardRooms
 from harness.advice.soundness import Soundness
 from harness.compare import Comparison, Problem, ProblemKind
-from harness.compare.groups import kind_of, severity
+from harness.compare.groups import gravity, kind_of
 from harness.compare.metrics import BY_NAME
 from harness.model import Finding
 
@@ -84,7 +84,7 @@ class Assessor:
 
     def _sorted(self, assessed: Iterable[Assessment]) -> list[Assessment]:
         position = {stack: at for at, stack in enumerate(self._order)}
-        return sorted(assessed, key=lambda one: (one.kind, -position[one.problem.until], severity(one.problem.worst)))
+        return sorted(assessed, key=lambda one: gravity(one.kind, one.problem.worst, position[one.problem.until]))
 
     def _assessment(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> Assessment:
         """``affected`` are the runs whose room counts, by workload."""

@@ -22,6 +22,13 @@ def severity(found: Finding) -> tuple[bool, int, float]:
     return (not found.relevant, kind_of(found) if rank is None else rank, -_size(found))
 
 
+def gravity(kind: ProblemKind, worst: Finding, until: int) -> tuple[ProblemKind, bool, int, tuple[bool, int, float]]:
+    """Sorts problems, the gravest first: by kind, then those that newer releases have, then by size. Of costs, memory comes
+    before work: a job on a smaller card ends by it. ``until`` is the position of the last release that has it."""
+    is_work = kind is ProblemKind.MORE and BY_NAME[worst.metric].fails != "memory"
+    return kind, is_work, -until, severity(worst)
+
+
 #: What is held after it is what backward needs, and no leak.
 _FORWARD = "forward"
 

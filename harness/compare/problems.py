@@ -22,7 +22,7 @@ import msgspec
 
 from harness.compare.comparison import ChangedSetting, Problem, ProblemKind
 from harness.compare.episodes import Episode
-from harness.compare.groups import kind_of, severity
+from harness.compare.groups import gravity, kind_of, severity
 from harness.compare.metrics import OUTCOME, PARAMETER_ERROR
 from harness.model import Finding, split_workload
 
@@ -58,7 +58,7 @@ def problems(
         cause.setting = cause.setting or changed.get(cause.runs)
     return sorted(
         (_problem(cause, order, workloads) for cause in causes),
-        key=lambda problem: (problem.kind, -position[problem.until], severity(problem.worst)),
+        key=lambda problem: gravity(problem.kind, problem.worst, position[problem.until]),
     )
 
 
