@@ -1,7 +1,7 @@
 """OpenRLHF#776 and #821, DeepSpeed#7116, by OpenRLHF's own code: PPO of Llama-3-70B, the actor on 4 nodes of 8 A800-80G.
 
 The options are those of the report's `train_ppo_ray`. The reference model had four nodes of its own and vLLM one, so the
-actor's cards hold the actor alone; what those send is made up by `programs/openrlhf/ppo_actor.py`, and the model, its
+actor's cards hold the actor alone; what those send is made up by `programs/openrlhf/ppo_role.py`, and the model, its
 configuration, optimizer, engine and training are OpenRLHF's. Each rollout is of 32 prompts, not of the report's 256: then
 one optimizer step follows each rollout instead of eight, and the measured step has both.
 
@@ -17,7 +17,7 @@ SCENARIO = program(
     version=1,
     summary="OpenRLHF's PPO actor: Llama-3-70B on 32 ranks, ZeRO-3, optimizer on the host, packed samples of 2048 tokens",
     folder=FOLDER,
-    line="torchrun ppo_actor.py --pretrain meta-llama/Meta-Llama-3-70B --zero_stage {stage} --zpg {zpg} {bf16} {adam}"
+    line="torchrun ppo_role.py --pretrain meta-llama/Meta-Llama-3-70B --zero_stage {stage} --zpg {zpg} {bf16} {adam}"
     " {packed} {checkpointing} {reentrant} {more} --micro_train_batch_size {micro} --train_batch_size {train}"
     " --rollout_batch_size {rollout} --prompt_max_len {prompt} --generate_max_len {answer}",
     ranks=32,

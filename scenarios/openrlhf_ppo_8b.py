@@ -2,8 +2,9 @@
 
 The question: does OpenRLHF split the actor over its GPUs, and what does a GPU hold under ZeRO-2 and ZeRO-3 as the actor gets
 more of them? Not known in public, and chosen: Llama-3-8B (that of OpenRLHF's examples of the time), lengths of 1024 + 1024,
-one sample to a micro-batch, the optimizer on the card. See `openrlhf_ppo_70b` for what is OpenRLHF's and what is made up,
-and for ``gpu_memory_utilization``.
+one sample to a micro-batch, the optimizer on the card. ``role=critic`` is the critic's step, in its own process as in the
+Ray actors: the same model with a value head. See `openrlhf_ppo_70b` for what is OpenRLHF's and what is made up, and for
+``gpu_memory_utilization``.
 """
 
 from harness.probe.program import program
@@ -16,13 +17,13 @@ SCENARIO = program(
     version=1,
     summary="OpenRLHF's PPO actor: Llama-3-8B under ZeRO 1-3 and hpz, 2 to 32 GPUs, accumulation 1 to 16",
     folder=FOLDER,
-    line="torchrun ppo_actor.py --pretrain meta-llama/Meta-Llama-3-8B --zero_stage {stage} --zpg {zpg} --bf16 {adam}"
-    " {packed} --gradient_checkpointing --train_batch_size {train} --rollout_batch_size {rollout}"
+    line="torchrun ppo_role.py --role {role} --pretrain meta-llama/Meta-Llama-3-8B --zero_stage {stage} --zpg {zpg} --bf16"
+    " {adam} {packed} --gradient_checkpointing --train_batch_size {train} --rollout_batch_size {rollout}"
     " --prompt_max_len {prompt} --generate_max_len {answer}",
     ranks=8,
     values={
-        "stage": 3, "zpg": 1, "adam": "", "packed": "--flash_attn --packing_samples", "train": 8, "rollout": 4,
-        "prompt": 1024, "answer": 1024, "gpu_memory_utilization": 0.0,
+        "role": "actor", "stage": 3, "zpg": 1, "adam": "", "packed": "--flash_attn --packing_samples", "train": 8,
+        "rollout": 4, "prompt": 1024, "answer": 1024, "gpu_memory_utilization": 0.0,
     },
     gpu="A100-80G",
     packages=PACKAGES,
@@ -33,6 +34,7 @@ SCENARIO = program(
     variants=(
         {},
         {"gpu_memory_utilization": 0.5},
+        {"role": "critic"},
         *({"stage": stage, **size} for stage in (1, 2, 3) for size in _SIZES),
         *({"stage": stage, "train": 8 * steps, "rollout": max(4, 2 * steps)} for stage in (1, 2, 3) for steps in (4, 16)),
         *({"zpg": zpg, **size} for zpg in (2, 8) for size in _SIZES[3:]),

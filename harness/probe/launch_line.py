@@ -113,11 +113,15 @@ class LaunchLine:
         return self.option(_CONFIGURATION) if self.launcher == "accelerate" else ""
 
     @property
+    def asks_for_devices(self) -> bool:
+        """Whether it starts a rank on each device that it finds, unless it is given a number."""
+        return self.launcher in ("deepspeed", "accelerate", *_COMMANDS) or self.option(_RANKS) in ("gpu", "auto")
+
+    @property
     def visible_devices(self) -> int | None:
         """How many ranks it starts where nothing else says: one on each device of its ``CUDA_VISIBLE_DEVICES``."""
-        asks = self.launcher in ("deepspeed", "accelerate") or self.option(_RANKS) in ("gpu", "auto")
         devices = [each for each in dict(self.variables).get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
-        return len(devices) or None if asks else None
+        return len(devices) or None if self.asks_for_devices else None
 
     def option(self, names: Sequence[str]) -> str:
         """The value of one of the launcher's options, by its spellings; empty where it is not given."""

@@ -125,13 +125,13 @@ def _basis(comparison: Comparison) -> str:
 
 def _programs(comparison: Comparison) -> list[str]:
     """What each name of a program means, which all else uses: commands take it."""
-    parameters = ((split_workload(w).scenario, comparison.parameters[w]) for w in comparison.cells.workloads)
-    lines = {
-        scenario: str(own["program"])
-        for scenario, own in parameters
+    parameters = {split_workload(w).scenario: comparison.parameters[w] for w in comparison.cells.workloads}
+    said = [
+        f"{scenario}: {workloads.shortened_launch_line(own['program'], _MOST_LINE)}"
+        + workloads.unstated_ranks(own["program"], own["world_size"])
+        for scenario, own in parameters.items()
         if "program" in own and workloads.is_given_program(scenario)
-    }
-    said = [f"{name}: {workloads.shortened_launch_line(line, _MOST_LINE)}" for name, line in lines.items()]
+    ]
     return [f"{listing(said, _MOST_PROGRAMS)}."] if said else []
 
 

@@ -117,6 +117,15 @@ def shortened_launch_line(line: str, most: int) -> str:
     return shortened(" ".join((launcher, *(["..."] if parts.options else []), program, *parts.arguments)), most)
 
 
+def unstated_ranks(line: str, ranks: int) -> str:
+    """What follows the launch line of a program that runs as one rank, and would run on every GPU of its user's machine."""
+    try:
+        parts = parse(line)
+    except LaunchLineError:
+        return ""
+    return " (as 1 rank; --ranks N for more)" if ranks == 1 and parts.ranks is None and parts.asks_for_devices else ""
+
+
 def _value(value: Any) -> str:
     """As a variant's name has it."""
     return {"None": "none", "True": "true", "False": "false", "": "none"}.get(str(value), str(value))

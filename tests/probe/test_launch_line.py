@@ -75,6 +75,8 @@ def test_ranks_are_those_of_the_launchers_own_options(line: str, ranks: int | No
     [
         ("CUDA_VISIBLE_DEVICES=0,1,2,3 deepspeed train.py", 4),
         ("CUDA_VISIBLE_DEVICES=1,3 torchrun --nproc_per_node gpu train.py", 2),
+        ("CUDA_VISIBLE_DEVICES=0,1 trl sft --model_name_or_path Qwen/Qwen2.5-7B", 2),
+        ("CUDA_VISIBLE_DEVICES=0,1 llamafactory-cli train sft.yaml", 2),
         ("CUDA_VISIBLE_DEVICES=1,3 torchrun train.py", None),
         ("CUDA_VISIBLE_DEVICES=0,1 python train.py", None),
         ("CUDA_VISIBLE_DEVICES= deepspeed train.py", None),
