@@ -179,6 +179,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     ranks: int
     says: str  #: what stands in its line of output
+    has_truth: bool  #: it trains in plain PyTorch as well
     compares: bool  #: with a figure of the good release
     needs_expected: bool  #: it lacks that figure, and prints its own
     is_crash: bool  #: the fault ends it
@@ -254,6 +255,7 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         says=ending.says or f"{subject.question.key} is ",
+        has_truth=has_truth,
         compares=kind in ("counted", "configuration"),
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
         is_crash=kind == "crash",
@@ -274,7 +276,7 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
             zero[name] = {"device": "cpu"}
     found: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 8,
-        "gradient_accumulation_steps": 1 if _accumulates_itself(p) else p["gradient_accumulation_steps"],
+        **({"gradient_accumulation_steps": p["gradient_accumulation_steps"]} if _engine_accumulates(p) else {}),
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
     }
@@ -309,6 +311,10 @@ def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool)
 def _accumulates_itself(p: Mapping[str, Any]) -> bool:
     """Whether the script says which micro-batches make a step, and not the configuration."""
     return bool(p.get("no_sync") or p.get("marks_boundary"))
+
+
+def _engine_accumulates(p: Mapping[str, Any]) -> bool:
+    return p["gradient_accumulation_steps"] > 1 and not _accumulates_itself(p)
 
 
 def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:

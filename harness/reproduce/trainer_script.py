@@ -81,6 +81,7 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         says=says,
+        has_truth=kind != "crash",
         compares=False,
         needs_expected=False,
         is_crash=kind == "crash",

@@ -153,7 +153,7 @@ def test_a_smaller_cell_with_a_fault_that_stays_is_another_finding(
 
 
 def as_composed(script: Script, version: str) -> bool:
-    return version in ("0.18.3", "0.19.5") and "return loss, x" in script.text and '"stage": 1' in script.text
+    return version in ("0.18.3", "0.19.5") and "pow(2).sum(), x" in script.text and '"stage": 1' in script.text
 
 
 def test_a_finding_comes_to_its_smallest_cell_and_a_confirmed_script(
@@ -372,6 +372,23 @@ def test_a_crash_is_reduced_by_its_own_signature(tmp_path: Path, monkeypatch: py
     found = answered(tmp_path, monkeypatch, as_composed, metric="outcome", result=crashed)
     assert found.question.key == "RuntimeError: Output 0 of Split"
     assert found.smallest.variant == "model_outputs=all,zero_stage=1,gradient_accumulation_steps=2"
+
+
+def test_a_setting_that_leads_past_a_crash_to_a_wrong_gradient_is_no_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scripted(script: Script, version: str) -> bool:
+        trains_wrong = script.has_truth and '"gradient_accumulation_steps"' in script.text
+        return trains_wrong or (script.is_crash and as_composed(script, version))
+
+    found = answered(tmp_path, monkeypatch, scripted, metric="outcome", result=crashed)
+    assert found.is_confirmed
+    assert [condition.factor.name for condition in found.reduced.needed if condition.factor.configured] == [
+        "zero_stage"
+    ]
+    assert found.remedies == ()
+    right = answered(tmp_path, monkeypatch, as_composed, metric="outcome", result=crashed)
+    assert [remedy.text for remedy in right.remedies] == ["ZeRO stage 0"]
 
 
 def test_the_json_holds_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ def script(says: str = "plain PyTorch", *, is_crash: bool = False) -> Script:
         file="f.py",
         ranks=1,
         says=says,
+        has_truth=not is_crash,
         compares=False,
         needs_expected=False,
         is_crash=is_crash,
