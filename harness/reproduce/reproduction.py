@@ -294,19 +294,18 @@ class Scripted:
             return (ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=shortened(error.what)),)
 
     def remedies(self, script: Script, parameters: Mapping[str, Any], reduced: Reduced) -> tuple[Remedy, ...]:
-        """Settings that hid the fault in a cell, and do in the script as well, if training with them is as plain PyTorch's:
-        one may lead past a crash to a wrong gradient."""
+        """Settings that hid the fault in a cell, and do in the script as well, if training with them is as plain PyTorch's,
+        also where the most is accumulated: one may lead past a crash to a wrong gradient."""
         changes = [(one.factor, one.nearest_hidden) for one in reduced.needed if one.factor.configured]
+        largest = {one.factor.name: max(one.shown) for one in reduced.needed if one.factor.counted}
         tried: list[tuple[str, list[Script]]] = []
         for factor, value in changes[:_MOST_REMEDIES]:
             changed = {**parameters, factor.name: value}
             try:
                 # A figure of its own where one is compared with: another configuration holds and moves something else.
                 other = self._expected(changed, script.model) if script.compares else msgspec.UNSET
-                scripts = [self._script(changed, script.model, other)]
-                if not script.has_truth:
-                    scripts.append(self._script(changed, script.model, question=_TRUTH))
-                tried.append((factor.text((value,)), scripts))
+                own = self._script(changed, script.model, other)
+                tried.append((factor.text((value,)), [own, *self._truth({**changed, **largest}, own)]))
             except (NoFragment, ValueError):
                 continue
         runs = iter(self._run_all([(one, self._bad) for _, scripts in tried for one in scripts]))
@@ -314,6 +313,16 @@ class Scripted:
         return tuple(
             Remedy(text=text, run=own[0]) for text, own in found if all(run.answer is Verdict.GOOD for run in own)
         )
+
+    def _truth(self, parameters: Mapping[str, Any], own: Script) -> list[Script]:
+        """What says whether training is right; nothing more where no fragment does, and the script itself has a truth.
+        Raises NoFragment."""
+        try:
+            return [self._script(parameters, own.model, question=_TRUTH)]
+        except NoFragment:
+            if not own.has_truth:
+                raise
+            return []
 
     def _expected(self, parameters: Mapping[str, Any], model: str) -> Any:
         """The good release's figure. Raises NoFragment, and ValueError where it gives none."""

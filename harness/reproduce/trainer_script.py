@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.compare.metrics import GRADIENT_NORM_ERROR, LOSS_ERROR, OUTCOME
+from harness.reproduce.configuration import settings
 from harness.reproduce.script import (
     TEMPLATES,
     TOLERANCES,
@@ -19,7 +20,6 @@ from harness.reproduce.script import (
     literal,
     lora_arguments,
     pip,
-    settings,
     tidy,
 )
 

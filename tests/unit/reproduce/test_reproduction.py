@@ -217,7 +217,9 @@ def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pyte
     assert affected.startswith("**Affected releases**, of those that were measured: 0.18.3 to 0.19.5 (not in 0.18.2; ")
     assert "\n- goes away with ZeRO stage 0: `gradient norm 4, plain PyTorch 4` in 0.18.3\n" in text
     assert "```python\n# pip install torch==2.13.0 deepspeed==0.18.3  # shows the fault: exit code 1\n" in text
-    assert "**To reproduce** (1 CPU process, no GPU; " in text
+    assert "**To reproduce** (1 CPU process; no GPU; the first lines say how):\n" in text
+    assert '- needs `"zero_optimization": {"stage": 1}` or `2` (0 and 3 do not show it)\n' in text
+    assert '- needs `"gradient_accumulation_steps"` above 1\n' in text
     assert "deepspeed 0.18.2, exit code 0: gradient norm 4, plain PyTorch 4" in text
     assert "**Environment:** Python 3.11, torch 2.13.0; CPU, gloo, " in text
     assert "[what changed between them](https://github.com/deepspeedai/DeepSpeed/compare/v0.18.2...v0.18.3)" in text
