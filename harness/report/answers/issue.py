@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from packaging.version import Version
 
 from harness.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEVICE_PEAK, DEVICE_RETAINED, OUTCOME
-from harness.model import Verdict
+from harness.model import Verdict, variant_values
 from harness.report.answers.reproduce import known_upstream, output, spans
-from harness.report.answers.stored import reduced_words
 from harness.reproduce.configuration import ZERO_KEYS, in_keys
-from harness.reproduce.factors import SIZES
+from harness.reproduce.factors import BY_NAME as BY_PARAMETER
+from harness.reproduce.factors import SIZES, Factor
 from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.script import Script
@@ -49,7 +49,7 @@ def _for_the_sender(found: Reproduction) -> str:
 
 def _title(found: Reproduction) -> str:
     """What is wrong, where, and since when."""
-    conditions = [*_needed(found), *_seen_with(found)]
+    conditions = [*_needed(found), *(factor.text(values) for factor, values in _seen_with(found))]
     where = f" with {', '.join(conditions)}" if conditions else ""
     text = f"{_symptom(found)}{where} (in {found.bad}, not in {found.good})"
     return text[0].upper() + text[1:]
@@ -74,11 +74,12 @@ def _needed(found: Reproduction) -> list[str]:
     return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
 
 
-def _seen_with(found: Reproduction) -> list[str]:
+def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[Any, ...]]]:
     """What else the smallest cell has; all of it where its conditions were not asked for."""
-    if not found.reduced.conditions:
-        return list(reduced_words(found.smallest.variant))
-    return [one.factor.text(one.shown) for one in found.reduced.seen_with]
+    if found.reduced.conditions:
+        return [(one.factor, one.shown) for one in found.reduced.seen_with]
+    named = (name for name in variant_values(found.smallest.variant) if name in BY_PARAMETER)
+    return [(BY_PARAMETER[name], (found.smallest.parameters[name],)) for name in named]
 
 
 def _description(found: Reproduction) -> Iterator[str]:
@@ -114,14 +115,11 @@ def _conditions(found: Reproduction) -> Iterator[str]:
     """What it needs, one factor varied at a time, in the keys that a user configures."""
     p = found.reduced.parameters
 
-    def keyed(one: Condition, values: Sequence[Any], hidden: Collection[Any] = ()) -> str:
-        return in_keys(one.factor, values, hidden, p)
-
     indifferent = [one.factor.noun for one in found.reduced.indifferent]
-    lines = [f"- needs {keyed(one, one.shown, one.hidden)}{_not_with(one)}" for one in found.reduced.needed]
-    lines += [f"- seen with {text}" for text in _seen_with(found)]
+    lines = [f"- needs {in_keys(one.factor, one.shown, one.hidden, p)}{_not_with(one)}" for one in found.reduced.needed]
+    lines += [f"- seen with {in_keys(factor, values, (), p)}" for factor, values in _seen_with(found)]
     lines += [f"- does not depend on {listing(indifferent, _MOST_FACTORS)}"] if indifferent else []
-    unknown = [keyed(one, one.unknown) for one in found.reduced.open]
+    unknown = [in_keys(one.factor, one.unknown, (), p) for one in found.reduced.open]
     lines += [f"- could not be determined with {'; '.join(unknown)}"] if unknown else []
     lines += [f"- goes away with {one.text}: `{one.run.line}` in {found.bad}" for one in found.remedies]
     if lines:

@@ -300,9 +300,11 @@ def test_without_conditions_a_title_names_what_the_smallest_cell_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
-    title = as_issue(found).split("\n\n")[1]
+    text = as_issue(found)
+    title = text.split("\n\n")[1]
     assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1, ")
     assert title.endswith(" (in 0.18.3, not in 0.18.2)")
+    assert '\n- seen with `"zero_optimization": {"stage": 1}`\n' in text
 
 
 def test_a_script_that_shows_it_in_both_releases_confirms_nothing(
