@@ -127,7 +127,7 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
         later = scripted.in_others(script, fixed, request.stored)
         why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
         runs = (*runs, *later)
-        remedies = scripted.remedies(script, smallest.parameters, reduced)
+        remedies = scripted.remedies(script, runs[0], smallest.parameters, reduced)
     return Reproduction(
         cell=request.cell,
         question=question,
@@ -293,9 +293,12 @@ class Scripted:
         except HarnessError as error:
             return (ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=shortened(error.what)),)
 
-    def remedies(self, script: Script, parameters: Mapping[str, Any], reduced: Reduced) -> tuple[Remedy, ...]:
+    def remedies(
+        self, script: Script, bad: ScriptRun, parameters: Mapping[str, Any], reduced: Reduced
+    ) -> tuple[Remedy, ...]:
         """Settings that hid the fault in a cell, and do in the script as well, if training with them is as plain PyTorch's,
-        also where the most is accumulated: one may lead past a crash to a wrong gradient."""
+        also where the most is accumulated: one may lead past a crash to a wrong gradient. None that costs as much as the
+        fault does, whose run is ``bad``: without sharding nothing is held too long, and all of it is held."""
         changes = [(one.factor, one.nearest_hidden) for one in reduced.needed if one.factor.configured]
         largest = {one.factor.name: max(one.shown) for one in reduced.needed if one.factor.counted}
         tried: list[tuple[str, list[Script]]] = []
@@ -311,7 +314,10 @@ class Scripted:
         runs = iter(self._run_all([(one, self._bad) for _, scripts in tried for one in scripts]))
         found = [(text, [next(runs) for _ in scripts]) for text, scripts in tried]
         return tuple(
-            Remedy(text=text, run=own[0]) for text, own in found if all(run.answer is Verdict.GOOD for run in own)
+            Remedy(text=text, run=own[0])
+            for text, own in found
+            if all(run.answer is Verdict.GOOD for run in own)
+            and not (script.counts and running.count(own[0]) >= running.count(bad))
         )
 
     def _truth(self, parameters: Mapping[str, Any], own: Script) -> list[Script]:

@@ -150,6 +150,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     says: str  #: what stands in its line of output
     has_truth: bool  #: it trains in plain PyTorch as well
     compares: bool  #: with a figure of the good release
+    counts: bool  #: that figure is a number of bytes, calls or the like
     needs_expected: bool  #: it lacks that figure, and prints its own
     is_crash: bool  #: the fault ends it
     model: str  #: of `MODELS`
@@ -226,6 +227,7 @@ def compose(subject: Subject) -> Script:
         says=ending.says or f"{subject.question.key} is ",
         has_truth=has_truth,
         compares=kind in ("counted", "configuration"),
+        counts=kind == "counted",
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
         is_crash=kind == "crash",
         model=subject.model,

@@ -83,6 +83,7 @@ def compose(subject: Subject) -> Script:
         says=says,
         has_truth=kind != "crash",
         compares=False,
+        counts=False,
         needs_expected=False,
         is_crash=kind == "crash",
         model=TRANSFORMERS,

@@ -395,6 +395,28 @@ def test_a_setting_that_leads_past_a_crash_to_a_wrong_gradient_is_no_remedy(
     assert [remedy.text for remedy in right.remedies] == ["ZeRO stage 0"]
 
 
+@pytest.mark.parametrize(("held_without_zero", "remedies"), [(1_000_000, ["ZeRO stage 0"]), (3_000_000, [])])
+def test_a_setting_that_holds_as_much_as_the_fault_is_no_remedy(
+    held_without_zero: int, remedies: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(cell: Cell, faulty: Faulty) -> Result:
+        size = 2_000_000 if faulty(cell.stack.versions["deepspeed"], cell.parameters) else 1_000_000
+        rank = RankRecord(rank=0, phases={"backward": PhaseReading(device_retained_bytes=size)})
+        return result_of(cell, RunRecord(outcome="passed", world_size=1, ranks=[rank]))
+
+    def run(script: Script, environment: Environment, version: str, *_: Any) -> ScriptRun:
+        shows = script.counts and as_composed(script, version)
+        size = held_without_zero if '"stage": 0' in script.text else 2_000_000 if shows else 1_000_000
+        answer = Verdict.BAD if shows and not script.needs_expected else Verdict.GOOD
+        line = f"{size:,} bytes held after backward"
+        return ScriptRun(version=version, answer=answer, exit_code=0, line=line, printed=line)
+
+    metric = "backward.device_retained_bytes"
+    found = answered(tmp_path, monkeypatch, as_composed, metric=metric, result=held, run=run)
+    assert found.is_confirmed
+    assert [remedy.text for remedy in found.remedies] == remedies
+
+
 def test_the_json_holds_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 

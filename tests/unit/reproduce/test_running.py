@@ -27,6 +27,7 @@ def script(says: str = "plain PyTorch", *, is_crash: bool = False) -> Script:
         says=says,
         has_truth=not is_crash,
         compares=False,
+        counts=says.startswith("bytes"),
         needs_expected=False,
         is_crash=is_crash,
         model="layers",
