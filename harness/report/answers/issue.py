@@ -108,7 +108,7 @@ def _expected(found: Reproduction) -> str:
         return f"the value of {found.good}, unless a release note says otherwise."
     if metric.wrong:
         return "what plain PyTorch computes from the same weights and batches; the script has both."
-    return f"about what {found.good} has, for the same training."
+    return f"about what {found.good} has for the same training, unless a release note says otherwise."
 
 
 def _conditions(found: Reproduction) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _to_reproduce(found: Reproduction, script: Script) -> Iterator[str]:
     ranks = plural(script.ranks, "CPU process", "CPU processes")
     how = [ranks, "no GPU", "the first lines say how"]
     if any(f'"{key}"' in script.text for key in _SIZE_KEYS):
-        how.append("sizes are as small against its model as the defaults are against a large one")
+        how.append("the configured sizes are as small against its model as the defaults are against a large one")
     yield f"**To reproduce** ({'; '.join(how)}):\n\n```python\n{script.text}```"
     lines = [f"{found.package} {output(run)}" for run in found.runs]
     yield "**Output:**\n\n```\n" + "\n".join(lines) + "\n```"
