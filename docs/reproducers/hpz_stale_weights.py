@@ -14,7 +14,6 @@ RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 STEPS, MICRO_BATCHES = 2, 1
 CONFIG = {
     "train_micro_batch_size_per_gpu": 8,
-    "gradient_accumulation_steps": 1,
     "zero_optimization": {
         "stage": 3,
         "reduce_bucket_size": 4096,
@@ -36,8 +35,7 @@ class Model(torch.nn.Module):
     def forward(self, x, y):
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        loss = (x.float() - y).pow(2).sum()
-        return loss
+        return (x.float() - y).pow(2).sum()
 
 
 def loss_of(model, step, rank, micro_batch):
@@ -62,7 +60,6 @@ for step in range(STEPS):  # plain PyTorch, all ranks' batches in one process
             loss = loss_of(plain, step, rank, micro_batch)
             (loss / RANKS / MICRO_BATCHES).backward()
             true_losses += [loss.item()] if rank == RANK else []
-    true_norm = torch.nn.utils.clip_grad_norm_(plain.parameters(), float("inf"))
     optimizer.step()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)

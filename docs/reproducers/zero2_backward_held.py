@@ -19,7 +19,6 @@ STEPS, MICRO_BATCHES = 2, 1
 EXPECTED = 1188876  # as in deepspeed 0.19.7
 CONFIG = {
     "train_micro_batch_size_per_gpu": 8,
-    "gradient_accumulation_steps": 1,
     "zero_optimization": {"stage": 2, "reduce_bucket_size": 4096},
     "zero_allow_untested_optimizer": True,
     "bf16": {"enabled": True},
@@ -37,8 +36,7 @@ class Model(torch.nn.Module):
         x = x.to(self.layers[0].weight.dtype)
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        loss = (x.float() - y).pow(2).sum()
-        return loss
+        return (x.float() - y).pow(2).sum()
 
 
 def loss_of(model, step, rank, micro_batch):

@@ -42,10 +42,16 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
         """The value that a cell has; the simplest one where it names none."""
         return parameters.get(self.name, self.values[0])
 
+    def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> Any:
+        """Above which all show a finding, where several do; None where that is not how they differ from the others."""
+        if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
+            return max(hidden)
+        return None
+
     def text(self, shown: Sequence[Any], hidden: Collection[Any] = ()) -> str:
         """The values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
-        if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
-            return f"{self.title} above {max(hidden)}"
+        if (limit := self.limit(shown, hidden)) is not None:
+            return f"{self.title} above {limit}"
         named = [self.words[value] for value in shown if value in self.words]
         unset = [f"{self.noun} not configured"] if None in shown and None not in self.words else []
         others = [_value(value) for value in shown if value not in self.words and value is not None]
@@ -85,7 +91,14 @@ STAGE = Factor(name="zero_stage", title="ZeRO stage", values=(0, 1, 2, 3), confi
 FACTORS = (
     STAGE,
     # Three ranks divide no parameter of the tiny models, so that every share is padded.
-    Factor(name="world_size", title="ranks", values=(1, 2), further=(3,), counted=True),
+    Factor(
+        name="world_size",
+        title="ranks",
+        values=(1, 2),
+        further=(3,),
+        words={1: "one rank", 2: "two ranks", 3: "three ranks"},
+        counted=True,
+    ),
     Factor(name="gradient_accumulation_steps", title="gradient accumulation", values=(1, 2, 4), counted=True),
     Factor(
         name="model_outputs",

@@ -45,6 +45,14 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.hidden)
 
     @property
+    def nearest_hidden(self) -> Any:
+        """Of the values that do not show it, the one that changes least: stage 2 in place of 3, reentrant checkpointing in
+        place of non-reentrant. It is needed."""
+        order = list(self.factor.values)
+        at = order.index(self.value) if among(self.value, order) else len(order)
+        return min(self.hidden, key=lambda value: abs(order.index(value) - at))
+
+    @property
     def is_indifferent(self) -> bool:
         """Whether another value was seen, and every value shows the finding."""
         return not self.hidden and not self.unknown and len(self.shown) > 1

@@ -13,7 +13,7 @@ from packaging.version import Version
 from harness.bisect import questions
 from harness.bisect.questions import Observation, Question
 from harness.compare.comparison import DetailOf
-from harness.compare.metrics import BY_NAME, OUTCOME, Direction
+from harness.compare.metrics import BY_NAME, OUTCOME, PARAMETER_ERROR, Direction
 from harness.errors import HarnessError, NothingMeasured
 from harness.model import Cell, Environment, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario
@@ -31,6 +31,9 @@ from harness.wording.quantities import shortened
 #: Settings that are tried as remedies: each is a run of the script.
 _MOST_REMEDIES = 3
 
+
+#: Whether training is right: what it is for.
+_TRUTH = Question(PARAMETER_ERROR.name)
 
 #: Scripts that run at the same time. None is timed.
 _AT_ONCE = 2
@@ -124,7 +127,7 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
         later = scripted.in_others(script, fixed, request.stored)
         why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
         runs = (*runs, *later)
-        remedies = scripted.remedies(script, smallest.parameters, reduced)
+        remedies = scripted.remedies(script, runs[0], smallest.parameters, reduced)
     return Reproduction(
         cell=request.cell,
         question=question,
@@ -290,29 +293,42 @@ class Scripted:
         except HarnessError as error:
             return (ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=shortened(error.what)),)
 
-    def remedies(self, script: Script, parameters: Mapping[str, Any], reduced: Reduced) -> tuple[Remedy, ...]:
-        """Settings that hid the fault in a cell, and do in the script as well."""
-        changes = [
-            (condition.factor, value)
-            for condition in reduced.needed
-            if condition.factor.configured
-            for value in condition.hidden[:1]
-        ]
-        scripts: list[tuple[str, Script]] = []
+    def remedies(
+        self, script: Script, bad: ScriptRun, parameters: Mapping[str, Any], reduced: Reduced
+    ) -> tuple[Remedy, ...]:
+        """Settings that hid the fault in a cell, and do in the script as well, if training with them is as plain PyTorch's,
+        also where the most is accumulated: one may lead past a crash to a wrong gradient. None that costs as much as the
+        fault does, whose run is ``bad``: without sharding nothing is held too long, and all of it is held."""
+        changes = [(one.factor, one.nearest_hidden) for one in reduced.needed if one.factor.configured]
+        largest = {one.factor.name: max(one.shown) for one in reduced.needed if one.factor.counted}
+        tried: list[tuple[str, list[Script]]] = []
         for factor, value in changes[:_MOST_REMEDIES]:
             changed = {**parameters, factor.name: value}
             try:
                 # A figure of its own where one is compared with: another configuration holds and moves something else.
                 other = self._expected(changed, script.model) if script.compares else msgspec.UNSET
-                scripts.append((factor.text((value,)), self._script(changed, script.model, other)))
+                own = self._script(changed, script.model, other)
+                tried.append((factor.text((value,)), [own, *self._truth({**changed, **largest}, own)]))
             except (NoFragment, ValueError):
                 continue
-        runs = self._run_all([(changed_script, self._bad) for _, changed_script in scripts])
+        runs = iter(self._run_all([(one, self._bad) for _, scripts in tried for one in scripts]))
+        found = [(text, [next(runs) for _ in scripts]) for text, scripts in tried]
         return tuple(
-            Remedy(text=text, run=run)
-            for (text, _), run in zip(scripts, runs, strict=True)
-            if run.answer is Verdict.GOOD
+            Remedy(text=text, run=own[0])
+            for text, own in found
+            if all(run.answer is Verdict.GOOD for run in own)
+            and not (script.counts and running.count(own[0]) >= running.count(bad))
         )
+
+    def _truth(self, parameters: Mapping[str, Any], own: Script) -> list[Script]:
+        """What says whether training is right; nothing more where no fragment does, and the script itself has a truth.
+        Raises NoFragment."""
+        try:
+            return [self._script(parameters, own.model, question=_TRUTH)]
+        except NoFragment:
+            if not own.has_truth:
+                raise
+            return []
 
     def _expected(self, parameters: Mapping[str, Any], model: str) -> Any:
         """The good release's figure. Raises NoFragment, and ValueError where it gives none."""
@@ -325,12 +341,13 @@ class Scripted:
         model: str,
         expected: Any = msgspec.UNSET,
         shown: Any = msgspec.UNSET,
+        question: Question | None = None,
     ) -> Script:
         return self._composer.compose(
             Subject(
                 parameters=dict(parameters),
                 defaults={**self._defaults, SHAPE: parameters.get(SHAPE, {})},
-                question=self._question,
+                question=question or self._question,
                 bad=self._bad.versions,
                 good=self._good.versions,
                 package=self._package,

@@ -31,13 +31,10 @@ from harness.compare.metrics import (
     PARAMETER_ERROR,
 )
 from harness.probe.border.wire import REGULAR_PHASES
-from harness.reproduce.factors import SIZES
+from harness.reproduce.configuration import FIRST_RATE, ZERO_KEYS, Optimizer, accumulates_itself, settings
 
 #: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
-
-#: With which a warm-up begins.
-_FIRST_RATE = 0.0002
 
 #: What differs from plain PyTorch by more is wrong: as a share of a loss or a gradient norm, and of what the weights
 #: moved. A sound release was seen at a tenth of it.
@@ -45,22 +42,14 @@ TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
 _PARAMETER_TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
 
 
-class _Optimizer(msgspec.Struct, frozen=True, kw_only=True):
-    """Of torch.optim."""
-
-    name: str
-    learning_rate: float
-    options: dict[str, Any] = {}  #: of DeepSpeed, where it makes the optimizer by its name
-
-
 #: Where updates are compared with plain PyTorch's: as wrong as the gradient is, and large against the rounding of weights
 #: in half precision, of which those of transformers have far smaller gradients.
 _SGD = {
-    LAYERS: _Optimizer(name="SGD", learning_rate=0.01),
-    TRANSFORMERS: _Optimizer(name="SGD", learning_rate=0.5),
+    LAYERS: Optimizer(name="SGD", learning_rate=0.01),
+    TRANSFORMERS: Optimizer(name="SGD", learning_rate=0.5),
 }
 #: Elsewhere: it has state, which takes memory.
-_ADAM = _Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True})
+_ADAM = Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True})
 
 #: What exceeds the figure of the other release by this factor is more, where that of the bad one is not known.
 _MARGIN = 1.02
@@ -101,26 +90,6 @@ _ENDINGS = {
 }
 #: Of the gradient norm where a gradient is infinite: there is no finite truth.
 _INFINITE = _Ending("infinite", "an infinite gradient: ")
-
-#: A cell's parameter -> the key of ``zero_optimization`` that it is, where it is configured at all.
-_ZERO_KEYS = {
-    "overlap_comm": "overlap_comm",
-    "contiguous_gradients": "contiguous_gradients",
-    "round_robin_gradients": "round_robin_gradients",
-    "reduce_scatter": "reduce_scatter",
-    "reduce_bucket_size": "reduce_bucket_size",
-    "allgather_bucket_size": "allgather_bucket_size",
-    "sub_group_size": "sub_group_size",
-    "hpz_partition_size": "zero_hpz_partition_size",
-    "allgather_partitions": "allgather_partitions",
-    "multi_rank_bucket_allreduce": "use_multi_rank_bucket_allreduce",
-    "memory_efficient_linear": "memory_efficient_linear",
-    "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
-    "prefetch_bucket_size": "stage3_prefetch_bucket_size",
-    "persistence_threshold": "stage3_param_persistence_threshold",
-    "max_live_parameters": "stage3_max_live_parameters",
-    "max_reuse_distance": "stage3_max_reuse_distance",
-}
 
 #: Calls around a micro-batch, and what is done with engines, that older results do not name.
 _CALLS = (
@@ -179,7 +148,9 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     ranks: int
     says: str  #: what stands in its line of output
+    has_truth: bool  #: it trains in plain PyTorch as well
     compares: bool  #: with a figure of the good release
+    counts: bool  #: that figure is a number of bytes, calls or the like
     needs_expected: bool  #: it lacks that figure, and prints its own
     is_crash: bool  #: the fault ends it
     model: str  #: of `MODELS`
@@ -226,8 +197,8 @@ def compose(subject: Subject) -> Script:
         optimizer=optimizer.name,
         learning_rate=optimizer.learning_rate,
         optimizer_is_configured=p.get("optimizer") == "configured",
-        first_rate=_FIRST_RATE,
-        accumulates=_accumulates_itself(p),
+        first_rate=FIRST_RATE,
+        accumulates=accumulates_itself(p),
         clipping=p["gradient_clipping"],
         compile_backend=p["compile_backend"],
         infinite_step=p["infinite_gradient_step"],
@@ -254,61 +225,13 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         says=ending.says or f"{subject.question.key} is ",
+        has_truth=has_truth,
         compares=kind in ("counted", "configuration"),
+        counts=kind == "counted",
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
         is_crash=kind == "crash",
         model=subject.model,
     )
-
-
-def settings(p: Mapping[str, Any], optimizer: _Optimizer | None, *, sized: bool) -> dict[str, Any]:
-    """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may
-    name; ``sized``: with sizes for a tiny model."""
-    zero: dict[str, Any] = {"stage": p["zero_stage"]}
-    for name, key in _ZERO_KEYS.items():
-        is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
-        if not is_default and (p["zero_stage"] == 3 or not key.startswith("stage3_")):
-            zero[key] = p[name]
-    for name in ("offload_optimizer", "offload_param"):
-        if p[name]:
-            zero[name] = {"device": "cpu"}
-    found: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": 8,
-        "gradient_accumulation_steps": 1 if _accumulates_itself(p) else p["gradient_accumulation_steps"],
-        "zero_optimization": zero,
-        "zero_allow_untested_optimizer": True,
-    }
-    if optimizer is not None and p.get("optimizer") == "configured":
-        options = {"lr": optimizer.learning_rate, **optimizer.options}
-        found["optimizer"] = {"type": optimizer.name, "params": options}
-    if p["offload_optimizer"]:
-        found["zero_force_ds_cpu_optimizer"] = False
-    if p["zero_stage"] == 3 and p.get("exported") == "16bit":
-        zero["stage3_gather_16bit_weights_on_model_save"] = True
-    if p.get("torch_autocast"):
-        found["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
-    elif p["dtype"] == "bf16":
-        found["bf16"] = {"enabled": True}
-    if p["dtype"] == "fp16":
-        scale = {"initial_scale_power": 8} if p.get("loss_scale") is None else {"loss_scale": p["loss_scale"]}
-        found["fp16"] = {"enabled": True, **scale}
-    if p.get("warmup"):
-        warmup = {"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
-        found["scheduler"] = {"type": "WarmupLR", "params": warmup}
-    if p["gradient_clipping"] is not None:
-        found["gradient_clipping"] = p["gradient_clipping"]
-    if p.get("communication_dtype") is not None:
-        found["communication_data_type"] = p["communication_dtype"]
-    if p.get("prescale_gradients") is not None:
-        found["prescale_gradients"] = p["prescale_gradients"]
-    if p["gradient_accumulation_dtype"] is not None:
-        found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
-    return found
-
-
-def _accumulates_itself(p: Mapping[str, Any]) -> bool:
-    """Whether the script says which micro-batches make a step, and not the configuration."""
-    return bool(p.get("no_sync") or p.get("marks_boundary"))
 
 
 def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
@@ -321,7 +244,7 @@ def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
 
 
 def _check(subject: Subject, p: Mapping[str, Any]) -> None:
-    known = {*_SAID, *_ZERO_KEYS, *_WITHOUT}
+    known = {*_SAID, *ZERO_KEYS, *_WITHOUT}
     for name, value in p.items():
         if name not in known and value != subject.defaults.get(name):
             raise NoFragment(f"{name}={value}")

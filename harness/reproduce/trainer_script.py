@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.compare.metrics import GRADIENT_NORM_ERROR, LOSS_ERROR, OUTCOME
+from harness.reproduce.configuration import settings
 from harness.reproduce.script import (
     TEMPLATES,
     TOLERANCES,
@@ -19,7 +20,6 @@ from harness.reproduce.script import (
     literal,
     lora_arguments,
     pip,
-    settings,
     tidy,
 )
 
@@ -81,7 +81,9 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         says=says,
+        has_truth=kind != "crash",
         compares=False,
+        counts=False,
         needs_expected=False,
         is_crash=kind == "crash",
         model=TRANSFORMERS,

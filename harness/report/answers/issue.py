@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import msgspec
 from packaging.version import Version
 
-from harness.compare.metrics import BY_NAME, CONFIGURATION, OUTCOME
-from harness.model import Verdict
+from harness.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEVICE_PEAK, DEVICE_RETAINED, OUTCOME
+from harness.model import Verdict, variant_values
 from harness.report.answers.reproduce import known_upstream, output, spans
-from harness.report.answers.stored import reduced_words
+from harness.reproduce.configuration import ZERO_KEYS, in_keys
+from harness.reproduce.factors import BY_NAME as BY_PARAMETER
+from harness.reproduce.factors import SIZES, Factor
+from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.script import Script
 from harness.wording import addresses
 from harness.wording.quantities import listing, plural
+
+#: Of a configuration for a tiny model.
+_SIZE_KEYS = [ZERO_KEYS[name] for name in SIZES]
+
+#: Of these a maintainer asks how they were measured.
+_BYTES = (DEVICE_RETAINED, DEVICE_EXCESS, DEVICE_PEAK)
 
 #: Factors that do not matter, which `--json` has all of.
 _MOST_FACTORS = 12
@@ -40,7 +49,7 @@ def _for_the_sender(found: Reproduction) -> str:
 
 def _title(found: Reproduction) -> str:
     """What is wrong, where, and since when."""
-    conditions = [*_needed(found), *_seen_with(found)]
+    conditions = [*_needed(found), *(factor.text(values) for factor, values in _seen_with(found))]
     where = f" with {', '.join(conditions)}" if conditions else ""
     text = f"{_symptom(found)}{where} (in {found.bad}, not in {found.good})"
     return text[0].upper() + text[1:]
@@ -55,8 +64,8 @@ def _symptom(found: Reproduction) -> str:
     if metric.wrong:
         return metric.wrong
     phrase = BY_NAME[metric.explained_by or metric.name].phrase
-    if phrase.after and not phrase.noun:
-        phrase = msgspec.structs.replace(phrase, noun="memory")  # which a size would say
+    if phrase.after:
+        return f"More {phrase.noun or 'memory'} is held after {question.phase}"
     return " ".join(phrase.of_subject(question.phase or "a step", "", more=True).split())
 
 
@@ -65,20 +74,27 @@ def _needed(found: Reproduction) -> list[str]:
     return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
 
 
-def _seen_with(found: Reproduction) -> list[str]:
+def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[Any, ...]]]:
     """What else the smallest cell has; all of it where its conditions were not asked for."""
-    if not found.reduced.conditions:
-        return list(reduced_words(found.smallest.variant))
-    return [one.factor.text(one.shown) for one in found.reduced.seen_with]
+    if found.reduced.conditions:
+        return [(one.factor, one.shown) for one in found.reduced.seen_with]
+    named = (name for name in variant_values(found.smallest.variant) if name in BY_PARAMETER)
+    return [(BY_PARAMETER[name], (found.smallest.parameters[name],)) for name in named]
 
 
 def _description(found: Reproduction) -> Iterator[str]:
     bad, good = found.runs[0], found.runs[1]
-    verb = "ends with" if BY_NAME[found.question.metric] is OUTCOME else "prints"
-    yield (
-        f"With {found.package} {bad.version} the script below {verb} `{bad.line}`; "
-        f"with {good.version} it prints `{good.line}`."
-    )
+    metric = BY_NAME[found.question.metric]
+    verb = "ends with" if metric is OUTCOME else "prints"
+    compares = found.script is not None and found.script.compares
+    other = "passes" if compares else f"prints `{good.line}`"
+    yield f"With {found.package} {bad.version} the script below {verb} `{bad.line}`; with {good.version} it {other}."
+    if metric in _BYTES:
+        collected = "" if metric is DEVICE_PEAK else " after `gc.collect()`"
+        yield (
+            "Counted are the bytes of all live tensor storages on rank 0 that were made since the model, by the script's "
+            f"`TorchDispatchMode`{collected}; not the memory of the process."
+        )
     yield f"**Expected:** {_expected(found)}"
     for label, text in spans(found):
         yield f"**{label.capitalize()}**, of those that were measured: {text}."
@@ -92,25 +108,40 @@ def _expected(found: Reproduction) -> str:
         return f"the value of {found.good}, unless a release note says otherwise."
     if metric.wrong:
         return "what plain PyTorch computes from the same weights and batches; the script has both."
-    return f"about what {found.good} has, for the same training."
+    return f"about what {found.good} has for the same training, unless a release note says otherwise."
 
 
 def _conditions(found: Reproduction) -> Iterator[str]:
-    """What it needs, one factor varied at a time."""
+    """What it needs, one factor varied at a time, in the keys that a user configures."""
+    p = found.reduced.parameters
+
     indifferent = [one.factor.noun for one in found.reduced.indifferent]
-    lines = [f"- needs {text}" for text in _needed(found)]
-    lines += [f"- seen with {text}" for text in _seen_with(found)]
+    lines = [f"- needs {in_keys(one.factor, one.shown, one.hidden, p)}{_not_with(one)}" for one in found.reduced.needed]
+    lines += [f"- seen with {in_keys(factor, values, (), p)}" for factor, values in _seen_with(found)]
     lines += [f"- does not depend on {listing(indifferent, _MOST_FACTORS)}"] if indifferent else []
-    unknown = [one.factor.text(one.unknown) for one in found.reduced.open]
+    unknown = [in_keys(one.factor, one.unknown, (), p) for one in found.reduced.open]
     lines += [f"- could not be determined with {'; '.join(unknown)}"] if unknown else []
     lines += [f"- goes away with {one.text}: `{one.run.line}` in {found.bad}" for one in found.remedies]
     if lines:
         yield "**When it happens:**\n\n" + "\n".join(lines)
 
 
+def _not_with(one: Condition) -> str:
+    """Which values were tried that do not show it, where they do not go without saying."""
+    if len(one.shown) + len(one.hidden) < 3 or one.factor.limit(one.shown, one.hidden) is not None:
+        return ""
+    words = [one.factor.words.get(value, "not configured" if value is None else str(value)) for value in one.hidden]
+    *first, last = words
+    tried = f"{', '.join(first)} and {last} do" if first else f"{last} does"
+    return f" ({tried} not show it)"
+
+
 def _to_reproduce(found: Reproduction, script: Script) -> Iterator[str]:
     ranks = plural(script.ranks, "CPU process", "CPU processes")
-    yield f"**To reproduce** ({ranks}, no GPU; the first lines say how):\n\n```python\n{script.text}```"
+    how = [ranks, "no GPU", "the first lines say how"]
+    if any(f'"{key}"' in script.text for key in _SIZE_KEYS):
+        how.append("the configured sizes are as small against its model as the defaults are against a large one")
+    yield f"**To reproduce** ({'; '.join(how)}):\n\n```python\n{script.text}```"
     lines = [f"{found.package} {output(run)}" for run in found.runs]
     yield "**Output:**\n\n```\n" + "\n".join(lines) + "\n```"
 
@@ -122,7 +153,7 @@ def _surroundings(found: Reproduction) -> Iterator[str]:
         used = {name: version for name, version in used.items() if f" {name}==" in found.script.text}
     others = [f"{name} {version}" for name, version in used.items() if name != found.package]
     python = found.cell.stack.python.partition("+")[0]
-    yield f"**Environment:** {', '.join([f'Python {python}', *others])}; CPU, gloo, {found.machine}."
+    yield f"**Environment:** {', '.join([f'Python {python}', *others])}; CPU, gloo, {found.machine}. Not run on a GPU."
     yield f"**Sources:** {', '.join(_links(found))}"
 
 

@@ -246,7 +246,8 @@ def _worded(name: str, text: str) -> str:
     if name not in BY_NAME:
         return f"{name}={text}"
     factor = BY_NAME[name]
-    known = [value for value in (*factor.values, *factor.further) if variant_id({name: value}) == f"{name}={text}"]
+    values = dict.fromkeys((*factor.values, *factor.further, *factor.words))
+    known = [value for value in values if variant_id({name: value}) == f"{name}={text}"]
     return factor.text(known or (text,))
 
 

@@ -134,3 +134,8 @@ def test_guesses_that_fail_change_nothing() -> None:
         return p["dtype"] == "bf16" and p["offload"]
 
     assert reduce(CELL, FACTORS, Asked(rule), leaps=[{"stage"}]) == reduce(CELL, FACTORS, Asked(rule))
+
+
+def test_the_value_that_changes_least_is_the_nearest_one_that_hides_it() -> None:
+    found = reduce(CELL | {"stage": 3}, FACTORS, Asked(lambda p: p["stage"] == 3 and p["accumulation"] > 1))
+    assert {one.factor.name: one.nearest_hidden for one in found.needed} == {"stage": 2, "accumulation": 1}

@@ -153,7 +153,7 @@ def test_a_smaller_cell_with_a_fault_that_stays_is_another_finding(
 
 
 def as_composed(script: Script, version: str) -> bool:
-    return version in ("0.18.3", "0.19.5") and "return loss, x" in script.text and '"stage": 1' in script.text
+    return version in ("0.18.3", "0.19.5") and "pow(2).sum(), x" in script.text and '"stage": 1' in script.text
 
 
 def test_a_finding_comes_to_its_smallest_cell_and_a_confirmed_script(
@@ -217,7 +217,9 @@ def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pyte
     assert affected.startswith("**Affected releases**, of those that were measured: 0.18.3 to 0.19.5 (not in 0.18.2; ")
     assert "\n- goes away with ZeRO stage 0: `gradient norm 4, plain PyTorch 4` in 0.18.3\n" in text
     assert "```python\n# pip install torch==2.13.0 deepspeed==0.18.3  # shows the fault: exit code 1\n" in text
-    assert "**To reproduce** (1 CPU process, no GPU; " in text
+    assert "**To reproduce** (1 CPU process; no GPU; the first lines say how):\n" in text
+    assert '- needs `"zero_optimization": {"stage": 1}` or `2` (0 and 3 do not show it)\n' in text
+    assert '- needs `"gradient_accumulation_steps"` above 1\n' in text
     assert "deepspeed 0.18.2, exit code 0: gradient norm 4, plain PyTorch 4" in text
     assert "**Environment:** Python 3.11, torch 2.13.0; CPU, gloo, " in text
     assert "[what changed between them](https://github.com/deepspeedai/DeepSpeed/compare/v0.18.2...v0.18.3)" in text
@@ -298,9 +300,11 @@ def test_without_conditions_a_title_names_what_the_smallest_cell_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
-    title = as_issue(found).split("\n\n")[1]
+    text = as_issue(found)
+    title = text.split("\n\n")[1]
     assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1, ")
     assert title.endswith(" (in 0.18.3, not in 0.18.2)")
+    assert '\n- seen with `"zero_optimization": {"stage": 1}`\n' in text
 
 
 def test_a_script_that_shows_it_in_both_releases_confirms_nothing(
@@ -372,6 +376,45 @@ def test_a_crash_is_reduced_by_its_own_signature(tmp_path: Path, monkeypatch: py
     found = answered(tmp_path, monkeypatch, as_composed, metric="outcome", result=crashed)
     assert found.question.key == "RuntimeError: Output 0 of Split"
     assert found.smallest.variant == "model_outputs=all,zero_stage=1,gradient_accumulation_steps=2"
+
+
+def test_a_setting_that_leads_past_a_crash_to_a_wrong_gradient_is_no_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scripted(script: Script, version: str) -> bool:
+        trains_wrong = script.has_truth and '"gradient_accumulation_steps"' in script.text
+        return trains_wrong or (script.is_crash and as_composed(script, version))
+
+    found = answered(tmp_path, monkeypatch, scripted, metric="outcome", result=crashed)
+    assert found.is_confirmed
+    assert [condition.factor.name for condition in found.reduced.needed if condition.factor.configured] == [
+        "zero_stage"
+    ]
+    assert found.remedies == ()
+    right = answered(tmp_path, monkeypatch, as_composed, metric="outcome", result=crashed)
+    assert [remedy.text for remedy in right.remedies] == ["ZeRO stage 0"]
+
+
+@pytest.mark.parametrize(("held_without_zero", "remedies"), [(1_000_000, ["ZeRO stage 0"]), (3_000_000, [])])
+def test_a_setting_that_holds_as_much_as_the_fault_is_no_remedy(
+    held_without_zero: int, remedies: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(cell: Cell, faulty: Faulty) -> Result:
+        size = 2_000_000 if faulty(cell.stack.versions["deepspeed"], cell.parameters) else 1_000_000
+        rank = RankRecord(rank=0, phases={"backward": PhaseReading(device_retained_bytes=size)})
+        return result_of(cell, RunRecord(outcome="passed", world_size=1, ranks=[rank]))
+
+    def run(script: Script, environment: Environment, version: str, *_: Any) -> ScriptRun:
+        shows = script.counts and as_composed(script, version)
+        size = held_without_zero if '"stage": 0' in script.text else 2_000_000 if shows else 1_000_000
+        answer = Verdict.BAD if shows and not script.needs_expected else Verdict.GOOD
+        line = f"{size:,} bytes held after backward"
+        return ScriptRun(version=version, answer=answer, exit_code=0, line=line, printed=line)
+
+    metric = "backward.device_retained_bytes"
+    found = answered(tmp_path, monkeypatch, as_composed, metric=metric, result=held, run=run)
+    assert found.is_confirmed
+    assert [remedy.text for remedy in found.remedies] == remedies
 
 
 def test_the_json_holds_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,13 +152,18 @@ def test_the_text_of_a_script() -> None:
     ]
     assert '    "gradient_accumulation_steps": 4,' in lines
     assert '    "zero_optimization": {"stage": 1},' in lines
-    assert "        return loss, x" in lines
+    assert "        return (x.float() - y).pow(2).sum(), x" in lines
     assert "STEPS, MICRO_BATCHES = 2, 4" in lines
     assert statements(text) <= 55
 
 
 def test_a_model_of_one_output_returns_it_alone() -> None:
-    assert "        return loss\n" in script("gradient_norm_error", **{**QUARTER, "model_outputs": "loss"}).text
+    assert ".pow(2).sum()\n" in script("gradient_norm_error", **{**QUARTER, "model_outputs": "loss"}).text
+
+
+def test_a_script_configures_no_accumulation_that_it_does_not_have() -> None:
+    without = script("gradient_norm_error", **{**QUARTER, "gradient_accumulation_steps": 1}).text
+    assert "gradient_accumulation_steps" not in without
 
 
 def test_a_count_is_printed_until_the_figure_to_compare_with_is_known() -> None:

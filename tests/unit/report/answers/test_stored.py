@@ -55,6 +55,12 @@ def test_a_reproduction_says_its_conditions_in_words() -> None:
     assert found.smallest.variant == "zero_stage=1,gradient_accumulation_steps=2"
 
 
+def test_what_is_left_has_its_words_where_no_other_value_is_tried() -> None:
+    smallest = f"{STACK}/minimal_training/world_size=2,empty_groups=true/cpu"
+    (found,) = answers(reproduction(smallest_cell=smallest)).reproductions
+    assert found.reduced_to == ("two ranks", "a group without parameters")
+
+
 def test_the_first_schema_calls_all_outputs_of_a_model_none() -> None:
     outputs = {"factor": "model_outputs", "value": None, "shown": [None], "hidden": ["loss"], "unknown": []}
     (found,) = answers(reproduction(schema=1, needs=[outputs])).reproductions

@@ -1,0 +1,143 @@
+"""A cell's parameters -> the dictionary for ``deepspeed.initialize``: only what is configured. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.reproduce.factors import FACTORS, SIZES, Factor
+
+#: A cell's parameter -> the key of ``zero_optimization`` that it is, where it is configured at all.
+ZERO_KEYS = {
+    "overlap_comm": "overlap_comm",
+    "contiguous_gradients": "contiguous_gradients",
+    "round_robin_gradients": "round_robin_gradients",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_bucket_size": "reduce_bucket_size",
+    "allgather_bucket_size": "allgather_bucket_size",
+    "sub_group_size": "sub_group_size",
+    "hpz_partition_size": "zero_hpz_partition_size",
+    "allgather_partitions": "allgather_partitions",
+    "multi_rank_bucket_allreduce": "use_multi_rank_bucket_allreduce",
+    "memory_efficient_linear": "memory_efficient_linear",
+    "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
+    "prefetch_bucket_size": "stage3_prefetch_bucket_size",
+    "persistence_threshold": "stage3_param_persistence_threshold",
+    "max_live_parameters": "stage3_max_live_parameters",
+    "max_reuse_distance": "stage3_max_reuse_distance",
+}
+
+#: With which a warm-up begins.
+FIRST_RATE = 0.0002
+
+
+class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
+    """Of torch.optim."""
+
+    name: str
+    learning_rate: float
+    options: dict[str, Any] = {}  #: of DeepSpeed, where it makes the optimizer by its name
+
+
+def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool) -> dict[str, Any]:
+    """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may
+    name; ``sized``: with sizes for a tiny model."""
+    zero: dict[str, Any] = {"stage": p["zero_stage"]}
+    for name, key in ZERO_KEYS.items():
+        is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
+        if not is_default and (p["zero_stage"] == 3 or not key.startswith("stage3_")):
+            zero[key] = p[name]
+    for name in ("offload_optimizer", "offload_param"):
+        if p[name]:
+            zero[name] = {"device": "cpu"}
+    found: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 8,
+        **({"gradient_accumulation_steps": p["gradient_accumulation_steps"]} if _engine_accumulates(p) else {}),
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+    }
+    if optimizer is not None and p.get("optimizer") == "configured":
+        options = {"lr": optimizer.learning_rate, **optimizer.options}
+        found["optimizer"] = {"type": optimizer.name, "params": options}
+    if p["offload_optimizer"]:
+        found["zero_force_ds_cpu_optimizer"] = False
+    if p["zero_stage"] == 3 and p.get("exported") == "16bit":
+        zero["stage3_gather_16bit_weights_on_model_save"] = True
+    if p.get("torch_autocast"):
+        found["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
+    elif p["dtype"] == "bf16":
+        found["bf16"] = {"enabled": True}
+    if p["dtype"] == "fp16":
+        scale = {"initial_scale_power": 8} if p.get("loss_scale") is None else {"loss_scale": p["loss_scale"]}
+        found["fp16"] = {"enabled": True, **scale}
+    if p.get("warmup"):
+        warmup = {"warmup_min_lr": FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
+        found["scheduler"] = {"type": "WarmupLR", "params": warmup}
+    if p["gradient_clipping"] is not None:
+        found["gradient_clipping"] = p["gradient_clipping"]
+    if p.get("communication_dtype") is not None:
+        found["communication_data_type"] = p["communication_dtype"]
+    if p.get("prescale_gradients") is not None:
+        found["prescale_gradients"] = p["prescale_gradients"]
+    if p["gradient_accumulation_dtype"] is not None:
+        found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
+    return found
+
+
+def accumulates_itself(p: Mapping[str, Any]) -> bool:
+    """Whether the script says which micro-batches make a step, and not the configuration."""
+    return bool(p.get("no_sync") or p.get("marks_boundary"))
+
+
+def _engine_accumulates(p: Mapping[str, Any]) -> bool:
+    return p["gradient_accumulation_steps"] > 1 and not accumulates_itself(p)
+
+
+def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Mapping[str, Any]) -> str:
+    """As `Factor.text`, with DeepSpeed's own keys for values that are configured: ``"zero_optimization": {"stage": 1}`` or
+    ``2``. ``p`` has the other parameters."""
+    configured = [_entries(factor, value, p) for value in shown]
+    if all(configured) and (limit := factor.limit(shown, hidden)) is not None:
+        return f"`{json.dumps(next(iter(configured[0])))}` above {limit}"
+    texts: list[str] = []
+    for value, entries in zip(shown, configured, strict=True):
+        if not entries:
+            texts.append(factor.text((value,)))
+        elif texts and entries.keys() == configured[0].keys() and (last := _innermost(entries)) is not None:
+            texts.append(f"`{last}`")
+        else:
+            texts.append(f"`{json.dumps(entries)[1:-1]}`")
+    return " or ".join(texts)
+
+
+def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]:
+    """What a value adds to the dictionary, beside another value; empty where nothing is configured."""
+    known = {**{one.name: one.values[0] for one in FACTORS}, **p}
+    other = next((one for one in factor.values if one != value), value)
+    optimizer = Optimizer(name="AdamW", learning_rate=0.001)
+    own, without = (settings({**known, factor.name: one}, optimizer, sized=False) for one in (value, other))
+    return _added(own, without)
+
+
+def _added(own: Mapping[str, Any], without: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for key, value in own.items():
+        before = without.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            value = _added(value, before) or before
+        if value != before:
+            found[key] = value
+    return found
+
+
+def _innermost(entries: Mapping[str, Any]) -> str | None:
+    """The value of a single setting; None where there are several."""
+    value: Any = entries
+    while isinstance(value, Mapping):
+        if len(value) != 1:
+            return None
+        value = next(iter(value.values()))
+    return json.dumps(value)
