@@ -200,6 +200,15 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
             is_next = assessed.release == problem.before
             use = "The last release without it is" if is_next else "The last sound release is"
         yield f"{use} {_beside(comparison, assessed.release, problem.worst.stack)}."
+    if assessed.kind is ProblemKind.CRASH and not problem.free and workloads.is_given_program(problem.worst.scenario):
+        yield from _other_packages(comparison)
+
+
+def _other_packages(comparison: Comparison) -> Iterator[str]:
+    """What to try where a program fails in every release that was measured: it may be written for another day's packages."""
+    varied = varied_axes(comparison.stacks)
+    if options := [f"--{package}" for package in ("transformers", "torch") if package not in varied]:
+        yield f"No release passes: try another {' or '.join(options)}."
 
 
 def who(comparison: Comparison, problem: Problem) -> str:

@@ -156,7 +156,7 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
     names = [first, *(name for name in imports.missing(files, own) if name != first)]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
     needed = ", ".join(map(repr, names))
-    return f"{program} needs the {modules} {needed}, which its environment lacks: add {packages} with --with PACKAGE"
+    return f"{program} lacks the {modules} {needed}: add {packages} with --with PACKAGE"
 
 
 def _refused(error: BaseException, needed: Sequence[str]) -> str:

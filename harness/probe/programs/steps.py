@@ -7,6 +7,7 @@ Reported is the outermost call alone: an engine's ``backward`` calls the loss's,
 - Else (DDP, FSDP, accelerate's, plain): ``loss.backward()`` and the ``step`` of an optimizer. Optimizers that step in hooks
   of the backward, one per parameter, belong to it: their step is reported at its end.
 - A forward begins with the first call of a module that trains.
+- Clipping is reported by itself (`harness.probe.programs.clipping`), and is a part of what it is called in.
 - What lasts one call and is none of these, as generation or saving, is an *occasion* (`harness.probe.programs.occasions`).
   Whatever runs within is a part of it. An evaluation of a program's own is none: it begins as a forward does, by the call
   of a module.
@@ -19,13 +20,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
+from harness.probe.programs.clipping import ClippingWatch
 from harness.probe.programs.occasions import OccasionWatch
 from harness.probe.replacing import Patches
 
@@ -47,6 +49,9 @@ class Listener(Protocol):
 
     def accumulated(self) -> None:
         """A step that left the weights as they are: more micro-batches come first."""
+
+    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
+        """Plain PyTorch has clipped the gradients of these to some norm, and this is what they had."""
 
     def resumed(self, engine: Any) -> None:
         """The engine has loaded a checkpoint."""
@@ -71,6 +76,7 @@ class StepWatch:
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
         self._occasions = OccasionWatch(self._occasion)
+        self._clipping = ClippingWatch(listener.clipped)
         self._waiting: Any = None  #: the hook that waits for a forward, which costs a call of each module
 
     def __enter__(self) -> StepWatch:
@@ -87,6 +93,7 @@ class StepWatch:
             patches.callback(optimizers.register_optimizer_step_post_hook(self._optimizer_ended).remove)
             patches.callback(self.ignore_forward)
             patches.enter_context(self._occasions)
+            patches.enter_context(self._clipping)
             self._patches = patches.pop_all()
         return self
 
@@ -96,6 +103,7 @@ class StepWatch:
     def look(self) -> None:
         """Watches what has been imported by now."""
         self._occasions.look()
+        self._clipping.look()
 
     def await_forward(self) -> None:
         """The next call of a module that trains is reported."""

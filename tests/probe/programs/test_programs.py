@@ -174,12 +174,11 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
     [
         (
             "import absent_one\n",
-            "needs the module 'absent_one', which its environment lacks: add its package with --with PACKAGE",
+            "lacks the module 'absent_one': add its package with --with PACKAGE",
         ),
         (
             "import torch, absent_two\nfrom absent_one import x\n",
-            "needs the modules 'absent_two', 'absent_one', "
-            "which its environment lacks: add their packages with --with PACKAGE",
+            "lacks the modules 'absent_two', 'absent_one': add their packages with --with PACKAGE",
         ),
         (
             "import beside\n",

@@ -102,6 +102,20 @@ def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     assert text == f"llama_zero3_backward: failed in step: {failed.signature}."
 
 
+def test_a_program_that_no_release_passes_may_be_written_for_other_packages() -> None:
+    def failed(version: str) -> Result:
+        found = Failed("init", "ImportError: cannot import name 'deepspeed' from 'transformers' (train.py:3)")
+        return result(version, scenario="train-3f9a1c", outcome=found)
+
+    def consequence(*results: Result) -> str:
+        return screen(*results).problems[0].consequence
+
+    said = "No release passes: try another --transformers or --torch."
+    assert consequence(failed("0.15.0"), failed("0.16.0")) == said
+    assert consequence(failed("0.16.0")) == said
+    assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
+
+
 def test_conditions_are_what_all_variants_name() -> None:
     assert conditions(["zero_stage=1,lora_rank=8", "zero_stage=2,lora_rank=8"]) == "ZeRO-1 or ZeRO-2, LoRA"
     assert conditions(["zero_stage=1", "base"]) == ""
