@@ -1,7 +1,7 @@
 """Sees what norm the gradients had that a program clips: afterwards that is gone.
 
-    with ClippingWatch(clipped) as watch:
-        ...  # each call of `torch.nn.utils.clip_grad_norm_`, or of FSDP's method: clipped(parameters, norm)
+with ClippingWatch(clipped) as watch:
+    ...  # each call of `torch.nn.utils.clip_grad_norm_`, or of FSDP's method: clipped(parameters, norm)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Known models in the classes of Llama, Qwen2, Mistral, GPT-NeoX, StarCoder, BERT and their like that other people trained, or
-that came between two versions. Data, without torch.
+"""Known models that other people trained in the classes of Llama, Qwen2, Mistral, GPT-NeoX, StarCoder and BERT, or that
+came between two versions. Data, without torch.
 
-Sources: CodeLlama, OpenLLaMA, phi-4 and Mixtral 8x22B as in github.com/Lightning-AI/litgpt (litgpt/config.py, which names the
-``config.json`` of each); the others by their papers and model cards, written down without the repositories at hand. Of some the
-number of parameters is compared with the published one (tests/probe/skeleton/test_derived_models.py).
+Sources: CodeLlama, OpenLLaMA, phi-4 and Mixtral 8x22B as in github.com/Lightning-AI/litgpt (litgpt/config.py, which names
+the ``config.json`` of each); the others by their papers and model cards, written down without the repositories at hand. Of
+24 the number of parameters is compared with the published one (tests/probe/skeleton/test_derived_models.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ _BF16 = {"torch_dtype": "bfloat16"}
 _FP16 = {"torch_dtype": "float16"}
 
 
+_CLASSES = {"llama": "Llama", "qwen2": "Qwen2", "mixtral": "Mixtral", "phi3": "Phi3"}
+
+
 def _decoder(kind: str, *sizes: int, **fields: Any) -> dict[str, Any]:
     """``sizes``: width, that of the feed-forward layer, layers, heads, key-value heads."""
-    architecture = {"llama": "Llama", "qwen2": "Qwen2", "mistral": "Mistral", "mixtral": "Mixtral", "phi3": "Phi3"}[kind]
     names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
     return {
-        "architectures": [f"{architecture}ForCausalLM"],
+        "architectures": [f"{_CLASSES[kind]}ForCausalLM"],
         "model_type": kind,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
@@ -66,7 +68,11 @@ def _llamas() -> _Table:
             family = "code-llama" if fills_in else "llama-2"
             for owner in ("codellama", "meta-llama"):
                 table[f"{owner}/CodeLlama-{size}{kind}-hf"] = (config, family)
-    coder_sizes = {"1.3b": (2048, 5504, 24, 16, 16), "6.7b": (4096, 11_008, 32, 32, 32), "33b": (7168, 19_200, 62, 56, 8)}
+    coder_sizes = {
+        "1.3b": (2048, 5504, 24, 16, 16),
+        "6.7b": (4096, 11_008, 32, 32, 32),
+        "33b": (7168, 19_200, 62, 56, 8),
+    }
     for size, sizes in coder_sizes.items():
         coder = _decoder("llama", *sizes, **_BF16, vocab_size=32_256, max_position_embeddings=16_384,
                          rope_theta=100_000.0, rope_scaling={"type": "linear", "factor": 4.0}, bos_token_id=32_013,
