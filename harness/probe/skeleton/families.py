@@ -231,13 +231,17 @@ _ROBERTA = Family(
 )
 
 
+#: 24 spaces to 2, which count beyond ``vocab_size``
+_SPACES = tuple(" " * count for count in range(24, 1, -1))
 _PYTHIA = Family(
     tokens=50_277,
-    special={0: "<|endoftext|>", 1: "<|padding|>"},
+    special={0: "<|endoftext|>", 1: "<|padding|>", **dict(enumerate(_SPACES, 50_254))},
+    plain=_SPACES,
     eos="<|endoftext|>",
     bos="<|endoftext|>",
     unk="<|endoftext|>",
     max_length=1_000_000_000,
+    tokenizer_class="GPTNeoXTokenizer",
 )
 
 
