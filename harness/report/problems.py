@@ -207,7 +207,7 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
 def _other_packages(comparison: Comparison) -> Iterator[str]:
     """What to try where a program fails in every release that was measured: it may be written for another day's packages."""
     varied = varied_axes(comparison.stacks)
-    if options := [f"--{package}" for package in ("transformers", "torch") if package not in varied]:
+    if options := [f"--{package}" for package in ("transformers", "accelerate") if package not in varied]:
         yield f"No release passes: try another {' or '.join(options)}."
 
 
