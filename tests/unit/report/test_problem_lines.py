@@ -103,9 +103,8 @@ def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
 
 
 def test_a_program_that_no_release_passes_may_be_written_for_other_packages() -> None:
-    def failed(version: str) -> Result:
-        found = Failed("init", "ImportError: cannot import name 'deepspeed' from 'transformers' (train.py:3)")
-        return result(version, scenario="train-3f9a1c", outcome=found)
+    def failed(version: str, error: str = "TypeError: no such argument (train.py:3)") -> Result:
+        return result(version, scenario="train-3f9a1c", outcome=Failed("init", error))
 
     def consequence(*results: Result) -> str:
         return screen(*results).problems[0].consequence
@@ -113,6 +112,8 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     said = "No release passes: try another --transformers or --accelerate."
     assert consequence(failed("0.15.0"), failed("0.16.0")) == said
     assert consequence(failed("0.16.0")) == said
+    absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
+    assert consequence(failed("0.15.0", absent)) == "No release passes: try another --torch."
     assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
 
 
