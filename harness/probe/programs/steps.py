@@ -72,6 +72,7 @@ class StepWatch:
     def __init__(self, listener: Listener, engines: Iterable[Any] | None = None) -> None:
         self._listener = listener
         self._engines = engines  #: classes, in the place of DeepSpeed's
+        self.backwards = 0  #: calls of backward, but for those within another
         self._inside = 0  #: calls of an engine or of autograd that are under way
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
@@ -115,12 +116,16 @@ class StepWatch:
             self._waiting.remove()
             self._waiting = None
 
+    def _backward_begins(self, loss: Any, engine: Any) -> None:
+        self.backwards += 1
+        self._listener.backward_begins(loss, engine)
+
     # -- engines -----------------------------------------------------------------------------------------------------
 
     def _backward_of_engine(self, original: Any) -> Any:
         def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("loss")
-            with self._call(lambda: self._listener.backward_begins(loss, engine)):
+            with self._call(lambda: self._backward_begins(loss, engine)):
                 return original(engine, *args, **kwargs)
 
         return backward
@@ -165,7 +170,7 @@ class StepWatch:
             outermost = not self._inside
             if outermost:
                 self._stepped_inside = None
-            with self._call(lambda: self._listener.backward_begins(loss, None)):
+            with self._call(lambda: self._backward_begins(loss, None)):
                 out = original(*args, **kwargs)
             if outermost:  # a backward inside of it, as a reentrant checkpoint's, leaves this to it
                 stepped, self._stepped_inside = self._stepped_inside, None
