@@ -152,7 +152,7 @@ def test_any_rank_is_simulated_and_says_which(folder: Path) -> None:
         ("print('nothing')\n", "ProgramError: train.py ended without an optimizer step"),
         (
             "import torch\nfor _ in range(3):\n    torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum().backward()\n",
-            "ProgramError: train.py ended after 3 backward passes and no optimizer step, and 2 are needed: give it more data",
+            "ProgramError: train.py ended after 3 backward passes and no optimizer step, and 2 are needed",
         ),
         (
             PLAIN.replace("range(20)", "range(1)"),
