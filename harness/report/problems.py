@@ -215,10 +215,10 @@ def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
     if imported is not None and imported[1] in versions:
         packages = [imported[1]]
     else:
-        packages = [one for one in ("transformers", "accelerate") if one not in varied_axes(comparison.stacks)]
-    options = (f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages)
-    if packages:
-        yield f"Try another {' or '.join(options)}."
+        packages = [one for one in ("transformers", "accelerate", "torch") if one not in varied_axes(comparison.stacks)]
+    options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
+    if options:
+        yield f"Other packages may pass: {listing(options)}."
 
 
 def who(comparison: Comparison, problem: Problem) -> str:
