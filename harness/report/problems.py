@@ -203,13 +203,14 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
             is_next = assessed.release == problem.before
             use = "The last release without it is" if is_next else "The last sound release is"
         yield f"{use} {_beside(comparison, assessed.release, problem.worst.stack)}."
-    if assessed.kind is ProblemKind.CRASH and not problem.free and workloads.is_given_program(problem.worst.scenario):
+    is_everywhere = len(problem.having) == len(comparison.stacks)
+    if assessed.kind is ProblemKind.CRASH and is_everywhere and workloads.is_given_program(problem.worst.scenario):
         yield from _other_packages(comparison, problem)
 
 
 def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
-    """What to try where a program fails in every release that was measured: it may be written for another day's packages. An
-    import that fails says which."""
+    """What to try where a program fails alike in every release that was measured: it may be written for another day's
+    packages. An import that fails says which."""
     versions = next(stack.versions for stack in comparison.stacks if stack.id == problem.worst.stack)
     imported = _IMPORTED.search(str(problem.worst.value))
     if imported is not None and imported[1] in versions:

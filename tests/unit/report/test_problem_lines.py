@@ -115,6 +115,7 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch."
     assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
+    assert consequence(failed("0.15.0", absent), failed("0.16.0")) == ""
 
 
 def test_conditions_are_what_all_variants_name() -> None:
