@@ -13,7 +13,7 @@ from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.exact import change
 from harness.compare.metrics import BY_NAME, HOST_CALLS, PROCESSOR_TIME, SMALLEST_CARD, STEP_TIME
 from harness.compare.releases import axis_ranges, ranges
-from harness.model import Finding, split_workload
+from harness.model import AXES, Finding, split_workload
 from harness.report.plain import plain
 from harness.wording import workloads
 from harness.wording.names import varied_axes, version
@@ -41,6 +41,9 @@ _COUNTED = {
 }
 
 _RANK = re.compile(r", rank \d+$")
+
+#: Of which package a part was imported that it does not have.
+_IMPORTED = re.compile(r"(?:cannot import name '[^']+' from|No module named) '(\w+)")
 
 #: Workloads that are listed where nothing tells them from the others.
 _MOST_WORKLOADS = 2
@@ -200,6 +203,23 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
             is_next = assessed.release == problem.before
             use = "The last release without it is" if is_next else "The last sound release is"
         yield f"{use} {_beside(comparison, assessed.release, problem.worst.stack)}."
+    is_everywhere = len(problem.having) == len(comparison.stacks)
+    if assessed.kind is ProblemKind.CRASH and is_everywhere and workloads.is_given_program(problem.worst.scenario):
+        yield from _other_packages(comparison, problem)
+
+
+def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
+    """What to try where a program fails alike in every release that was measured: it may be written for another day's
+    packages. An import that fails says which."""
+    versions = next(stack.versions for stack in comparison.stacks if stack.id == problem.worst.stack)
+    imported = _IMPORTED.search(str(problem.worst.value))
+    if imported is not None and imported[1] in versions:
+        packages = [imported[1]]
+    else:
+        packages = [one for one in ("transformers", "accelerate", "torch") if one not in varied_axes(comparison.stacks)]
+    options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
+    if options:
+        yield f"Other packages may pass: {listing(options)}."
 
 
 def who(comparison: Comparison, problem: Problem) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import traceback
@@ -129,21 +128,18 @@ def _first_import_error(error: BaseException) -> BaseException:
 
 
 def _innermost_frame(error: BaseException) -> str:
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    """``deepspeed/runtime/engine.py:step``, or ``train.py:12`` of a program that was run (`runpy`)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    begins = max((index for index, frame in enumerate(frames) if "runpy" in frame.filename), default=len(frames))
+    for index, frame in reversed([*enumerate(frames)]):
         path = frame.filename.replace("\\", "/")
         if "/site-packages/" in path:
             path = path.rsplit("/site-packages/", 1)[1]
             if not path.startswith("torch/"):
                 return f"{path}:{frame.name}"
-    return _line_of_a_program(error)
-
-
-def _line_of_a_program(error: BaseException) -> str:
-    """``train.py:12``, of a program that was run (`runpy`) and itself raised ``error``."""
-    frames = traceback.extract_tb(error.__traceback__)
-    begins = [index for index, frame in enumerate(frames) if "runpy" in frame.filename]
-    own = [frame for frame in frames[begins[-1] + 1 :] if "/lib/python" not in frame.filename] if begins else []
-    return f"{own[-1].filename.replace(os.sep, '/').rpartition('/')[2]}:{own[-1].lineno}" if own else ""
+        elif index > begins and "/lib/python" not in path and "/harness/probe/" not in path:
+            return f"{path.rpartition('/')[2]}:{frame.lineno}"
+    return ""
 
 
 def tail(path: str) -> str | None:

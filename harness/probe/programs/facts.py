@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -40,11 +41,33 @@ def mean(losses: Sequence[float]) -> float | None:
 
 
 def gradient_norm(stepper: Any) -> float | None:
-    """As the engine reports it; None of an optimizer, which reports none."""
-    if not is_engine(stepper):
+    """As the engine reports it; of an optimizer that has just stepped, that of the gradients which it used. None where there
+    are none any more, and where FSDP1 has sharded them, since a part tells nothing. A collective operation of the ranks
+    among which gradients are sharded. Takes part in no meter."""
+    if is_engine(stepper):
+        norm = stepper.get_global_grad_norm()
+        return None if norm is None else float(norm)
+    parameters = [parameter for group in stepper.param_groups for parameter in group["params"]]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients or any(hasattr(parameter, "_fsdp_flattened") for parameter in parameters):
         return None
-    norm = stepper.get_global_grad_norm()
-    return None if norm is None else float(norm)
+    with _disable_current_modes(), torch.no_grad():
+        return math.hypot(*(whole(torch.linalg.vector_norm(_values(one), dtype=_wide(one))) for one in gradients))
+
+
+def whole(norm: Any) -> float:
+    """The value of a norm, which is sharded where the gradients are. Takes part in no meter."""
+    with _disable_current_modes():
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+
+def _values(gradient: Any) -> Any:
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+
+def _wide(gradient: Any) -> torch.dtype:
+    """In which its norm is taken: half precision has too few digits, and fp16 too short a range."""
+    return torch.promote_types(gradient.dtype, torch.float32)
 
 
 def learning_rates(stepper: Any) -> list[float]:

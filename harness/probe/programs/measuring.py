@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
@@ -145,6 +145,10 @@ class Measuring:
         self._models.called(model)
         if self._engine is None and facts.is_engine(model):
             self._engine = model
+
+    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
+        if self._records_numerics:
+            self._models.clipped(parameters, facts.whole(norm))
 
     def resumed(self, engine: Any) -> None:
         self._models.resumed(engine)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,9 @@ class _Repeated:
         pass
 
     def forward_begins(self, model: Any) -> None:
+        pass
+
+    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
         pass
 
     def backward_begins(self, loss: Any, engine: Any) -> None:

@@ -156,7 +156,7 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
     names = [first, *(name for name in imports.missing(files, own) if name != first)]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
     needed = ", ".join(map(repr, names))
-    return f"{program} needs the {modules} {needed}, which its environment lacks: add {packages} with --with PACKAGE"
+    return f"{program} lacks the {modules} {needed}: add {packages} with --with PACKAGE"
 
 
 def _refused(error: BaseException, needed: Sequence[str]) -> str:
@@ -170,11 +170,12 @@ def _add(*needed: str) -> str:
 
 
 def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -> str:
-    steps = measuring.steps
-    if steps == 0:
+    steps, backwards = measuring.steps, measuring.watch.backwards
+    if steps == 0 and backwards == 0:
         return f"{program} ended without an optimizer step{others.note}"
-    wanted = measuring.wanted_steps
-    return f"{program} ended after {steps} optimizer step{'s' if steps > 1 else ''}, and {wanted} are needed"
+    passes = f"{backwards} backward pass{'es' if backwards > 1 else ''}"
+    took = f"{steps} optimizer step{'s' if steps > 1 else ''}" if steps else f"{passes} and no optimizer step"
+    return f"{program} ended after {took}, and {measuring.wanted_steps} are needed: give it more data or epochs"
 
 
 def _execute(start: launchers.Start) -> None:

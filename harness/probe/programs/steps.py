@@ -7,6 +7,7 @@ Reported is the outermost call alone: an engine's ``backward`` calls the loss's,
 - Else (DDP, FSDP, accelerate's, plain): ``loss.backward()`` and the ``step`` of an optimizer. Optimizers that step in hooks
   of the backward, one per parameter, belong to it: their step is reported at its end.
 - A forward begins with the first call of a module that trains.
+- Clipping is reported by itself (`harness.probe.programs.clipping`), and is a part of what it is called in.
 - What lasts one call and is none of these, as generation or saving, is an *occasion* (`harness.probe.programs.occasions`).
   Whatever runs within is a part of it. An evaluation of a program's own is none: it begins as a forward does, by the call
   of a module.
@@ -19,13 +20,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
+from harness.probe.programs.clipping import ClippingWatch
 from harness.probe.programs.occasions import OccasionWatch
 from harness.probe.replacing import Patches
 
@@ -48,6 +50,9 @@ class Listener(Protocol):
     def accumulated(self) -> None:
         """A step that left the weights as they are: more micro-batches come first."""
 
+    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
+        """Plain PyTorch has clipped the gradients of these to some norm, and this is what they had."""
+
     def resumed(self, engine: Any) -> None:
         """The engine has loaded a checkpoint."""
 
@@ -67,10 +72,12 @@ class StepWatch:
     def __init__(self, listener: Listener, engines: Iterable[Any] | None = None) -> None:
         self._listener = listener
         self._engines = engines  #: classes, in the place of DeepSpeed's
+        self.backwards = 0  #: calls of backward, but for those within another
         self._inside = 0  #: calls of an engine or of autograd that are under way
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
         self._occasions = OccasionWatch(self._occasion)
+        self._clipping = ClippingWatch(listener.clipped)
         self._waiting: Any = None  #: the hook that waits for a forward, which costs a call of each module
 
     def __enter__(self) -> StepWatch:
@@ -87,6 +94,7 @@ class StepWatch:
             patches.callback(optimizers.register_optimizer_step_post_hook(self._optimizer_ended).remove)
             patches.callback(self.ignore_forward)
             patches.enter_context(self._occasions)
+            patches.enter_context(self._clipping)
             self._patches = patches.pop_all()
         return self
 
@@ -96,6 +104,7 @@ class StepWatch:
     def look(self) -> None:
         """Watches what has been imported by now."""
         self._occasions.look()
+        self._clipping.look()
 
     def await_forward(self) -> None:
         """The next call of a module that trains is reported."""
@@ -107,12 +116,16 @@ class StepWatch:
             self._waiting.remove()
             self._waiting = None
 
+    def _backward_begins(self, loss: Any, engine: Any) -> None:
+        self.backwards += 1
+        self._listener.backward_begins(loss, engine)
+
     # -- engines -----------------------------------------------------------------------------------------------------
 
     def _backward_of_engine(self, original: Any) -> Any:
         def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("loss")
-            with self._call(lambda: self._listener.backward_begins(loss, engine)):
+            with self._call(lambda: self._backward_begins(loss, engine)):
                 return original(engine, *args, **kwargs)
 
         return backward
@@ -157,7 +170,7 @@ class StepWatch:
             outermost = not self._inside
             if outermost:
                 self._stepped_inside = None
-            with self._call(lambda: self._listener.backward_begins(loss, None)):
+            with self._call(lambda: self._backward_begins(loss, None)):
                 out = original(*args, **kwargs)
             if outermost:  # a backward inside of it, as a reentrant checkpoint's, leaves this to it
                 stepped, self._stepped_inside = self._stepped_inside, None

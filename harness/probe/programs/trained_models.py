@@ -12,6 +12,7 @@ no other model has.
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -65,6 +66,7 @@ class TrainedModels:
         self._called: list[Any] = []  #: modules, each once
         self._readings: list[tuple[str, PhaseReading, Any]] = []  #: that wait for their model's step
         self._losses: list[tuple[float, Any]] = []
+        self._clipped: list[tuple[set[int], float]] = []  #: identities of parameters, and what norm their gradients had
 
     @property
     def leader(self) -> TrainedModel | None:
@@ -102,6 +104,10 @@ class TrainedModels:
         """Losses of a micro-batch."""
         self._losses += [(loss, engine) for loss in losses]
 
+    def clipped(self, parameters: Iterable[Any], norm: float) -> None:
+        """Gradients of these parameters had this norm when they were clipped."""
+        self._clipped.append((_identities(parameters), norm))
+
     def stepped(self, stepper: Any, rates: list[float], *, recorded: bool) -> TrainedModel:
         """What has waited for this step is the model's, and so are the learning rates with which it was taken. With
         ``recorded``, so are the step's loss and gradient norm."""
@@ -129,7 +135,7 @@ class TrainedModels:
             model.numerics.learning_rates.append(rates)
         if recorded and stepper is model.stepper:
             model.numerics.losses.append(facts.mean(losses))
-            model.numerics.gradient_norms.append(facts.gradient_norm(stepper))
+            model.numerics.gradient_norms.append(self._norm(stepper))
             if (scale := facts.loss_scale(stepper)) is not None:
                 model.numerics.loss_scales.append(scale)
                 model.numerics.skipped_steps = stepper.skipped_steps
@@ -152,6 +158,16 @@ class TrainedModels:
                 name, number = f"{first} {number}", number + 1
             named[name] = model
         return named
+
+    def _norm(self, stepper: Any) -> float | None:
+        """Of the gradients of a step: before they were clipped, where plain PyTorch clips them. A norm that is not finite is
+        that of a step which was not taken."""
+        if facts.is_engine(stepper):
+            return facts.gradient_norm(stepper)
+        trained = _parameters_of(stepper)
+        own = [norm for clipped, norm in self._clipped if clipped & trained and math.isfinite(norm)]
+        self._clipped = [(clipped, norm) for clipped, norm in self._clipped if not clipped & trained]
+        return own[0] if own else facts.gradient_norm(stepper)
 
     def _of_engine(self, engine: Any) -> TrainedModel | None:
         return next((model for model in self.models if model.stepper is engine), None)

@@ -46,6 +46,11 @@ _PHI_3 = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
 )
+_PHI_4 = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '<|im_sep|>' + message['content'] + '<|im_end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}"
+)
 _ZEPHYR = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + eos_token + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
@@ -62,6 +67,13 @@ _DEEPSEEK_CHAT = (
     "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\n\n' }}"
     "{% else %}{{ message['content'] + '\n\n' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
+)
+_DEEPSEEK_CODER_CHAT = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}{{ '### Response:\n' + message['content'] + '\n<|EOT|>\n' }}"
+    "{% elif message['role'] == 'user' %}{{ '### Instruction:\n' + message['content'] + '\n' }}"
+    "{% else %}{{ message['content'] }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '### Response:' }}{% endif %}"
 )
 _DEEPSEEK_R1 = (
     "{{ bos_token }}{% for message in messages %}"
@@ -219,6 +231,20 @@ _ROBERTA = Family(
 )
 
 
+#: 24 spaces to 2, which count beyond ``vocab_size``
+_SPACES = tuple(" " * count for count in range(24, 1, -1))
+_PYTHIA = Family(
+    tokens=50_277,
+    special={0: "<|endoftext|>", 1: "<|padding|>", **dict(enumerate(_SPACES, 50_254))},
+    plain=_SPACES,
+    eos="<|endoftext|>",
+    bos="<|endoftext|>",
+    unk="<|endoftext|>",
+    max_length=1_000_000_000,
+    tokenizer_class="GPTNeoXTokenizer",
+)
+
+
 def _t5(tokens: int, more: dict[int, str]) -> Family:
     return Family(
         tokens=tokens,
@@ -275,6 +301,26 @@ _DEEPSEEK = Family(
     pad="<\uff5cend\u2581of\u2581sentence\uff5c>",
     adds_bos=True,
     max_length=4096,
+)
+
+_DEEPSEEK_CODER = Family(
+    tokens=32_022,
+    special={
+        32_013: "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+        32_014: "<\uff5cend\u2581of\u2581sentence\uff5c>",
+        32_015: "<\uff5cfim\u2581hole\uff5c>",
+        32_016: "<\uff5cfim\u2581begin\uff5c>",
+        32_017: "<\uff5cfim\u2581end\uff5c>",
+        32_018: "<pad>",
+        32_019: "<|User|>",
+        32_020: "<|Assistant|>",
+        32_021: "<|EOT|>",
+    },
+    eos="<\uff5cend\u2581of\u2581sentence\uff5c>",
+    bos="<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+    pad="<\uff5cend\u2581of\u2581sentence\uff5c>",
+    adds_bos=True,
+    max_length=16_384,
 )
 
 #: `transformers.models.whisper.tokenization_whisper.LANGUAGES`, in its order.
@@ -427,6 +473,7 @@ FAMILIES = {
     "llama-1": dataclasses.replace(_LLAMA_2_FACTS, legacy=None, max_length=2048),
     "llama-2": _LLAMA_2_FACTS,
     "llama-2-chat": dataclasses.replace(_LLAMA_2_FACTS, chat_template=_LLAMA_2),
+    "code-llama": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_016, max_length=1_000_000_000),
     "mistral": dataclasses.replace(_LLAMA_2_FACTS, legacy=True),
     "mistral-chat": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, chat_template=_LLAMA_2),
     "gpt2": Family(
@@ -456,13 +503,11 @@ FAMILIES = {
     "distilbert-cased": dataclasses.replace(_bert(28_996), numbers_texts=False),
     "distilbert-uncased": dataclasses.replace(_bert(30_522), numbers_texts=False),
     "roberta": _ROBERTA,
-    "pythia": Family(
-        tokens=50_277,
-        special={0: "<|endoftext|>", 1: "<|padding|>"},
-        eos="<|endoftext|>",
-        bos="<|endoftext|>",
-        unk="<|endoftext|>",
-        max_length=1_000_000_000,
+    "pythia": _PYTHIA,
+    "dolly": dataclasses.replace(
+        _PYTHIA,
+        tokens=50_280,
+        special={**_PYTHIA.special, 50_277: "### End", 50_278: "### Instruction:", 50_279: "### Response:\n"},
     ),
     "t5": _t5(32_100, {32_099 - index: f"<extra_id_{index}>" for index in range(100)}),
     "mt5": _t5(250_100, {}),
@@ -473,7 +518,17 @@ FAMILIES = {
     "xlm-roberta": dataclasses.replace(
         _ROBERTA, tokens=250_002, proper=250_002, special={**_FIRST_OF_ROBERTA, 250_001: "<mask>"}
     ),
+    "xlm-roberta-long": dataclasses.replace(
+        _ROBERTA, tokens=250_002, proper=250_002, special={**_FIRST_OF_ROBERTA, 250_001: "<mask>"}, max_length=8192
+    ),
     "bert-multilingual": _bert(119_547),
+    "bert-chinese": _bert(21_128),
+    "modernbert": dataclasses.replace(
+        _bert(50_368),
+        special={index: f"[{name}]" for index, name in enumerate(("UNK", "CLS", "SEP", "PAD", "MASK"), 50_280)},
+        numbers_texts=False,
+        max_length=8192,
+    ),
     "albert": dataclasses.replace(
         _bert(30_000), special={0: "<pad>", 1: "<unk>", 2: "[CLS]", 3: "[SEP]", 4: "[MASK]"}, pad="<pad>", unk="<unk>"
     ),
@@ -503,6 +558,22 @@ FAMILIES = {
         bos="<|endoftext|>",
         unk="<|endoftext|>",
         max_length=2048,
+    ),
+    "phi-4": Family(
+        tokens=100_352,
+        special={
+            100_257: "<|endoftext|>",
+            100_264: "<|im_start|>",
+            100_265: "<|im_end|>",
+            100_266: "<|im_sep|>",
+            100_349: "<|dummy_85|>",
+        },
+        eos="<|im_end|>",
+        bos="<|endoftext|>",
+        pad="<|dummy_85|>",
+        unk="<|endoftext|>",
+        max_length=16_384,
+        chat_template=_PHI_4,
     ),
     "gpt-neo": Family(
         tokens=50_257,
@@ -544,6 +615,8 @@ FAMILIES = {
     ),
     "deepseek": _DEEPSEEK,
     "deepseek-chat": dataclasses.replace(_DEEPSEEK, chat_template=_DEEPSEEK_CHAT),
+    "deepseek-coder": _DEEPSEEK_CODER,
+    "deepseek-coder-chat": dataclasses.replace(_DEEPSEEK_CODER, eos="<|EOT|>", chat_template=_DEEPSEEK_CODER_CHAT),
     "deepseek-r1-qwen": Family(
         tokens=151_665,
         special={

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.probe.skeleton import more_models
+from harness.probe.skeleton import derived_models, more_models
 
 # -- Llama -----------------------------------------------------------------------------------------------------------
 
@@ -398,4 +398,4 @@ def _table() -> dict[str, tuple[dict[str, Any], str]]:
 
 
 #: name on the hub -> (configuration, family of its tokenizer)
-MODELS = {**more_models.MODELS, **_table()}
+MODELS = {**more_models.MODELS, **derived_models.MODELS, **_table()}

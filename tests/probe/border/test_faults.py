@@ -52,6 +52,20 @@ def test_an_error_of_a_program_itself_is_named_with_its_line(tmp_path: Path) -> 
     assert faults.signature_of(caught.value).endswith("(train.py:3)")
 
 
+def test_an_error_of_a_program_that_a_library_calls_is_named_with_its_line_as_well(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "click" / "core.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("def invoke(callback):\n    callback()\n")
+    program = tmp_path / "train.py"
+    program.write_text(
+        f"import runpy\ninvoke = runpy.run_path({str(library)!r})['invoke']\n"
+        "def main():\n    raise ValueError('no data')\ninvoke(main)\n"
+    )
+    with pytest.raises(ValueError, match="no data") as caught:
+        runpy.run_path(str(program), run_name="__main__")
+    assert faults.signature_of(caught.value) == "ValueError: no data (train.py:4)"
+
+
 def test_out_of_memory_is_known_by_class_and_by_words() -> None:
     class OutOfMemoryError(RuntimeError):
         """As torch.cuda names it."""

@@ -151,6 +151,10 @@ def test_any_rank_is_simulated_and_says_which(folder: Path) -> None:
     [
         ("print('nothing')\n", "ProgramError: train.py ended without an optimizer step"),
         (
+            "import torch\nfor _ in range(3):\n    torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum().backward()\n",
+            "ProgramError: train.py ended after 3 backward passes and no optimizer step, and 2 are needed",
+        ),
+        (
             PLAIN.replace("range(20)", "range(1)"),
             "ProgramError: train.py ended after 1 optimizer step, and 2 are needed",
         ),
@@ -174,12 +178,11 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
     [
         (
             "import absent_one\n",
-            "needs the module 'absent_one', which its environment lacks: add its package with --with PACKAGE",
+            "lacks the module 'absent_one': add its package with --with PACKAGE",
         ),
         (
             "import torch, absent_two\nfrom absent_one import x\n",
-            "needs the modules 'absent_two', 'absent_one', "
-            "which its environment lacks: add their packages with --with PACKAGE",
+            "lacks the modules 'absent_two', 'absent_one': add their packages with --with PACKAGE",
         ),
         (
             "import beside\n",
@@ -480,6 +483,13 @@ def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
     assert record.outcome == "passed", record.signature
     assert "all_reduce" in record.ranks[0].phases["backward"].collectives
     assert "give it --ranks 8" in ran(folder, "sim", 4, "python train.py 8").signature
+
+
+def test_the_process_that_makes_a_skeleton_is_none_of_the_programs(folder: Path) -> None:
+    """It is started in the program's call, by its own interpreter."""
+    (folder / "train.py").write_text("import transformers\ntransformers.AutoConfig.from_pretrained('gpt2')\n")
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature == "ProgramError: train.py ended without an optimizer step"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ class Events(list[str]):
     def resumed(self, engine: Any) -> None:
         self.append("resumed")
 
+    def clipped(self, parameters: Any, norm: Any) -> None:
+        self.append("clipped")
+
 
 class Engine:
     """As DeepSpeed's with fp16: its optimizer steps once while it is made."""
@@ -75,6 +78,18 @@ def test_optimizers_that_step_in_hooks_of_a_checkpointed_backward_are_one_step_a
             inputs = torch.ones(2, 4, requires_grad=True)
             checkpoint(layer, inputs, use_reentrant=reentrant).sum().backward()
     assert events == ["backward", "step", "stepped SGD"] * 2
+
+
+def test_clipping_lies_between_backward_and_step() -> None:
+    layer = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    events = Events()
+    with StepWatch(events):
+        layer(torch.ones(2, 4)).sum().backward()
+        torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        optimizer.step()
+    torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+    assert events == ["backward", "clipped", "step", "stepped SGD"]
 
 
 def test_a_step_while_an_engine_is_made_is_not_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:

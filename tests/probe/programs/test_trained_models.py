@@ -84,6 +84,87 @@ def test_a_phase_is_its_engines_and_else_that_of_the_model_that_steps_next() -> 
     assert {name: model.numerics.losses for name, model in named.items()} == {"actor": [5.0], "critic": [2.0]}
 
 
+CLIPPED = """
+import torch
+model = torch.nn.Linear(4, 1, bias=False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    (model(torch.tensor([[3.0, 0.0, 4.0, 0.0]])).sum()).backward()
+    {clip}
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.parametrize(
+    ("clip", "norm"),
+    [
+        ("pass", 5.0),
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", 5.0),
+        ("torch.nn.utils.clip_grad_norm_([model.weight], 1.0); torch.nn.utils.clip_grad_norm_(model.weight, 1.0)", 5.0),
+        ("torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)", 2**0.5),
+    ],
+)
+def test_plain_pytorch_has_the_norm_of_its_gradients_before_they_are_clipped(
+    folder: Path, clip: str, norm: float
+) -> None:
+    (folder / "train.py").write_text(CLIPPED.format(clip=clip))
+    numbers = passed(ran(folder, "cpu", 1, "python train.py")).ranks[0].numerics
+    assert numbers is not None
+    assert numbers.gradient_norms == pytest.approx([norm] * 3)
+
+
+FSDP2 = """
+import torch
+from torch.distributed.fsdp import fully_shard
+torch.distributed.init_process_group("gloo")
+model = torch.nn.Linear(4, 4, bias=False)
+fully_shard(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    model(torch.tensor([[3.0, 0.0, 4.0, 0.0]])).sum().backward()
+    {clip}
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.parametrize("clip", ["pass", "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"])
+def test_the_norm_of_sharded_gradients_is_that_of_the_whole(folder: Path, clip: str) -> None:
+    (folder / "train.py").write_text(FSDP2.format(clip=clip))
+    numbers = passed(ran(folder, "cpu", 2, "torchrun --nproc_per_node 2 train.py")).ranks[0].numerics
+    assert numbers is not None
+    assert numbers.gradient_norms == pytest.approx([10.0] * 3)
+
+
+FSDP1 = """
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel
+torch.distributed.init_process_group("gloo")
+model = FullyShardedDataParallel(torch.nn.Linear(4, 4, bias=False), device_id=torch.device("cpu"), use_orig_params={own})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    model(torch.tensor([[3.0, 0.0, 4.0, 0.0]])).sum().backward()
+    {clip}
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(("clip", "norm"), [("pass", None), ("model.clip_grad_norm_(1.0)", 10.0)])
+def test_fsdp_1_has_the_norm_that_its_own_clipping_finds(
+    folder: Path, own: bool, clip: str, norm: float | None
+) -> None:
+    (folder / "train.py").write_text(FSDP1.format(own=own, clip=clip))
+    numbers = passed(ran(folder, "cpu", 2, "torchrun --nproc_per_node 2 train.py")).ranks[0].numerics
+    assert numbers is not None
+    assert numbers.gradient_norms == [norm if norm is None else pytest.approx(norm)] * 3
+
+
 GAN = """
 import torch
 generator, discriminator = torch.nn.Linear(8, 64), torch.nn.Linear(64, 1)

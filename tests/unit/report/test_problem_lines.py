@@ -102,6 +102,22 @@ def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     assert text == f"llama_zero3_backward: failed in step: {failed.signature}."
 
 
+def test_a_program_that_no_release_passes_may_be_written_for_other_packages() -> None:
+    def failed(version: str, error: str = "TypeError: no such argument (train.py:3)") -> Result:
+        return result(version, scenario="train-3f9a1c", outcome=Failed("init", error))
+
+    def consequence(*results: Result) -> str:
+        return screen(*results).problems[0].consequence
+
+    said = "Other packages may pass: --transformers, --accelerate, --torch."
+    assert consequence(failed("0.15.0"), failed("0.16.0")) == said
+    assert consequence(failed("0.16.0")) == said
+    absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
+    assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch."
+    assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
+    assert consequence(failed("0.15.0", absent), failed("0.16.0")) == ""
+
+
 def test_conditions_are_what_all_variants_name() -> None:
     assert conditions(["zero_stage=1,lora_rank=8", "zero_stage=2,lora_rank=8"]) == "ZeRO-1 or ZeRO-2, LoRA"
     assert conditions(["zero_stage=1", "base"]) == ""
