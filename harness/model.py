@@ -192,10 +192,11 @@ class OutOfMemory(msgspec.Struct, frozen=True, tag="out_of_memory"):
 
 
 class TimedOut(msgspec.Struct, frozen=True, tag="timed_out"):
-    """No sign of life for ``limit_s``, last seen in ``stage``."""
+    """No sign of life for ``limit_s``, last seen in ``stage``; or ``working``: it ran operators in it for so long."""
 
     stage: str
     limit_s: float
+    working: bool = False
 
 
 class Skipped(msgspec.Struct, frozen=True, tag="skipped"):

@@ -11,8 +11,7 @@ os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
 import deepspeed
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
-RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-STEPS, MICRO_BATCHES = 2, 2
+MICRO_BATCHES = 2
 CONFIG = {
     "train_micro_batch_size_per_gpu": 8,
     "gradient_accumulation_steps": 2,
@@ -30,12 +29,11 @@ class Model(torch.nn.Module):
     def forward(self, x, y):
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        loss = (x.float() - y).pow(2).sum()
-        return loss, x
+        return (x - y).pow(2).sum(), x
 
 
-def loss_of(model, step, rank, micro_batch):
-    torch.manual_seed(1000 * step + 100 * rank + micro_batch)
+def loss_of(model, step, micro_batch):
+    torch.manual_seed(1000 * step + micro_batch)
     x, y = torch.randn(8, 128), torch.randn(8, 128)
     return model(x, y)[0]
 
@@ -44,23 +42,19 @@ torch.manual_seed(0)
 model = Model()
 plain = copy.deepcopy(model)
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.01)
-for step in range(STEPS):  # plain PyTorch, all ranks' batches in one process
+for step in range(2):  # plain PyTorch
     optimizer.zero_grad()
-    for rank in range(RANKS):
-        for micro_batch in range(MICRO_BATCHES):
-            loss = loss_of(plain, step, rank, micro_batch)
-            (loss / RANKS / MICRO_BATCHES).backward()
+    for micro_batch in range(MICRO_BATCHES):
+        (loss_of(plain, step, micro_batch) / MICRO_BATCHES).backward()
     true_norm = torch.nn.utils.clip_grad_norm_(plain.parameters(), float("inf"))
     optimizer.step()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
-for step in range(STEPS):
+for step in range(2):
     for micro_batch in range(MICRO_BATCHES):
-        loss = loss_of(engine, step, RANK, micro_batch)
+        loss = loss_of(engine, step, micro_batch)
         engine.backward(loss)
         engine.step()
-
 norm, true_norm = float(engine.get_global_grad_norm()), float(true_norm)
-if RANK == 0:
-    print(f"gradient norm {norm:.4f}, plain PyTorch {true_norm:.4f}, ratio {norm / true_norm:.3f}")
-sys.exit(not abs(norm / true_norm - 1) < 0.01)
+print(f"gradient norm {norm:.4f}, plain PyTorch {true_norm:.4f}, ratio {norm / true_norm:.3f}")
+sys.exit(not abs(norm / true_norm - 1) < 0.001)

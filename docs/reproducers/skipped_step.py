@@ -15,14 +15,10 @@ import deepspeed
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
 type(deepspeed.get_accelerator()).is_fp16_supported = lambda self: True  # slow on a processor, but the same code
-RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-STEPS, MICRO_BATCHES = 2, 1
 EXPECTED = 1056780  # as in deepspeed 0.17.1
 CONFIG = {
     "train_micro_batch_size_per_gpu": 8,
-    "gradient_accumulation_steps": 1,
     "zero_optimization": {"stage": 1, "reduce_bucket_size": 4096},
-    "zero_allow_untested_optimizer": True,
     "fp16": {"enabled": True, "initial_scale_power": 8},
     "gradient_clipping": 0.0,
 }
@@ -37,47 +33,41 @@ class Model(torch.nn.Module):
         x = x.to(self.layers[0].weight.dtype)
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        loss = (x.float() - y).pow(2).sum()
-        return loss
+        return (x.float() - y).pow(2).sum()
 
 
-def loss_of(model, step, rank, micro_batch):
-    torch.manual_seed(1000 * step + 100 * rank + micro_batch)
+def loss_of(model, step):
+    torch.manual_seed(1000 * step)
     x, y = torch.randn(8, 128), torch.randn(8, 128)
     return model(x, y)
 
 
 class Counted(TorchDispatchMode):
-    storages = {}
+    storages = set()
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         result = operator(*args, **(kwargs or {}))
-        for tensor in tree_flatten(result)[0]:
-            if isinstance(tensor, torch.Tensor):
-                storage = tensor.untyped_storage()
-                self.storages[storage._cdata] = StorageWeakRef(storage)
+        tensors = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
+        self.storages |= {StorageWeakRef(t.untyped_storage()) for t in tensors}
         return result
 
     def live_bytes(self):
-        self.storages = {key: ref for key, ref in self.storages.items() if not ref.expired()}
-        return sum(torch.UntypedStorage._new_with_weak_ptr(ref.cdata).nbytes() for ref in self.storages.values())
+        self.storages = {ref for ref in self.storages if not ref.expired()}
+        return sum(torch.UntypedStorage._new_with_weak_ptr(ref.cdata).nbytes() for ref in self.storages)
 
 
-counted = Counted()
-counted.__enter__()
+counted = Counted().__enter__()
 torch.manual_seed(0)
 model = Model()
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
-for step in range(STEPS):
-    for micro_batch in range(MICRO_BATCHES):
-        loss = loss_of(engine, step, RANK, micro_batch)
-        if (step, RANK, micro_batch) == (1, RANKS - 1, 0):
-            loss = loss * float("inf")
-        engine.backward(loss)
-        engine.step()
-        gc.collect()
-        measured = counted.live_bytes()
-if RANK == 0:
-    print(f"{measured:,} bytes held after step, deepspeed 0.17.1 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}")
-sys.exit(measured > 1.02 * EXPECTED)
+for step in range(2):
+    loss = loss_of(engine, step)
+    if step == 1:
+        loss = loss * float("inf")
+    engine.backward(loss)
+    engine.step()
+    gc.collect()
+    measured = counted.live_bytes()
+print(f"{measured:,} bytes held after step, deepspeed 0.17.1 {EXPECTED:,}, ratio {measured / EXPECTED:.3f}")
+sys.exit(measured > 1122828)  # nearer to deepspeed 0.17.0, 1,188,876

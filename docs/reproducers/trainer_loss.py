@@ -21,22 +21,13 @@ CONFIG = {
     "train_micro_batch_size_per_gpu": "auto",
     "gradient_accumulation_steps": "auto",
     "zero_optimization": {"stage": 0},
-    "zero_allow_untested_optimizer": True,
     "gradient_clipping": "auto",
     "bf16": {"enabled": "auto"},
 }
 SHAPE = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 176,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 512,
-    "tie_word_embeddings": False,
-    "max_position_embeddings": 2048,
-    "rope_theta": 10000.0,
-    "use_cache": False,
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512, "tie_word_embeddings": False,
+    "max_position_embeddings": 2048, "rope_theta": 10000.0, "use_cache": False,
 }
 torch.manual_seed(0)
 model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))

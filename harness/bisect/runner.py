@@ -16,7 +16,7 @@ from harness.model import Cell, Environment, MachineFault, Result
 from harness.probe.border.machine import REMEDIES
 from harness.probe.border.wire import Explanation
 from harness.run import targets
-from harness.run.eta import GUESSED_CELL_S, GUESSED_STACK_S
+from harness.run.eta import GUESSED_STACK_S, guess_s
 from harness.run.session import Session
 from harness.store import content_key, key_of, newest
 from harness.wording.names import outcome_text
@@ -107,8 +107,9 @@ class VersionRunner:
         self.build([version])
         return self._session.explain([cell], quiet=True)[cell.id].explanation
 
-    def expected_s(self) -> float:
-        """Seconds that one more version takes: the mean so far, or a guess."""
+    def expected_s(self) -> float | None:
+        """Seconds that one more version takes: the mean so far, or a guess; None where there is nothing to guess by."""
         if self.runs:
             return self.spent_s / self.runs
-        return GUESSED_STACK_S + GUESSED_CELL_S.get(self._cell.device, 0.0)
+        guessed = guess_s(self._cell)
+        return None if guessed is None else GUESSED_STACK_S + guessed

@@ -89,10 +89,11 @@ def _remaining(plan: SearchPlan, verdicts: Mapping[int, Verdict], runner: Versio
     low, high = (change.before, change.after) if change and not plan.every else (0, count - 1)
     runs = halving.runs_left(count, verdicts, plan.to, every=plan.every)
     word = "about" if change and not plan.every else "at most"
-    seconds = runs * runner.expected_s()
-    duration = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    each_s = runner.expected_s()
+    seconds = runs * each_s if each_s is not None else None
+    duration = "" if seconds is None else f", {seconds:.0f} s" if seconds < 100 else f", {seconds / 60:.0f} min"
     span = f"{plan.versions[low].name}..{plan.versions[high].name}"
-    return f"left: {span}; {len(verdicts)} of {count} answered, {word} {runs} more run{'s' * (runs != 1)}, {duration}"
+    return f"left: {span}; {len(verdicts)} of {count} answered, {word} {runs} more run{'s' * (runs != 1)}{duration}"
 
 
 def _probe(version: Candidate, runner: VersionRunner, answer: VersionAnswer | None) -> Probe:

@@ -88,7 +88,7 @@ def command(
         cell = named_cell(wanted, settings, store, installer, fixed)
     if against:
         text = against if "/" in against else f"{against}/{cell.workload}"
-        other = named_cell(text, settings, store, installer, fixed)
+        other = named_cell(text, settings, store, installer, fixed, like=cell.stack)
     cells = [cell, other] if other is not None else [cell]
     found = {} if fresh else _published(cells, store)
     if missing := [one for one in cells if one.id not in found]:

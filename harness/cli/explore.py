@@ -18,6 +18,7 @@ from harness.reproduce.factors import SIMPLEST
 from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store
+from harness.wording.quantities import plural
 
 #: Tiny models train in seconds, also where other work keeps the machine busy; one that hangs must not take the budget.
 _TIMEOUT_S = 60.0
@@ -70,7 +71,7 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     if len(planned.stacks) != 2:
         hint = f"name two: --{package} 0.18.2,0.18.3"
-        raise UsageError(f"{len(planned.stacks)} releases to compare", where="command line", hint=hint)
+        raise UsageError(f"{plural(len(planned.stacks), 'release')} to compare", where="command line", hint=hint)
     older, newer = sorted(planned.stacks, key=lambda stack: Version(stack.versions[package]))
     listed = candidates.released(settings, installer, package, older.versions[package], newer.versions[package])
     request = ExploreQuery(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
 from types import TracebackType
 from typing import final
 
@@ -18,45 +19,64 @@ from harness.launch.schedule import Event, Finished, Rerun, RoundStarted, Starte
 from harness.model import Cell, Environment, Passed, Stack
 from harness.report.plain import plain, plain_lines
 from harness.run.decide import is_timed
-from harness.run.eta import GUESSED_IMPORT_S, guessed_s
+from harness.run.eta import GUESSED_IMPORT_S
 from harness.wording.names import outcome_text
 
 
 class Estimate:
-    """How long the rest will take: what the cells are expected to take, corrected by what the finished workloads took.
+    """How long the rest will take: what the cells are expected to take, corrected by what the finished ones took. Those of
+    which nothing is known are expected to take what others of them took.
 
-    By workloads and not by cells: the cells of one are measured in turns, and end all together. A stack is imported for
-    the first of its cells.
+    Timed ones by workloads and not by cells: those of one are measured in turns, and end all together. A stack is imported
+    for the first of its cells.
     """
 
     def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
-        self._expected_s = {cell.id: guessed_s([cell], expected_s) for cell in cells}
+        self._expected_s = {cell.id: expected_s.get(cell.workload) for cell in cells}
+        self._imports_s = dict.fromkeys(self._expected_s, 0.0)
         first: dict[str, str] = {}
         for cell in sorted(cells, key=is_timed, reverse=True):  # timed cells run before the others
             first.setdefault(cell.stack.id, cell.id)
         for cell_id in first.values():
-            self._expected_s[cell_id] += GUESSED_IMPORT_S
-        self._total_s = sum(self._expected_s.values())
+            self._imports_s[cell_id] = GUESSED_IMPORT_S
+        self._surprises_s: list[float] = []  #: what cells took of which nothing was known
         self._open: dict[str, set[str]] = {}
         for cell in cells:
             self._open.setdefault(cell.workload, set()).add(cell.id)
-        self._done_s = 0.0
+        self._done: set[str] = set()
         self._pace = 1.0
         self._began = time.monotonic()
 
-    def finished(self, cell: Cell, elapsed_s: float | None = None) -> None:
-        """A cell has ended, ``elapsed_s`` after the beginning."""
-        self._done_s += self._expected_s[cell.id]
+    def finished(self, cell: Cell, elapsed_s: float | None = None, *, took_s: float | None = None) -> None:
+        """A cell has ended, ``elapsed_s`` after the beginning. ``took_s`` is what it took, unless it failed."""
+        if self._expected_s[cell.id] is None and took_s is not None:
+            self._surprises_s.append(took_s)
+        self._done.add(cell.id)
         others = self._open[cell.workload]
         others.discard(cell.id)
-        if not others and self._done_s:
-            self._pace = self._elapsed(elapsed_s) / self._done_s
+        done_s = self._sum_s(self._done)
+        if done_s and not (others and is_timed(cell)):
+            self._pace = self._elapsed(elapsed_s) / done_s
 
-    def left_s(self, elapsed_s: float | None = None) -> float:
-        """Seconds to go."""
+    def left_s(self, elapsed_s: float | None = None) -> float | None:
+        """Seconds to go; None where that is not known yet."""
         if not any(self._open.values()):
             return 0.0
-        return max(1.0, self._total_s * self._pace - self._elapsed(elapsed_s))
+        total_s = self._sum_s(self._expected_s)
+        return None if total_s is None else max(1.0, total_s * self._pace - self._elapsed(elapsed_s))
+
+    def _sum_s(self, cells: Iterable[str]) -> float | None:
+        """What cells, by id, are expected to take together; None where that is not known yet."""
+        surprise_s = mean(self._surprises_s) if self._surprises_s else None
+        total_s = 0.0
+        for one in cells:
+            expected_s = self._expected_s[one]
+            if expected_s is None:
+                expected_s = surprise_s
+            if expected_s is None:
+                return None
+            total_s += self._imports_s[one] + expected_s
+        return total_s
 
     def _elapsed(self, given_s: float | None) -> float:
         return time.monotonic() - self._began if given_s is None else given_s
@@ -121,8 +141,8 @@ class Progress:
         elif isinstance(event, Finished):
             self._running.pop(cell.id, None)
             self._done += 1
-            self._estimate.finished(cell)
             passed = isinstance(event.ended.outcome, Passed)
+            self._estimate.finished(cell, took_s=event.ended.duration_s if passed else None)
             if not self._brief and (not self._is_live or not passed):
                 left = self._estimate.left_s()
                 about = f", {duration_text(left)} left" if left else ""
@@ -144,7 +164,9 @@ class Progress:
             table.add_row("running", Text(plain(_name(cell))), what + beside)
         if self._total:
             left = self._estimate.left_s()
-            table.add_row("done", f"{self._done} of {self._total} cells", f"{duration_text(left)} left")
+            table.add_row(
+                "done", f"{self._done} of {self._total} cells", "" if left is None else f"{duration_text(left)} left"
+            )
         return table
 
 

@@ -138,7 +138,9 @@ def _of_program(selection: Selection, name: str) -> Selection:
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     cells = planned.matrix.cells
-    known = expected_s(cells, Store(settings.results))
+    store = Store(settings.results)
+    known = expected_s(cells, store)
+    expected = {**guessed_s(cells, known, store), **known}
     for cell in cells:
         say(cell.id)
     for skipped in planned.matrix.skipped:
@@ -146,8 +148,11 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     unknown = sum(cell.workload not in known for cell in cells)
     stacks = len(planned.stacks.stacks)
     text = f"{len(cells)} cells on {stacks} stacks"
+    if any(cell.workload not in expected for cell in cells):
+        say(f"{text}; how long they take is not known: no program has run here")
+        return
     if cells:
-        seconds = GUESSED_STACK_S * stacks + guessed_s(cells, known)
+        seconds = GUESSED_STACK_S * stacks + sum(expected[cell.workload] for cell in cells)
         text += f", about {duration_text(seconds)} including builds, if no result is reused"
     if unknown:
         text += f" (a guess for the {unknown} that never ran here)"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from harness.cli.options import WorkloadOptions
 from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.envs.installer import Installer
 from harness.errors import UsageError
-from harness.model import Cell, Stack
+from harness.model import AXES, Cell, Stack
 from harness.probe.scenario import Scenario
 from harness.run import matrix, pipeline, targets, workloads
 from harness.run.matrix import Selection
 from harness.run.workloads import Program
 from harness.store import Store, newest
+from harness.versions.releases import parsed_version
 from harness.wording import commands
 
 #: Preferred device modes: the real thing at a small size, else the simulation.
@@ -61,21 +62,52 @@ def named_cell(
     installer: Installer,
     fixed: Mapping[str, str],
     package: str | None = None,
+    like: Stack | None = None,
 ) -> Cell:
     """The one cell that ``text`` means: an id, a glob of one that is stored, or VERSION/scenario/variant/device; with
-    ``fixed`` packages, the last of these. VERSION is of ``package``, by default the one under test. Raises UsageError."""
+    ``fixed`` packages, the last of these. VERSION is of ``package``, by default the one under test. Its other packages are
+    those of the stack ``like``; without one, those that were measured, if possible none that were added. Raises
+    UsageError."""
     package = package or targets.varied_package(settings)
     if fixed:
         return _planned(text, package, settings, installer, fixed)
     stored = {name: result.cell for name, result in newest(store.load().results).items()}
-    for pattern in (text, f"*-{package}{text}", f"{text}*", f"*-{package}{text}*"):
-        found = sorted(name for name in stored if name == pattern or fnmatch.fnmatchcase(name, pattern))
+    searches = [_matching(text, stored), _in_release(text, package, stored, like, {*AXES, *settings.stack, package})]
+    if like is None or parsed_version(text.partition("/")[0]) is None:
+        searches += [_matching(f"{text}*", stored), _matching(f"*-{package}{text}*", stored)]
+    for found in searches:
         if len(found) == 1:
             return stored[found[0]]
         if found:
             names = ", ".join(found[:4])
             raise UsageError(f"{text} means {len(found)} stored cells: {names}", where="cell", hint="name one")
-    return _planned(text, package, settings, installer, {})
+    others = {} if like is None or like.existed else {**like.versions}
+    others.pop(package, None)
+    return _planned(text, package, settings, installer, others)
+
+
+def _matching(pattern: str, stored: Mapping[str, Cell]) -> list[str]:
+    return sorted(name for name in stored if name == pattern or fnmatch.fnmatchcase(name, pattern))
+
+
+def _in_release(
+    text: str, package: str, stored: Mapping[str, Cell], like: Stack | None, configured: Set[str]
+) -> list[str]:
+    """The cells that VERSION/scenario/variant/device means, by id: of the stack ``like`` but for its release, else of
+    stacks without other packages than the ``configured`` ones, if there are such."""
+    version, _, workload = text.partition("/")
+    found = {
+        name: cell.stack.versions
+        for name, cell in stored.items()
+        if cell.stack.versions.get(package) == version
+        and (cell.workload == workload or fnmatch.fnmatchcase(cell.workload, workload))
+    }
+    if like is not None and not like.existed:
+        return sorted(
+            name for name, versions in found.items() if {**versions, package: ""} == {**like.versions, package: ""}
+        )
+    plain = sorted(name for name, versions in found.items() if versions.keys() <= configured)
+    return plain or sorted(found)
 
 
 def _planned(text: str, package: str, settings: Settings, installer: Installer, fixed: Mapping[str, str]) -> Cell:

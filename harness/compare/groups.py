@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from harness.compare import exact
 from harness.compare.comparison import Group, ProblemKind
-from harness.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, HOST_RETAINED, OUTCOME, STEP_TIME
+from harness.compare.metrics import (
+    BY_NAME,
+    DEVICE_PEAK,
+    DEVICE_RETAINED,
+    HOST_PEAK,
+    HOST_RETAINED,
+    OUTCOME,
+    SMALLEST_CARD,
+    STEP_TIME,
+)
 from harness.compare.outcomes import is_out_of_memory
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
 
 _MEMORY = DEVICE_PEAK.family
+_ALLOCATED = {DEVICE_PEAK.name, DEVICE_RETAINED.name}
+_ON_DEVICE = {*_ALLOCATED, SMALLEST_CARD.name}
+_ON_HOST = {HOST_PEAK.name, HOST_RETAINED.name}
 _HELD = {DEVICE_RETAINED.name, HOST_RETAINED.name}
 
 
@@ -79,6 +91,31 @@ def together(findings: Sequence[Finding]) -> list[Group]:
         head = _headline(members)
         groups.append(Group(head, tuple(sorted((m for m in members if m is not head), key=severity))))
     return groups
+
+
+#: Of the largest increase.
+_MINOR = 0.1
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """By severity; but a few bytes come after many times as many: a job ends by those. Those of the host count little beside
+    the device's as well."""
+    found = list(findings)
+    on_device = max((_more_bytes(one) for one in found if one.metric in _ON_DEVICE), default=0.0)
+    on_host = max((_more_bytes(one) for one in found if one.metric in _ON_HOST), default=0.0)
+    enough = {
+        **dict.fromkeys(_ALLOCATED, _MINOR * on_device),
+        **dict.fromkeys(_ON_HOST, _MINOR * max(on_device, on_host)),
+    }
+
+    def is_minor(one: Finding) -> bool:
+        return 0 < _more_bytes(one) < enough.get(one.metric, 0.0)
+
+    return sorted(found, key=lambda one: (is_minor(one), severity(one)))
+
+
+def _more_bytes(found: Finding) -> float:
+    return abs(found.value - found.baseline_value) if found.kind == "regression" else 0.0
 
 
 def _headline(members: Sequence[Finding]) -> Finding:

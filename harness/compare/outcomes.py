@@ -7,6 +7,7 @@ import re
 from harness.compare.metrics import OUTCOME
 from harness.compare.pairs import Pair, why_not
 from harness.model import Failed, Finding, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, is_measurement
+from harness.probe.border.faults import DETAIL_LENGTH
 from harness.wording.names import outcome_text
 from harness.wording.quantities import shortened
 
@@ -82,8 +83,8 @@ def signature(outcome: Outcome) -> str:
             return text
         case OutOfMemory():
             return _OUT_OF_MEMORY
-        case TimedOut(limit_s=limit_s):
-            return f"no sign of life for {limit_s:g} s"
+        case TimedOut(limit_s=limit_s, working=working):
+            return f"not done after {limit_s:g} s of work" if working else f"no sign of life for {limit_s:g} s"
     return ""
 
 
@@ -107,5 +108,5 @@ def _evidence(outcome: Outcome) -> tuple[str, ...]:
     if isinstance(outcome, (Failed, OutOfMemory)):
         lines = [line for line in outcome.detail.splitlines() if line.strip() and not line.startswith("hint: ")]
         if lines:  # uv ends with a hint that fits every failure
-            return (f"last line: {shortened(lines[-1].strip())}",)
+            return (f"last line: {shortened(lines[-1], DETAIL_LENGTH)}",)
     return ()

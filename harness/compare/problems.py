@@ -22,7 +22,7 @@ import msgspec
 
 from harness.compare.comparison import ChangedSetting, Problem, ProblemKind
 from harness.compare.episodes import Episode
-from harness.compare.groups import gravity, kind_of, severity
+from harness.compare.groups import gravity, kind_of, severity, worst_first
 from harness.compare.metrics import OUTCOME, PARAMETER_ERROR
 from harness.model import Finding, split_workload
 
@@ -89,7 +89,7 @@ class _JudgedEpisode(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, episode: Episode, found: Mapping[tuple[str, ...], Finding]) -> _JudgedEpisode:
-        return cls(episode, tuple(sorted((found[key] for key in episode.findings if key in found), key=severity)))
+        return cls(episode, tuple(worst_first(found[key] for key in episode.findings if key in found)))
 
     @property
     def runs(self) -> set[tuple[str, str]]:
@@ -238,7 +238,7 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
     affected: dict[str, set[str]] = defaultdict(set)
     for judged in cause.members:
         affected[judged.episode.workload].update(judged.episode.having)
-    findings = sorted((one for judged in cause.members for one in judged.findings), key=severity)
+    findings = worst_first(one for judged in cause.members for one in judged.findings)
     kind = kind_of(findings[0])
     before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")

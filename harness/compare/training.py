@@ -1,4 +1,4 @@
-"""Losses, gradient norms and learning rates against the baseline's: what a program trains is its own.
+"""Losses, gradient norms, learning rates and bits of weights against the baseline's: what a program trains is its own.
 
 The same script, weights and data give the same numbers but for rounding, which a release may order otherwise. A
 difference beyond that does not say which release is right. Where plain PyTorch has trained what the program asks for, its
@@ -25,13 +25,16 @@ LOSS_TOLERANCE, NORM_TOLERANCE = 0.02, 0.05
 #: Of learning rates: a schedule that counts its steps from another one on differs by its slope, by much where it warms up.
 RATE_TOLERANCE = 0.01
 
+#: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
+BITS_TOLERANCE = 0.05
+
 #: Below this a loss, or a gradient norm, counts as zero, and has no relative error.
 _NEAR_ZERO = 1e-3
 
 
 def judge(pair: Pair) -> list[Finding]:
-    """A finding for each model whose losses, gradient norms or learning rates are further from the baseline's than their
-    tolerance."""
+    """A finding for each model whose losses, gradient norms, learning rates or bits of weights are further from the
+    baseline's than their tolerance."""
     if pair.base is None or pair.is_baseline:
         return []
     base = dict(pair.base.trained)
@@ -49,23 +52,27 @@ class _Quantity(NamedTuple):
     where: str = ""
 
 
-class _Difference(NamedTuple):
+class _LargestDifference(NamedTuple):
     tolerances: float
     step: int
     own: float
     base: float
 
 
-def _largest(quantity: _Quantity) -> _Difference:
+def _largest(quantity: _Quantity) -> _LargestDifference:
     """The first of the largest differences."""
     differences = (
-        _Difference(
+        _LargestDifference(
             abs(own - base) / (quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)), step, own, base
         )
         for step, own, base in finite_steps(quantity.own, quantity.base)
         if own != base
     )
-    return max(differences, key=lambda one: one.tolerances, default=_Difference(0.0, 0, 0.0, 0.0))
+    return max(differences, key=lambda one: one.tolerances, default=_LargestDifference(0.0, 0, 0.0, 0.0))
+
+
+#: How the message of such a finding begins, after the name of the model where several train.
+TRAINS_OTHERWISE = "it trains otherwise than the baseline: "
 
 
 def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
@@ -86,7 +93,7 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
         relevant=True,
         message=of_model(
             model,
-            f"it trains otherwise than the baseline: the {worst.name} of step {apart.step} is {numbers}, rank 0",
+            f"{TRAINS_OTHERWISE}the {worst.name} of step {apart.step} is {numbers}, rank 0",
         ),
         rank=0,
         evidence=tuple(
@@ -109,6 +116,14 @@ def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
             "gradient norm", "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO
         )
     yield _Quantity("learning rate", "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
+    yield _Quantity(
+        "number of bits of a trained weight",
+        "bits of a trained weight",
+        mine.weight_bits,
+        base.weight_bits,
+        BITS_TOLERANCE,
+        0.0,
+    )
 
 
 def _highest(numbers: Numerics) -> list[float | None]:

@@ -32,6 +32,7 @@ from harness.model import AXES, Environment, NotInstalled, Stack
 from harness.system import kept
 from harness.system.files import new_folder
 from harness.system.locks import held
+from harness.system.obstacles import refused
 from harness.system.scratch import scratch_folder
 
 #: The oldest Python that the probe runs in.
@@ -232,7 +233,7 @@ def _beside(
                         )
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
-        raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(place), hint=hint) from None
+        raise refused(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
     return str(place)
 
 

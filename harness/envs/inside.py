@@ -145,6 +145,9 @@ def edited(packages: Path, stamps: Mapping[str, str]) -> dict[str, dict[str, str
         if stamp(packages, record) == installed_as:
             continue
         changes = {file: content for file, content in contents(packages, record) if not _is(content, record[file])}
+        if changes:  # of several distributions that install a file, one over the other, the last one's is there
+            owners = [_record(info) for info in infos.values()]
+            changes = {f: c for f, c in changes.items() if not any(_is(c, one.get(f, "")) for one in owners)}
         if _of_record(record) != installed_as.partition(":")[0]:
             changes[f"{name}.dist-info/RECORD"] = _of_record(record)
         if changes:

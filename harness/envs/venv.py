@@ -30,6 +30,7 @@ from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 from harness.system.locks import held
+from harness.system.obstacles import refused
 
 _MARKER = "dsregress.json"
 _SHARED = "shared"
@@ -104,7 +105,7 @@ def build(
             return msgspec.structs.replace(environment, build_s=build_s)
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
-        raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(place), hint=hint) from None
+        raise refused(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
 
 
 def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
@@ -241,7 +242,7 @@ def _restore(place: Path, folder: Path, marker: _Marker, installer: Installer, p
         if not apart.restore(packages, folder / _SHARED, name, files):
             _share_anew(folder, name, marker.shared[name], installer, python)
             if not apart.restore(packages, folder / _SHARED, name, files):
-                hint = f"remove {place}; the next run builds it again"
+                hint = f"the edited text is in {kept}; move {place} away, and the next run builds it again"
                 raise EnvironmentUnavailable(f"{_edit(name, files)}, and is shared", where=str(place), hint=hint)
         notes.append(
             f"{_edit(name, files)} where all environments share it: restored; the edited text is in {kept}; "
@@ -258,14 +259,15 @@ def _share_anew(folder: Path, name: str, requirement: str, installer: Installer,
             raise EnvironmentUnavailable(
                 f"{name} was edited where all environments share it, and cannot be installed again: {failed.signature}",
                 where=str(folder / _SHARED),
-                hint=f"remove {folder / 'envs'}; the next run builds them again",
+                hint=f"move {folder / 'envs'} away, and the next run builds them again",
             )
         apart.separate(place, site_packages(place), folder / _SHARED, framework="", named=())
 
 
 def _edit(name: str, files: Sequence[str]) -> str:
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{name}: {files[0]}{more} was edited"
+    if len(files) == 1:
+        return f"{name}: {files[0]} was edited"
+    return f"{name}: {files[0]} and {len(files) - 1} more were edited"
 
 
 def _made(folder: Path) -> Path:

@@ -14,7 +14,7 @@ from harness.probe.border.encoding import text
 from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
 from harness.probe.border.plausible import nests_too_deep, why_implausible
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
-from harness.probe.border.wire import Explanation, RunRecord
+from harness.probe.border.wire import STAGE_TIMEOUTS, Explanation, RunRecord
 from harness.system.decoding import Damaged, decoded
 
 _T = TypeVar("_T")
@@ -84,6 +84,8 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
         )
     if record.outcome == "timed_out":
         return TimedOut(stage=record.stage, limit_s=timeout_s)
+    if record.outcome == "still_working":
+        return TimedOut(stage=record.stage, limit_s=STAGE_TIMEOUTS * timeout_s, working=True)
     if record.outcome == "failed":
         return Failed(stage=record.stage, signature=record.signature, detail=record.log_tail)
     return Failed(stage="harness", signature=f"the record tells an unknown outcome: {record.outcome[:40]!r}")

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.system.files import new_folder, write_atomically
+from harness.system.obstacles import refused
 
 _HARNESS = Path(__file__).resolve().parent.parent
 
@@ -116,9 +117,8 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise EnvironmentUnavailable(
-            f"cannot copy the probe: {error.strerror}", where=str(folder), hint="check its access and the space left"
-        ) from None
+        hint = "check its access and the space left"
+        raise refused(EnvironmentUnavailable, "cannot copy the probe", error, where=folder, hint=hint) from None
 
 
 def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:

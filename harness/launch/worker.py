@@ -31,6 +31,7 @@ from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_L
 from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
 from harness.system import clock
+from harness.system.obstacles import refused
 
 #: How much longer than the cell's own timeout we wait for its server to act on it.
 _OUTER_GRACE_S = 30.0
@@ -111,7 +112,8 @@ class ServerWorker:
         try:
             self._server = self._converse(self._home, self._log)
         except OSError as error:
-            fault = machine.of_error(error) or machine.NO_START
+            late = isinstance(error, TimeoutError)
+            fault = machine.of_error(error) or (machine.BUSY if late else machine.NO_START)
             self._unusable = MachineFault("import", fault, f"its interpreter does not start: {error.strerror}")
 
     def wait_until_open(self) -> None:
@@ -284,11 +286,8 @@ def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
         if owner is not None:
             os.chown(folder, owner, owner)
     except OSError as error:
-        raise EnvironmentUnavailable(
-            f"no folder for the run can be made: {error.strerror}",
-            where=str(parent),
-            hint="check its access and the space left",
-        ) from None
+        what, hint = "no folder for the run can be made", "check its access and the space left"
+        raise refused(EnvironmentUnavailable, what, error, where=parent, hint=hint) from None
     return Path(folder)
 
 

@@ -19,8 +19,9 @@ WorkerKey = tuple[str, str, str]
 
 
 def worker_key(cell: Cell) -> WorkerKey:
-    """Importing a framework takes seconds, and is the same for ``cpu`` and ``sim``."""
-    return cell.stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
+    """Importing a framework takes seconds, and is the same for ``cpu`` and ``sim``. Scenarios that need packages have an
+    environment of their own."""
+    return cell.environment_stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
 
 
 def cores(cell: Cell) -> int:

@@ -16,6 +16,9 @@ from harness.probe.border.wire import Numerics, PhaseReading
 class Meter(Protocol):
     """Counts memory, operations and communication of the process that it is entered in."""
 
+    working: Callable[[], None]
+    """Set by the rank: to be called with every operator, as a sign of life."""
+
     def __enter__(self) -> Meter: ...
 
     def __exit__(self, *exc: object) -> bool | None: ...
@@ -64,7 +67,7 @@ class Framework(Protocol):
     Those of an adapter that has no job of its own to start are optional, and `harness.probe.programs.adapter` has them:
 
     - ``prepare(request, folder)`` is called once, before ranks are forked, with the run's folder;
-    - ``run(request, rank, announce, measured, channel)`` is all that a rank does, in place of `surroundings`, `start` and
+    - ``run(request, rank, heartbeat, measured, channel)`` is all that a rank does, in place of `surroundings`, `start` and
       `judge`;
     - ``simulated_ranks(parameters)`` are the ranks that ``sim`` runs, one process each; without it, rank 0 alone.
 

@@ -4,7 +4,7 @@ too, to know its ranks and its files.
     python train.py ARGS                     torchrun --nproc_per_node 8 train.py ARGS
     deepspeed --num_gpus 8 train.py ARGS     accelerate launch --config_file zero3.yaml train.py ARGS
     trl sft ARGS                             llamafactory-cli train config.yaml
-    train.py ARGS
+    litgpt finetune_lora ARGS                train.py ARGS
 
 What a launcher's options mean, its own code says: `harness.probe.programs.launchers` hands them over, in the measured
 environment. Here they are only separated from the program and from the program's arguments.
@@ -47,7 +47,10 @@ _MODULE = frozenset(("-m", "--module"))
 _RANKS = ("--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus", "--num_processes", "--num-processes")
 _NODES = ("--nnodes", "--num_nodes", "--num-nodes")
 _INCLUDE = ("--include", "-i")
-_CONFIGURATION = ("--config_file", "--config-file")
+_CONFIGURATIONS = {
+    "accelerate": ("--config_file", "--config-file"),
+    "trl": ("--accelerate_config", "--config_file"),
+}
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 
@@ -71,16 +74,20 @@ _READ_BEFORE = (
 class LaunchLine:
     """A launch line in its parts."""
 
-    launcher: str  #: ``python``, ``torchrun``, ``deepspeed``, ``accelerate``, ``trl`` or ``llamafactory-cli``
+    launcher: (
+        str  #: ``python``, ``torchrun``, ``deepspeed``, ``accelerate``, ``trl``, ``llamafactory-cli`` or `INSTALLED`
+    )
     options: tuple[str, ...]  #: the launcher's own
     variables: tuple[tuple[str, str], ...]  #: NAME=VALUE words before the launcher
-    program: str  #: a file, a module, or the launcher's command: ``sft`` of trl
+    program: str  #: a file, a module, the launcher's command (``sft`` of trl), or a command that a package installs
     is_module: bool
     arguments: tuple[str, ...]  #: the program's
 
     @property
     def name(self) -> str:
         """What the program is called, without its folder."""
+        if self.launcher == INSTALLED:
+            return "-".join((self.program, *(word for word in self.arguments[:1] if _COMMAND.fullmatch(word))))
         if self.is_command:
             return f"{self.launcher.partition('-')[0]}-{self.program}"
         return (
@@ -89,8 +96,8 @@ class LaunchLine:
 
     @property
     def is_command(self) -> bool:
-        """Whether the program is a command of the launcher's own, not a file."""
-        return self.launcher in _COMMANDS
+        """Whether the program is a command of the launcher's own, or an installed one, not a file."""
+        return self.launcher in (INSTALLED, *_COMMANDS)
 
     @property
     def without_effect(self) -> tuple[str, ...]:
@@ -102,20 +109,23 @@ class LaunchLine:
         """How many the launcher's options mean; None where they do not say, or not in numbers (``auto``)."""
         if self.launcher == "deepspeed" and (included := self.option(_INCLUDE)):
             return _included(included)
-        per_node = self._number(_RANKS)
-        nodes = self._number(_NODES) or 1
+        per_node = self._number(_RANKS, "NPROC_PER_NODE")
+        nodes = self._number(_NODES, "NNODES") or 1
         # accelerate counts the processes of all machines, the others those of one.
         return per_node if per_node is None or self.launcher == "accelerate" else per_node * nodes
 
     @property
     def configuration(self) -> str:
         """The file that ``accelerate launch`` reads its options from; empty where the line names none."""
-        return self.option(_CONFIGURATION) if self.launcher == "accelerate" else ""
+        return self.option(_CONFIGURATIONS[self.launcher]) if self.launcher in _CONFIGURATIONS else ""
 
     @property
     def asks_for_devices(self) -> bool:
         """Whether it starts a rank on each device that it finds, unless it is given a number."""
-        return self.launcher in ("deepspeed", "accelerate", *_COMMANDS) or self.option(_RANKS) in ("gpu", "auto")
+        return self.launcher in ("deepspeed", "accelerate", INSTALLED, *_COMMANDS) or self.option(_RANKS) in (
+            "gpu",
+            "auto",
+        )
 
     @property
     def visible_devices(self) -> int | None:
@@ -124,16 +134,18 @@ class LaunchLine:
         return len(devices) or None if self.asks_for_devices else None
 
     def option(self, names: Sequence[str]) -> str:
-        """The value of one of the launcher's options, by its spellings; empty where it is not given."""
-        words = iter(self.options)
+        """The value of one of the launcher's options, by its spellings; empty where it is not given. A command takes them
+        among its own: ``tune run --nproc_per_node 4 RECIPE``, ``trl sft --num_processes 4``."""
+        words = iter(self.arguments if self.is_command else self.options)
         for word in words:
             name, equals, value = word.partition("=")
             if name in names:
                 return value if equals else next(words, "")
         return ""
 
-    def _number(self, names: Sequence[str]) -> int | None:
-        value = self.option(names)
+    def _number(self, names: Sequence[str], variable: str) -> int | None:
+        """Of an option, or for a command of the variable from which LLaMA-Factory, ms-swift and XTuner read it."""
+        value = self.option(names) or (dict(self.variables).get(variable, "") if self.is_command else "")
         return int(value) if value.isdecimal() and int(value) > 0 else None
 
 
@@ -146,6 +158,12 @@ def _included(devices: str) -> int | None:
 #: Launchers whose first word is a command of theirs, which is a program of their own.
 _COMMANDS = ("trl", "llamafactory-cli")
 
+#: The launcher of a command that a package installs, such as ``litgpt``: none but itself.
+INSTALLED = "command"
+
+#: A word that a shell looks up in ``PATH``, rather than a file.
+_COMMAND = re.compile(r"[A-Za-z][\w-]*")
+
 
 def parse(line: str) -> LaunchLine:
     """Raises LaunchLineError."""
@@ -155,6 +173,12 @@ def parse(line: str) -> LaunchLine:
         words = shlex.split(line.replace("\\\n", " "))
     except ValueError as error:
         raise LaunchLineError(f"cannot be read as a shell would: {error}") from None
+    return parse_words(words)
+
+
+def parse_words(words: Sequence[str]) -> LaunchLine:
+    """Of a line that is in words already. Raises LaunchLineError."""
+    words = list(words)
     variables = []
     while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
         name, _, value = words.pop(0).partition("=")
@@ -166,6 +190,15 @@ def parse(line: str) -> LaunchLine:
     launcher, rest = _launcher(words)
     if launcher in _COMMANDS:
         return _command(launcher, rest, tuple(variables))
+    if launcher == INSTALLED:
+        return LaunchLine(
+            launcher=launcher,
+            options=(),
+            variables=tuple(variables),
+            program=rest[0],
+            is_module=False,
+            arguments=tuple(rest[1:]),
+        )
     options, target, is_module, arguments = _split(launcher, rest)
     if launcher == "python" and is_module and target in _MODULES_THAT_LAUNCH:
         launcher = _MODULES_THAT_LAUNCH[target]
@@ -205,7 +238,7 @@ def _launcher(words: list[str]) -> tuple[str, list[str]]:
         return "llamafactory-cli", words[1:]
     if first in ("srun", "mpirun", "mpiexec", "bash", "sh", "uv", "conda", "env", "nohup", "time", "ray"):
         raise LaunchLineError(f"{first} is not understood; write the line that it starts, e.g. 'torchrun train.py'")
-    return "python", words
+    return (INSTALLED if _COMMAND.fullmatch(words[0]) else "python"), words
 
 
 def _command(launcher: str, words: list[str], variables: tuple[tuple[str, str], ...]) -> LaunchLine:

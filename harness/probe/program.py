@@ -57,8 +57,8 @@ ALL_KINDS = "all-kinds"
 _FEW_RANKS = 4
 
 #: What counts as a program's own: its code and its settings.
-_SOURCES = frozenset((".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".jinja", ".txt", ".sh"))
-_LARGEST_SOURCE = 1 << 20
+SOURCES = frozenset((".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".jinja", ".txt", ".sh"))
+LARGEST_SOURCE = 1 << 20
 _MOST_SOURCES = 5_000
 _LEFT_OUT = frozenset(("__pycache__", "node_modules", "site-packages", "wandb", "runs", "outputs", "results"))
 
@@ -196,7 +196,7 @@ def _sources(folder: Path) -> list[Path]:
             if entry.is_dir(follow_symlinks=False):
                 if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
                     left.append(Path(entry.path))
-            elif os.path.splitext(entry.name)[1] in _SOURCES and entry.is_file():
+            elif os.path.splitext(entry.name)[1] in SOURCES and entry.is_file():
                 found.append(Path(entry.path))
     return sorted(found)
 
@@ -204,7 +204,7 @@ def _sources(folder: Path) -> list[Path]:
 def _content(file: Path) -> str:
     try:
         about = file.stat()
-        if about.st_size > _LARGEST_SOURCE:
+        if about.st_size > LARGEST_SOURCE:
             return f"{about.st_size} {about.st_mtime_ns}"
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:

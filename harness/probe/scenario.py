@@ -32,6 +32,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from harness.probe import choices
+
 DEVICES = ("sim", "cpu", "cuda")
 
 #: The name of the variant that changes nothing.
@@ -120,6 +122,8 @@ class Scenario:
         declared = {variant_id(v): v for v in (*self.remedies.values(), *self.variants)}
         named = declared[variant] if variant in declared else parse_variant(variant, self.parameters)
         parameters = {**self.parameters, **self.devices[device], **named, **(changes or {})}
+        if unknown := choices.refused(self.framework, parameters):
+            raise ScenarioError(f"no such variant: {unknown}")
         return {**parameters, **self._shape(parameters)}
 
     def _shape(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +132,10 @@ class Scenario:
             return {}
         model = parameters["model"]
         if model not in self.shapes:
-            raise ScenarioError(f"models.py: no such model: {model} (known: {', '.join(self.shapes)})")
+            known = ", ".join(self.shapes)
+            raise ScenarioError(
+                f"models.py: no such model: {model} (known: {known}); docs/add-a-scenario.md says how to add one"
+            )
         layers = parameters.get(LAYERS)
         deep = {} if layers is None else {"num_hidden_layers": int(layers)}
         return {SHAPE: {**self.shapes[model], **deep}}
@@ -265,8 +272,22 @@ def _read(text: str, like: Any, variant: str) -> Any:
             return {"true": True, "false": False}[text]
         if isinstance(like, (int, float)):
             return _number(text, like)
+        if like is None:
+            return _plain(text)
     except (KeyError, ValueError):
         raise ScenarioError(f"no such variant: {variant} ({text!r} is not of type {type(like).__name__})") from None
+    return text
+
+
+def _plain(text: str) -> Any:
+    """Of a parameter that has no value, so that nothing says of what type its values are."""
+    if text in ("true", "false"):
+        return text == "true"
+    for like in (0, 0.0):
+        try:
+            return _number(text, like)
+        except ValueError:
+            continue
     return text
 
 

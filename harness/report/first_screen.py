@@ -235,13 +235,15 @@ def _kind(assessed: Assessment, stack: str, workload: str) -> ProblemKind:
 
 def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, *, is_judged: bool) -> str:
     """The word of a run without a problem."""
-    if not isinstance(comparison.ended.get(workload, {}).get(stack, Passed()), Passed):
+    ended = comparison.ended.get(workload, {})
+    if not isinstance(ended.get(stack, Passed()), Passed):
         return NOT_RUN
     if fits := _fits(rooms, stack, workload):
         return fits
     if is_judged:
-        return SAME
-    base = comparison.ended.get(workload, {}).get(comparison.baseline)
+        others = (one for one in comparison.cells.stacks_of(workload) if one != stack)
+        return SAME if any(isinstance(ended.get(one, Passed()), Passed) for one in others) else PASSES
+    base = ended.get(comparison.baseline)
     return PASSES if base is not None and is_measurement(base) else NO_VERDICT
 
 

@@ -58,6 +58,7 @@ class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     problem: str
     reason: str
+    by_hand: str = ""  #: the file below ``by_hand/`` that confirms it all the same
     shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
 
 
@@ -70,6 +71,7 @@ class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
     compare_url: str  #: of what changed between the two; empty where the package's repository is not known
     where: str = ""  #: the subject of the commit, or the place; empty where the release was not searched for it
     pull_url: str = ""  #: of its pull request, where it names one
+    workload: str = ""  #: on which it was searched for
     files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
     patch: tuple[str, ...] = ()  #: its lines, where they are few
     sites: tuple[str, ...] = ()  #: the code that holds the bytes
@@ -90,8 +92,9 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     title: Title | None = None
     overlaps: tuple[Overlap, ...] = ()  #: with others of its kind
     why_no_script: str = ""
-    began: UpstreamChange | None = None
-    ended: UpstreamChange | None = None
+    by_hand: str = ""  #: the script that confirms it, written by hand: a file in the folder of reproducers
+    began: tuple[UpstreamChange, ...] = ()  #: several where workloads have it by different changes
+    ended: tuple[UpstreamChange, ...] = ()
     upstream: UpstreamProblem | None = None
 
     def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
@@ -174,8 +177,9 @@ class _Joint:
             title=self._known.titles.get(reproduction.name) if reproduction is not None else None,
             overlaps=tuple(self._overlaps(problem, reproduction)),
             why_no_script="" if has_script else reason.reason if reason is not None else why_not,
-            began=self._change(problem, Verdict.BAD),
-            ended=self._change(problem, Verdict.GOOD),
+            by_hand=f"by_hand/{reason.by_hand}" if not has_script and reason is not None and reason.by_hand else "",
+            began=self._changes(problem, Verdict.BAD),
+            ended=self._changes(problem, Verdict.GOOD),
             upstream=self._shown(problem, [(one, one) for one in upstream.known()]),
         )
 
@@ -264,20 +268,20 @@ class _Joint:
                 return one
         return None
 
-    def _change(self, problem: Problem, to: Verdict) -> UpstreamChange | None:
-        """As a bisection found it; else between which measured releases it lies, where they differ in one package. What goes
-        wrong now and then may do so in others that ran once."""
+    def _changes(self, problem: Problem, to: Verdict) -> tuple[UpstreamChange, ...]:
+        """As bisections found them; else between which measured releases it lies, where they differ in one package. What
+        goes wrong now and then may do so in others that ran once."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         if known := [one for one in found if one is not None]:
-            return max(known, key=lambda one: one.where != "")  # the one that went on to the change itself
+            return _different(known)
         first, second = (problem.before, problem.since) if to is Verdict.BAD else (problem.until, problem.after)
         if not first or not second or problem.worst.intermittent:
-            return None
+            return ()
         axes = varied_axes([self._stacks[first], self._stacks[second]])
         if len(axes) != 1:
-            return None
+            return ()
         before, after = (self._stacks[stack].versions.get(axes[0], "") for stack in (first, second))
-        return _change(axes[0], before, after) if before and after else None
+        return (_change(axes[0], before, after),) if before and after else ()
 
     def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> UpstreamChange | None:
         releases = next((course for course in bisection.courses if course.kind == "releases"), None)
@@ -291,7 +295,7 @@ class _Joint:
             return None
         commits = next((course for course in bisection.courses if course.kind == "commits"), None)
         if commits is None or commits.found is None:
-            return _change(releases.package, before, after, sites=releases.sites)
+            return _change(releases.package, before, after, workload=bisection.workload, sites=releases.sites)
         where = commits.about(commits.found.after).partition(" ")[2]  # without the day
         return _change(
             releases.package,
@@ -299,6 +303,7 @@ class _Joint:
             after,
             where=where,
             pull_url=addresses.pull_url(releases.package, where),
+            workload=bisection.workload,
             files=commits.files,
             patch=commits.patch,
             sites=commits.sites or releases.sites,
@@ -388,6 +393,30 @@ def _question(metric: str) -> Question | None:
         return questions.parse(metric)
     except UsageError:  # of another version
         return None
+
+
+def _different(found: Sequence[UpstreamChange]) -> tuple[UpstreamChange, ...]:
+    """Each change once, by the best that is known of it: first what was searched for down to the change itself, of this what
+    upstream has a name for."""
+    changes: dict[object, UpstreamChange] = {}
+    for one in found:
+        if not any(_how_well_known(other) > _how_well_known(one) and _may_be(one, other) for other in found):
+            changes.setdefault(one.pull_url or (one.package, one.after, one.where), one)
+    return tuple(changes.values())
+
+
+def _how_well_known(change: UpstreamChange) -> tuple[bool, bool]:
+    return change.where != "", change.pull_url != ""
+
+
+def _may_be(change: UpstreamChange, other: UpstreamChange) -> bool:
+    """Whether the other one came in the releases in which a change lies."""
+    if change.package != other.package:
+        return False
+    before, after, at = (parsed_version(one) for one in (change.before, change.after, other.after))
+    if before is None or after is None or at is None:
+        return change.after == other.after
+    return before < at <= after
 
 
 def _change(package: str, before: str, after: str, **more: Any) -> UpstreamChange:

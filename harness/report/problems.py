@@ -40,10 +40,16 @@ _COUNTED = {
     "CANNOT BE TESTED HERE": ("that cannot be tested here", "that cannot be tested here"),
 }
 
+#: ``stage=sft or stage=dpo``, in a condition.
+_SEVERAL_VALUES = re.compile(r"=[^,]* or ")
+
 _RANK = re.compile(r", rank \d+$")
 
 #: Of which package a part was imported that it does not have.
 _IMPORTED = re.compile(r"(?:cannot import name '[^']+' from|No module named) '(\w+)")
+
+#: In which package an error arose: ``ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)``.
+_RAISED = re.compile(r"\((\w+)/[\w/]+\.py:\w+\)$")
 
 #: Workloads that are listed where nothing tells them from the others.
 _MOST_WORKLOADS = 2
@@ -55,6 +61,7 @@ class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     kind: ProblemKind
     releases: str  #: ``0.16.0 to 0.16.7``
+    who: str  #: what ``text`` begins with, where it says who is affected
     text: str  #: who is affected, what happens
     consequence: (
         str  #: what it means to the card that is named, and what to do; empty where nothing is known, or needed
@@ -120,6 +127,7 @@ def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemL
         number=number,
         kind=assessed.kind,
         releases=_releases(comparison, problem),
+        who=plain(who(comparison, problem)),
         text=plain(_text(comparison, assessed)),
         consequence=plain(" ".join(_consequences(comparison, assessed))),
         since=since,
@@ -178,18 +186,24 @@ def _releases(comparison: Comparison, problem: Problem) -> str:
 
 
 def _text(comparison: Comparison, assessed: Assessment) -> str:
-    problem = assessed.problem
+    problem, setting = assessed.problem, ""
     if problem.setting is not None:
         key = problem.setting.key.partition(".")[2] or problem.setting.key
-        return f"{key} is {problem.setting.value} where it is not set, was {problem.setting.baseline}."
+        setting = f"{key} is {problem.setting.value} where it is not set, was {problem.setting.baseline}"
+        if assessed.kind is ProblemKind.DIFFERENT:
+            return f"{setting}."
     what = _what(comparison, problem)
-    return f"{what}." if assessed.kind is ProblemKind.UNTESTABLE else f"{who(comparison, problem)}: {what}."
+    if assessed.kind is ProblemKind.UNTESTABLE:
+        return f"{what}."
+    return f"{who(comparison, problem)}: {what}{f'; {setting}' if setting else ''}."
 
 
 def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]:
     problem = assessed.problem
     if problem.setting is not None:
         yield f"Set it; {problem.setting.baseline} keeps the old behaviour."
+        if assessed.room is not None:
+            yield room_text(comparison, problem.worst.stack, assessed.room)
         return
     if assessed.kind is ProblemKind.UNTESTABLE:
         return
@@ -210,13 +224,16 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
 
 def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
     """What to try where a program fails alike in every release that was measured: it may be written for another day's
-    packages. An import that fails says which."""
+    packages. An import that fails says which; that of the code which failed comes first."""
     versions = next(stack.versions for stack in comparison.stacks if stack.id == problem.worst.stack)
     imported = _IMPORTED.search(str(problem.worst.value))
     if imported is not None and imported[1] in versions:
         packages = [imported[1]]
     else:
-        packages = [one for one in ("transformers", "accelerate", "torch") if one not in varied_axes(comparison.stacks)]
+        raised = _RAISED.search(str(problem.worst.value))
+        first = [raised[1]] if raised is not None and raised[1] in versions else []
+        others = dict.fromkeys((*first, "transformers", "accelerate", "torch"))
+        packages = [one for one in others if one not in varied_axes(comparison.stacks)]
     options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
     if options:
         yield f"Other packages may pass: {listing(options)}."
@@ -236,8 +253,9 @@ def who(comparison: Comparison, problem: Problem) -> str:
     found = [_condition(comparison, affected, problem.unaffected)]
     if len(scenarios) == 1 and (inside := _condition(comparison, affected, beside)):
         found.append(f"{scenarios.pop()}, {inside}")
-    if len(found) > 1 and "=" in found[0]:
-        del found[0]  # a parameter by its own name says nothing without its scenario
+    # A parameter by its own name says nothing without its scenario, nor with values of several.
+    if (len(found) > 1 and "=" in found[0]) or (len(scenarios) > 1 and _SEVERAL_VALUES.search(found[0])):
+        del found[0]
     if any(found):
         return f"{min(filter(None, found), key=len)}{count}"
     return listing([workload.rpartition("/")[0] for workload in affected], _MOST_WORKLOADS)

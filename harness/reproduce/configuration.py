@@ -30,6 +30,9 @@ ZERO_KEYS = {
     "max_reuse_distance": "stage3_max_reuse_distance",
 }
 
+#: Optimizers of torch's that ZeRO takes unasked.
+_TESTED = ("Adam", "AdamW")
+
 #: With which a warm-up begins.
 FIRST_RATE = 0.0002
 
@@ -42,9 +45,9 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}  #: of DeepSpeed, where it makes the optimizer by its name
 
 
-def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool) -> dict[str, Any]:
+def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, samples: int = 8) -> dict[str, Any]:
     """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may
-    name; ``sized``: with sizes for a tiny model."""
+    name, or is passed beside it; ``sized``: with sizes for a tiny model; ``samples``: of a micro-batch."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}
     for name, key in ZERO_KEYS.items():
         is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
@@ -54,11 +57,12 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool) 
         if p[name]:
             zero[name] = {"device": "cpu"}
     found: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": 8,
+        "train_micro_batch_size_per_gpu": samples,
         **({"gradient_accumulation_steps": p["gradient_accumulation_steps"]} if _engine_accumulates(p) else {}),
         "zero_optimization": zero,
-        "zero_allow_untested_optimizer": True,
     }
+    if optimizer is not None and optimizer.name not in _TESTED:
+        found["zero_allow_untested_optimizer"] = True
     if optimizer is not None and p.get("optimizer") == "configured":
         options = {"lr": optimizer.learning_rate, **optimizer.options}
         found["optimizer"] = {"type": optimizer.name, "params": options}

@@ -5,6 +5,7 @@ The first value of each is the simplest one, and that of the scenario ``minimal_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -77,7 +78,7 @@ def _value(value: Any) -> str:
 
 
 def _switch(name: str, title: str, *, on: str = "", off: str = "", api: str = "", configured: bool = True) -> Factor:
-    words = {True: on or title, False: off or f"no {title}"}
+    words = {True: on or title, False: off or f"no {re.sub('^an? ', '', title)}"}
     return Factor(name=name, title=title, values=(False, True), words=words, api=api, configured=configured)
 
 

@@ -1,4 +1,4 @@
-"""A cell's parameters -> a script of less than a hundred lines that needs the released packages alone. Pure.
+"""A cell's parameters -> a script of fifty to eighty lines that needs the released packages alone. Pure.
 
 Each feature of a workload is a fragment under ``templates/``, in plain Python; parameters that are not configured leave
 nothing behind. What no fragment says is an error: a script that leaves out a part of the cell would show something else.
@@ -7,7 +7,8 @@ nothing behind. What no fragment says is an error: a script that leaves out a pa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ _ADAM = Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True
 _MARGIN = 1.02
 
 _STEPS = 2
+
+#: Of a micro-batch, as the fragments of the models make them.
+_SAMPLES = {LAYERS: 8, TRANSFORMERS: 2}
 
 
 class _Figure(msgspec.Struct, frozen=True):
@@ -177,12 +181,14 @@ def compose(subject: Subject) -> Script:
         dtype=p["dtype"],
         steps=_MORE_STEPS if p.get("warmup") else _STEPS,
         micro_batches=p["gradient_accumulation_steps"],
-        config=literal(settings(p, optimizer, sized=p["zero_stage"] == 3 or figure is not None)),
+        config=literal(
+            settings(p, optimizer, sized=p["zero_stage"] == 3 or figure is not None, samples=_SAMPLES[subject.model])
+        ),
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
         model=subject.model,
         layers=4 if p.get("model") != "llama-many" else 16,
-        shape=literal({**shape, "use_cache": False}),
+        shape=packed({**shape, "use_cache": False}),
         vocabulary=shape.get("vocab_size"),
         several_outputs=p["model_outputs"] != "loss" or p["objective"] in ("several_outputs", "no_head"),
         checkpointing=p["gradient_checkpointing"],
@@ -329,7 +335,7 @@ def _counting_imports(figure: _Figure) -> list[str]:
     if figure.template == "storages":
         return ["from torch.multiprocessing.reductions import StorageWeakRef", dispatch, flatten]
     if figure.template == "operators":
-        return [dispatch, flatten]
+        return [dispatch, *([flatten] if figure.name == "moved_bytes" else [])]
     if figure.template == "flops":
         return [dispatch, "from torch.utils.flop_counter import flop_registry"]
     return []
@@ -344,6 +350,20 @@ def literal(value: Any, margin: str = "") -> str:
     if len(margin) + len(line) < 90 and "\n" not in line:
         return line
     return "{\n" + "".join(f"{margin}    {entry},\n" for entry in entries) + margin + "}"
+
+
+def packed(value: Mapping[str, Any]) -> str:
+    """A JSON object as Python, as many entries to a line as fit: for one that needs no reading."""
+    entries = [f"{json.dumps(name)}: {literal(member)}," for name, member in value.items()]
+    lines = textwrap.wrap(" ".join(entries), 110, break_long_words=False, break_on_hyphens=False)
+    return "{\n" + "".join(f"    {line}\n" for line in lines) + "}"
+
+
+def within(text: str, heads: Sequence[str]) -> str:
+    """A block in the blocks that the heads open, the outermost first."""
+    margins = ["    " * depth for depth in range(len(heads) + 1)]
+    opened = [margin + head for margin, head in zip(margins, heads, strict=False)]
+    return "\n".join([*opened, textwrap.indent(text.strip("\n"), margins[-1]), ""])
 
 
 def tidy(text: str) -> str:
@@ -376,4 +396,4 @@ TEMPLATES = jinja2.Environment(
     keep_trailing_newline=True,
     autoescape=False,  # Python, not HTML
 )
-TEMPLATES.filters["literal"] = literal
+TEMPLATES.filters.update(literal=literal, within=within)

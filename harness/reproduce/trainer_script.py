@@ -19,6 +19,7 @@ from harness.reproduce.script import (
     Subject,
     literal,
     lora_arguments,
+    packed,
     pip,
     tidy,
 )
@@ -67,7 +68,7 @@ def compose(subject: Subject) -> Script:
         dtype=p["dtype"],
         micro_batches=p["gradient_accumulation_steps"],
         config=literal(_settings(p)),
-        shape=literal({**p["shape"], "use_cache": False}),
+        shape=packed({**p["shape"], "use_cache": False}),
         vocabulary=p["shape"]["vocab_size"],
         checkpointing=p["gradient_checkpointing"],
         clipping=p["gradient_clipping"],

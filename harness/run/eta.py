@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
-from harness.model import Cell
+from harness.model import Cell, Passed
 from harness.store import Store
+from harness.wording.workloads import is_given_program
 
-#: Seconds for a cell whose workload was never run, for importing a stack, and for building one: round estimates for the
-#: scenarios that come with the harness, not measurements.
-GUESSED_CELL_S = {"sim": 8.0, "cpu": 5.0, "cuda": 30.0}
+#: Seconds for importing a stack, for building one, and for a cell of a scenario whose workload was never run: round
+#: estimates for the scenarios that come with the harness, not measurements.
 GUESSED_IMPORT_S = 6.0
 GUESSED_STACK_S = 12.0
+_GUESSED_CELL_S = {"sim": 8.0, "cpu": 5.0, "cuda": 30.0}
 
 
 def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
@@ -23,6 +25,21 @@ def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
     return found
 
 
-def guessed_s(cells: Sequence[Cell], known_s: Mapping[str, float]) -> float:
-    """Seconds that the cells take, with a guess for each cell whose workload is not in ``known_s``."""
-    return sum(known_s.get(cell.workload, GUESSED_CELL_S.get(cell.device, 0.0)) for cell in cells)
+def guess_s(cell: Cell) -> float | None:
+    """Seconds for a cell of which nothing is known; None for a given program's, which may take seconds or an hour."""
+    return None if is_given_program(cell.scenario) else _GUESSED_CELL_S.get(cell.device, 0.0)
+
+
+def guessed_s(cells: Sequence[Cell], known_s: Mapping[str, float], store: Store) -> dict[str, float]:
+    """Workload -> seconds, of those that are not in ``known_s``: of a given program those of its other stored runs in this
+    device mode, else of other programs'. Left out where there are none."""
+    unknown = {cell.workload: cell for cell in cells if cell.workload not in known_s}
+    guesses = {workload: guess_s(cell) for workload, cell in unknown.items()}
+    programs = [cell for workload, cell in unknown.items() if guesses[workload] is None]
+    runs = [run for run in store.runs_of(is_given_program) if isinstance(run.outcome, Passed)] if programs else []
+    for cell in programs:
+        alike = [run for run in runs if run.cell.device == cell.device]
+        own = [run for run in alike if run.cell.scenario == cell.scenario]
+        if times := [run.duration_s for run in own or alike]:
+            guesses[cell.workload] = median(times)
+    return {workload: seconds for workload, seconds in guesses.items() if seconds is not None}

@@ -14,6 +14,7 @@ from harness.errors import EnvironmentUnavailable
 from harness.probe.border.untrusted import read_tail
 from harness.system.files import write_atomically
 from harness.system.kept import end_marked
+from harness.system.obstacles import refused
 
 
 @contextlib.contextmanager
@@ -38,11 +39,8 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
         ) from None
     except OSError as error:
         lock.release()
-        raise EnvironmentUnavailable(
-            f"cannot be written: {error.strerror}",
-            where=str(file),
-            hint="set DSREGRESS_ENVIRONMENTS to another folder",
-        ) from None
+        hint = "set DSREGRESS_ENVIRONMENTS to another folder"
+        raise refused(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
     try:
         runs = folder / "runs"
         left = end_marked(str(runs)) if runs.exists() else {}

@@ -165,7 +165,7 @@ def _devices(scenario: Scenario, glob: str, hardware: Hardware) -> list[str]:
     if _GLOB_CHARACTERS & set(glob):
         return fnmatch.filter(scenario.devices, glob)
     if glob not in DEVICES:
-        raise nothing_matches("device", glob, (*DEVICES, AUTO))
+        raise UsageError(f"no such device: {glob}", hint=f"there are: {', '.join((*DEVICES, AUTO))}")
     return [glob]
 
 
@@ -181,7 +181,7 @@ def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str,
     try:
         parameters = scenario.resolve(variant, device)
     except ScenarioError as error:
-        raise UsageError(str(error), where=name, hint="docs/add-a-scenario.md says how to add a model") from None
+        raise UsageError(str(error), where=name) from None
     for stack in stacks:
         yield Cell(
             stack=stack,

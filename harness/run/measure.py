@@ -14,7 +14,7 @@ from harness.launch.timed import timed_sessions
 from harness.launch.untimed import run_parallel
 from harness.model import Cell, Environment, Hardware, Result, Stack
 from harness.run.decide import decide, is_timed
-from harness.run.eta import expected_s
+from harness.run.eta import expected_s, guessed_s
 from harness.run.matrix import CellMatrix
 from harness.run.pace import Budget, least_rounds, run_plan
 from harness.run.watch import Watch
@@ -55,7 +55,8 @@ def measure(
     keys = {cell.id: running.key(cell) for cell in cells.cells}
     todo = decide(cells, keys, baseline, least_rounds(settings), store, watch, fresh=fresh)
     wanted = [cell for members in todo.run.values() for cell in members]
-    watch.measuring(wanted, len(newest(todo.reused)), expected_s(wanted, store))
+    known_s = expected_s(wanted, store)
+    watch.measuring(wanted, len(newest(todo.reused)), {**guessed_s(wanted, known_s, store), **known_s})
     results = list(todo.reused)
     try:
         results.extend(running.run(todo.run))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -29,6 +29,7 @@ from harness.store import Explanations, Store, StoredWorkloads, explained_in
 from harness.store.contents import silent
 from harness.versions import locking, stacks
 from harness.wording.quantities import listing
+from harness.wording.workloads import is_given_program
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,14 +98,22 @@ def regress(
 
 
 def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
-    """Scenario -> what its user has to know of how the program is launched here."""
-    lines = {cell.scenario: str(cell.parameters["program"]) for cell in cells if "program" in cell.parameters}
-    unread = {name: launch_line.parse(line).without_effect for name, line in lines.items()}
-    return {
-        name: f"{listing(variables)} of its launch line: read before it begins, so without effect here"
-        for name, variables in unread.items()
-        if variables
-    }
+    """Scenario -> what its user has to know of how the program is run here."""
+    programs: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if "program" in cell.parameters:
+            programs.setdefault(cell.scenario, []).append(cell)
+    notes = {name: "; ".join(_notes(own)) for name, own in programs.items()}
+    return {name: line for name, line in notes.items() if line}
+
+
+def _notes(cells: Sequence[Cell]) -> Iterator[str]:
+    """Of one program."""
+    if unread := launch_line.parse(str(cells[0].parameters["program"])).without_effect:
+        yield f"{listing(unread)} of its launch line: read before it begins, so without effect here"
+    is_given = is_given_program(cells[0].scenario)
+    if is_given and any(cell.device == "cpu" and not cell.parameters.get("tiny") for cell in cells):
+        yield "its models train on this processor in their own size; --tiny shrinks those of transformers"
 
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:

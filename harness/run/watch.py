@@ -16,7 +16,7 @@ class Watch(Protocol):
         """The state of an environment: ``started``, ``waiting`` (another run is building it) or ``done``."""
 
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
-        """These cells will be run; ``expected_s`` maps a workload to the seconds of its last run, where there is one."""
+        """These cells will be run; ``expected_s`` maps workloads to seconds, where anything is known of them."""
 
     def event(self, event: schedule.Event) -> None:
         """A cell has started, is about to run a timed round, or has ended."""

@@ -24,6 +24,7 @@ from harness.probe.program import ADAPTER, DEFAULTS, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
+from harness.system.obstacles import refused
 from harness.wording.workloads import given_program
 
 _FOLDER = "programs"
@@ -89,7 +90,7 @@ def _facts(card: gpus.Card) -> dict[str, Any]:
 
 def load_scenarios(settings: Settings, names: Iterable[str] = ()) -> dict[str, Scenario]:
     """The project's scenarios by name, and the programs that ``names`` has exactly. Raises UsageError naming the file that
-    does not declare a scenario, or the program that is not where it was."""
+    does not declare a scenario, the program that is not where it was, or the folder that is not there."""
     found = _declared(settings)
     programs = _programs(settings)
     for name in names:
@@ -99,6 +100,9 @@ def load_scenarios(settings: Settings, names: Iterable[str] = ()) -> dict[str, S
             except ScenarioError as error:
                 hint = "give it with --program once more"
                 raise UsageError(str(error).removeprefix("program: "), where=name, hint=hint) from None
+    if not found and not Path(settings.scenarios).is_dir():
+        hint = "set `scenarios` in [tool.dsregress] to the folder of your scenarios"
+        raise UsageError("there is no such folder of scenarios", where=settings.scenarios, hint=hint)
     return found
 
 
@@ -159,7 +163,7 @@ def _kept(given: Program, settings: Settings) -> str:
         write_atomically(file, msgspec.json.encode(given), durable=False)
     except OSError as error:
         hint = "free space or set DSREGRESS_ENVIRONMENTS"
-        raise EnvironmentUnavailable(f"cannot be written: {error.strerror}", where=str(file), hint=hint) from None
+        raise refused(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
     return given.name
 
 

@@ -23,6 +23,7 @@ from harness.store.contents import ProblemHandler, silent
 from harness.store.schema import key_of
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
+from harness.system.obstacles import refused
 
 #: Letters of a content key in a file's name, as many as `harness.store.details` takes.
 _NAME_LENGTH = 16
@@ -61,9 +62,8 @@ class Explanations:
             data = _encoder.encode(_File(_FORMAT, key, cell, explanation))
             write_atomically(file, gzip.compress(data, mtime=0))
         except OSError as error:
-            raise ResultsError(
-                f"cannot be written: {error.strerror}", where=file, hint="choose another folder with --results"
-            ) from None
+            hint = "choose another folder with --results"
+            raise refused(ResultsError, "cannot be written", error, where=file, hint=hint) from None
 
     def read(self, key: str, problem: ProblemHandler = silent) -> Explanation | None:
         """The explanation of this content; None where there is none that can be read. ``problem`` gets a damaged one."""

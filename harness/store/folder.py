@@ -20,7 +20,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from harness.store import bundle, contents, details, schema
 from harness.store.contents import ProblemHandler, silent
 from harness.store.details import Details
 from harness.system.files import create_atomically
+from harness.system.obstacles import refused
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
@@ -133,6 +134,10 @@ class Store:
     def last_run(self, cell: Cell) -> Result | None:
         """The newest run of this stack, scenario, variant and device, whatever else has changed since."""
         return newest(self._read(self._starting_with(self._stem(cell, ""))).results).get(cell.id)
+
+    def runs_of(self, wanted: Callable[[str], bool]) -> tuple[Result, ...]:
+        """Every stored run of the scenarios that are wanted, by their names."""
+        return self._read(file for file in self.files() if wanted(os.path.basename(os.path.dirname(file)))).results
 
     def load(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Loaded:
         """Every result there is (of the stacks with these ids, of one scenario), without details. No folder: no results."""
@@ -261,4 +266,4 @@ def _cannot(error: OSError, file: str) -> ResultsError:
         errno.EACCES: "check its access, or choose another folder with --results",
     }
     hint = hints.get(error.errno or 0, "choose another folder with --results")
-    return ResultsError(f"cannot be used for results: {error.strerror}", where=file, hint=hint)
+    return refused(ResultsError, "cannot be used for results", error, where=file, hint=hint)

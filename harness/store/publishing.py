@@ -16,6 +16,7 @@ from harness.store.bundle import Entry
 from harness.store.folder import is_named
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import create_atomically
+from harness.wording import commands
 
 _BENCHMARK = ".benchmark.json"
 
@@ -50,7 +51,7 @@ def publish(folder: str, output: str) -> WrittenBundle:
             except _Unsound as error:
                 problems.append(f"{path}: {error}")
         if not any(entry.kind == "result" for entry in entries):
-            raise NothingMeasured("no results", where=folder, hint="`regress` measures some")
+            raise NothingMeasured("no results", where=folder, hint=f"`{commands.regress()}` measures some")
         data = bundle.pack(entries)
         create_atomically(output, data)
     except FileExistsError:  # made while this one was

@@ -7,6 +7,7 @@ On Linux that holds for whatever they start, and however this process ends. Else
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -25,6 +26,9 @@ MARK = "DSREGRESS_STARTED_IN"
 
 #: How long a keeper may take to end a command and all that it started. It takes milliseconds.
 _ENDING_S = 15.0
+
+#: How long it may take to start one, which is a small Python: a machine that is short of memory can stand still.
+_STARTING_S = 60.0
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 #: Isolated and without site-packages: half the time to start, and nothing of the command's settings reaches it.
@@ -71,7 +75,7 @@ class Kept:
         stderr: Any,
     ) -> None:
         """Starts it in ``folder``, with this environment alone. ``stdin``, ``stdout`` and ``stderr`` are those of
-        `subprocess.Popen`. Raises OSError."""
+        `subprocess.Popen`. Raises OSError, TimeoutError where the machine is too busy to start it."""
         self._folder = folder
         self._control, theirs = socket.socketpair()
         self._read = b""
@@ -90,10 +94,12 @@ class Kept:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self._hears("pid", "errno", _ENDING_S)
+        in_time = self._hears("pid", "errno", _STARTING_S)
         if "pid" not in self._received:
             self.end()
             _close_pipes(self.process)
+            if not in_time:
+                raise TimeoutError(errno.ETIMEDOUT, f"not in {_STARTING_S:.0f} s", command[0])
             number = self._received.get("errno", 0)
             raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
 

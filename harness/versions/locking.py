@@ -26,6 +26,7 @@ from harness.model import AXES, Failed, LockedStack, NotInstalled, Stack
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.probe.scenario import ABSENT
 from harness.system.files import write_atomically
+from harness.system.obstacles import refused
 from harness.system.scratch import scratch_folder
 
 FOLDER = Path(__file__).with_name("locks")
@@ -94,9 +95,8 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
     try:
         write(cached, requirements, resolved)
     except OSError as error:
-        raise EnvironmentUnavailable(
-            f"cannot write a lock: {error.strerror}", where=str(cached), hint="free space or set DSREGRESS_ENVIRONMENTS"
-        ) from None
+        hint = "free space or set DSREGRESS_ENVIRONMENTS"
+        raise refused(EnvironmentUnavailable, "cannot write a lock", error, where=cached, hint=hint) from None
     return _locked(stack, resolved)
 
 

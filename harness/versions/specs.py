@@ -89,7 +89,9 @@ def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[st
     try:
         version = Version(item.removeprefix("===").removeprefix("==").strip())
     except InvalidVersion:
-        raise UsageError(f"{item!r} is not a version", where=package, hint=_EXAMPLES) from None
+        first, dots, last = item.partition("..")
+        hint = f"write '>={first},<={last}'" if dots and first and last else _EXAMPLES
+        raise UsageError(f"{item!r} is not a version", where=package, hint=hint) from None
     same = [text for text in ordered if Version(text) == version]
     if not same:
         near = _near(version, ordered)
@@ -104,10 +106,19 @@ def _range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[
         raise UsageError(f"{item!r} is not a range of versions", where=package, hint=_EXAMPLES) from None
     prereleases = bool(specifiers.prereleases)
     fitting = tuple(text for text in ordered if specifiers.contains(text, prereleases=prereleases))
+    if not fitting and _runs_backwards(specifiers):
+        raise UsageError(f"{item!r} runs backwards: no version fits it", where=package, hint=_EXAMPLES)
     if not fitting:
         span = f"known are {ordered[0]} to {ordered[-1]}; " if ordered else ""
         raise UnknownVersion(f"no known release fits {item!r}", where=package, hint=f"{span}{hint}")
     return fitting
+
+
+def _runs_backwards(specifiers: SpecifierSet) -> bool:
+    """Whether it begins behind its end: ``>=0.17,<0.16``."""
+    first = [Version(one.version) for one in specifiers if one.operator in (">", ">=")]
+    last = [Version(one.version) for one in specifiers if one.operator in ("<", "<=")]
+    return bool(first) and bool(last) and max(first) > min(last)
 
 
 def _near(version: Version, ordered: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ baseline is a version of it.
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
 - Beside the primary package (``--deepspeed 0.16.4,0.16.8 --torch 2.6.0``), a package with one version has that version in
   every stack, the baseline too, so that the stacks still differ in their axes alone: an old program needs several such.
+  So has the primary package itself, with one version beside several of another (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``):
+  it is what torch is compared with, and the configured baseline was not asked for.
 - So has a package that the configured stack lacks (``--with trl=0.24.0``). Without a version (``--with trl``) it is the
   newest that goes with the baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
@@ -77,14 +79,16 @@ def plan(
         return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
 
     given = {package: versions(package, spec) for package, spec in overrides.items()}
-    held = given if primary in given else given.keys() - configured.keys()
-    added = {p: found for p, found in given.items() if p in held and p != primary and len(found) == 1}
+    held = given.keys() if primary in given else given.keys() - configured.keys()
+    if not any(len(found) > 1 for package, found in given.items() if package != primary):
+        held = held - {primary}
+    added = {package: found for package, found in given.items() if package in held and len(found) == 1}
     varied = {package: found for package, found in given.items() if package not in added}
     if not varied:
         expanded = {package: versions(package, spec) for package, spec in configured.items()}
         varied = {package: found for package, found in expanded.items() if len(found) > 1 or package == primary}
     led_by, version = _led_by(chosen, varied, added, primary, published) if chosen else (primary, "")
-    if led_by in added:
+    if chosen and led_by in added:
         varied = {package: found for package, found in given.items() if package not in added or package == led_by}
     fixed = {
         package: releases.in_order(versions(package, spec))[-1]

@@ -119,6 +119,8 @@ def outcome_text(outcome: Outcome) -> str:
             return f"failed in {stage}: {shortened(signature)}"
         case OutOfMemory(phase=phase):
             return f"out of memory in {phase}"
+        case TimedOut(stage=stage, limit_s=limit_s, working=True):
+            return f"not done after {limit_s:g} s of work in {stage}"
         case TimedOut(stage=stage, limit_s=limit_s):
             return f"no sign of life for {limit_s:g} s, last seen in {stage}"
         case Skipped(reason=reason):

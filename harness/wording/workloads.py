@@ -8,13 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.model import split_workload, variant_values
-from harness.probe.launch_line import LaunchLineError, parse
+from harness.probe.launch_line import INSTALLED, LaunchLineError, parse
 from harness.wording.quantities import listing, shortened
 
 #: Parameters whose values read badly: name -> words of each value; ``{}`` takes any other value.
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "zero_stage": {"{}": "ZeRO-{}"},
-    "gradient_checkpointing": {"none": "no checkpointing", "{}": "{} checkpointing"},
+    "gradient_checkpointing": {
+        "none": "no checkpointing",
+        "false": "no checkpointing",
+        "true": "checkpointing",
+        "{}": "{} checkpointing",
+    },
     "gradient_clipping": {"none": "clipping not set", "{}": "clipping {}"},
     "gradient_accumulation_steps": {"{}": "accumulation {}"},
     "gradient_accumulation_dtype": {"none": "accumulation dtype not set", "{}": "accumulated in {}"},
@@ -47,7 +52,7 @@ def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Seq
     accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or it
     takes more than a reader can hold."""
     known: dict[str, set[str]] = {}
-    for name in [name for name in affected[0] if name not in _UNNAMED]:
+    for name in [name for name in affected[0] if name not in _UNNAMED and all(name in one for one in affected)]:
         values = {_value(one.get(name)) for one in affected}
         if len(values) <= _MOST_VALUES:
             known[name] = values
@@ -112,9 +117,9 @@ def shortened_launch_line(line: str, most: int) -> str:
         parts = parse(line)
     except LaunchLineError:
         return shortened(line, most)
-    launcher = "accelerate launch" if parts.launcher == "accelerate" else parts.launcher
+    launcher = {"accelerate": ["accelerate launch"], INSTALLED: []}.get(parts.launcher, [parts.launcher])
     program = parts.program.rpartition("/")[2]
-    return shortened(" ".join((launcher, *(["..."] if parts.options else []), program, *parts.arguments)), most)
+    return shortened(" ".join((*launcher, *(["..."] if parts.options else []), program, *parts.arguments)), most)
 
 
 def unstated_ranks(line: str, ranks: int) -> str:

@@ -95,6 +95,15 @@ def test_releases_of_the_framework_are_searched_with_it(project: Project) -> Non
     )
 
 
+def test_a_release_means_the_cell_that_was_measured_with_it(project: Project) -> None:
+    assert project.regress("--with", "tinytrainer=1.1.0", "--no-explain").code == 0
+    said = project.run("explain", f"{GOOD}/fit/base/cpu", "--against", LATER)
+    assert said.code == 4  # tinyframe's meter does not say who holds the memory
+    for version in (GOOD, LATER):
+        assert f"finding out who holds the memory of {stack(version, '1.1.0')}/fit/base/cpu\n" in said.err
+    assert "environment" not in said.err  # none was built
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -119,13 +119,12 @@ def test_a_killed_process_in_between_leaves_nothing_either(
 def test_all_of_a_run_killed_at_once_leaves_only_what_the_next_run_ends(
     project: Project, compiling: subprocess.Popen[str]
 ) -> None:
-    keeper_and_server = between(project)
-    for pid in keeper_and_server:
-        os.kill(pid, signal.SIGSTOP)  # so that neither can act before it is killed
-    compiling.kill()
-    compiling.communicate(timeout=LIMIT_S)
-    for pid in keeper_and_server:
+    keeper, server = between(project)
+    for pid in (compiling.pid, keeper, server):
+        os.kill(pid, signal.SIGSTOP)  # so that none can act before it is killed
+    for pid in (server, keeper, compiling.pid):  # a child that is stopped gets SIGHUP when its parent ends
         os.kill(pid, signal.SIGKILL)
+    compiling.communicate(timeout=LIMIT_S)
     until(lambda: len(project.running()) == len(STARTED))
     assert len(started(project)) == len(STARTED)
     project.configure(GOOD)

@@ -62,7 +62,7 @@ def make(folder: Path, sdists: Sequence[Path], *, split: bool = False) -> list[s
             tree, released = _unpack(sdist, Path(scratch))
             if split and subjects:
                 for subject, change in _steps(folder, tree):
-                    _write(folder, change)
+                    _write(folder, change, tree)
                     _commit(folder, subject, released)
                     subjects.append(subject)
             _replace(folder, tree)
@@ -86,17 +86,19 @@ def _unpack(sdist: Path, scratch: Path) -> tuple[Path, str]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for name, target in _LINKS.items():
         copy = tree / name
-        if copy.is_dir() and _holds(copy.parent / target, copy):
-            # The copy may hold more than what it is a copy of, which the distribution's manifest thinned out.
-            shutil.rmtree(copy.parent / target)
-            copy.rename(copy.parent / target)
+        if _are_one(copy, copy.parent / target):
+            # Each may hold files that the other lacks: the distribution's manifest thinned out both, by rules of their own.
+            shutil.copytree(copy, copy.parent / target, dirs_exist_ok=True)
+            shutil.rmtree(copy)
             copy.symlink_to(target)
     return tree, datetime.fromtimestamp(newest, tz=timezone.utc).isoformat()
 
 
-def _holds(part: Path, whole: Path) -> bool:
-    files = [path.relative_to(part) for path in part.rglob("*") if path.is_file()] if part.is_dir() else []
-    return bool(files) and filecmp.cmpfiles(part, whole, files, shallow=False)[1:] == ([], [])
+def _are_one(copy: Path, original: Path) -> bool:
+    """Whether folders have files in common, none of which differs."""
+    files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
+    same, different, _ = filecmp.cmpfiles(copy, original, files, shallow=False)
+    return bool(same) and not different
 
 
 def _replace(folder: Path, tree: Path) -> None:
@@ -112,7 +114,8 @@ def _commit(folder: Path, subject: str, at: str) -> None:
     git(folder, "commit", "--quiet", "--message", subject, at=at)
 
 
-def _write(folder: Path, change: Files) -> None:
+def _write(folder: Path, change: Files, released: Path) -> None:
+    """With the modes that the files have in the released tree."""
     for name, content in change.items():
         path = folder / name
         if content is None:
@@ -120,6 +123,7 @@ def _write(folder: Path, change: Files) -> None:
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+            shutil.copymode(released / name, path)
 
 
 # --- a release in small steps -----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe.launch_line import LaunchLineError, parse
+from harness.probe.launch_line import INSTALLED, LaunchLineError, parse
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,11 @@ def test_variables_before_the_launcher_are_the_programs() -> None:
         ("deepspeed --include localhost:0,1,2,3 --master_port 29500 train.py", 4),
         ("deepspeed --include=one:0,1@two:1 train.py", 3),
         ("deepspeed --include one@two:1 train.py", None),
+        ("tune run --nproc_per_node 4 full_finetune_distributed --config llama3_2/1B_full", 4),
+        ("trl sft --model_name_or_path Qwen/Qwen2.5-7B --num_processes 2", 2),
+        ("NPROC_PER_NODE=4 swift sft --model Qwen/Qwen2.5-7B", 4),
+        ("NNODES=2 NPROC_PER_NODE=8 llamafactory-cli train sft.yaml", 16),
+        ("NPROC_PER_NODE=4 torchrun train.py", None),
     ],
 )
 def test_ranks_are_those_of_the_launchers_own_options(line: str, ranks: int | None) -> None:
@@ -108,3 +113,31 @@ def test_a_line_that_launches_nothing_says_why(line: str, why: str) -> None:
     with pytest.raises(LaunchLineError) as refused:
         parse(line)
     assert str(refused.value) == why
+
+
+@pytest.mark.parametrize(
+    ("line", "program", "arguments", "name"),
+    [
+        (
+            "litgpt finetune_lora phi --lora_r 8",
+            "litgpt",
+            ("finetune_lora", "phi", "--lora_r", "8"),
+            "litgpt-finetune_lora",
+        ),
+        ("CUDA_VISIBLE_DEVICES=0 swift sft --model x", "swift", ("sft", "--model", "x"), "swift-sft"),
+        ("tune", "tune", (), "tune"),
+    ],
+)
+def test_a_word_that_names_no_file_is_a_command_that_a_package_installs(
+    line: str, program: str, arguments: tuple[str, ...], name: str
+) -> None:
+    parsed = parse(line)
+    assert (parsed.launcher, parsed.program, parsed.arguments, parsed.name) == (INSTALLED, program, arguments, name)
+    assert parsed.is_command
+    assert parsed.asks_for_devices
+    assert parsed.ranks is None
+
+
+@pytest.mark.parametrize("line", ["./train --lr 1", "bin/train x", "train.py"])
+def test_what_has_a_folder_or_a_suffix_is_a_file(line: str) -> None:
+    assert parse(line).launcher == "python"

@@ -83,6 +83,7 @@ def test_the_ranks_of_accelerates_configuration_count(folder: Path, text: str) -
     assert ranks("CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file=zero3.yaml train.py") == 8
     assert ranks("accelerate launch --config_file zero3.yaml --num_processes 2 train.py") == 2
     assert ranks("CUDA_VISIBLE_DEVICES=0,1 accelerate launch train.py") == 2
+    assert ranks("trl sft --accelerate_config zero3.yaml") == 8
     assert ranks("accelerate launch train.py") == 1
 
 

@@ -49,6 +49,12 @@ def test_a_whole_number_may_be_written_with_an_exponent() -> None:
     assert parse_variant(f"zero_stage={2**53 + 1}", PARAMETERS) == {"zero_stage": 2**53 + 1}
 
 
+@pytest.mark.parametrize("value", [1, 0.5, True, False, "fp32", "inf", None])
+def test_a_value_is_read_back_where_the_parameter_has_none(value: object) -> None:
+    (read,) = parse_variant(variant_id({"accumulation": value}), PARAMETERS).values()
+    assert (read, type(read)) == (value, type(value))
+
+
 CYCLE: dict[str, object] = {}
 CYCLE["inner"] = [CYCLE]
 

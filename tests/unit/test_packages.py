@@ -29,12 +29,12 @@ NEW = {
 }
 
 
-def packed(folder: Path, version: str, files: dict[str, str]) -> Path:
+def packed(folder: Path, version: str, files: dict[str, str], mode: int = 0o644) -> Path:
     place = folder / f"mine-{version}.tar.gz"
     with tarfile.open(place, "w:gz") as archive:
         for name, text in files.items():
             member = tarfile.TarInfo(f"mine-{version}/{name}")
-            member.size, member.mtime = len(text), 1_700_000_000
+            member.size, member.mtime, member.mode = len(text), 1_700_000_000, mode
             archive.addfile(member, io.BytesIO(text.encode()))
     return place
 
@@ -71,6 +71,23 @@ def test_a_release_is_reached_in_steps_what_is_imported_first(tmp_path: Path, re
     plain = tmp_path / "plain"
     sdists.make(plain, releases)
     assert git(folder, "rev-parse", "v1.1^{tree}") == git(plain, "rev-parse", "v1.1^{tree}")
+
+
+def test_a_copied_folder_is_a_link_again_though_each_lacks_files_of_the_other(tmp_path: Path) -> None:
+    old = {"csrc/one.cpp": "1\n", "deepspeed/ops/csrc/one.cpp": "1\n", "deepspeed/ops/csrc/two.h": "2\n"}
+    new = {**old, "csrc/one.metal": "3\n"}
+    folder = tmp_path / "repository"
+    made = sdists.make(folder, [packed(tmp_path, "1.0", old), packed(tmp_path, "1.1", new)], split=True)
+    assert made == ["1.0 from its sdist", "csrc/one.metal: new"]
+    assert (folder / "deepspeed/ops/csrc").readlink() == Path("../../csrc")
+    assert sorted(file.name for file in (folder / "csrc").iterdir()) == ["one.cpp", "one.metal", "two.h"]
+
+
+def test_a_file_may_become_a_program(tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    old, new = packed(tmp_path, "1.0", {"mine.py": "x = 1\n"}), packed(tmp_path, "1.1", {"mine.py": "x = 2\n"}, 0o755)
+    assert sdists.make(folder, [old, new], split=True) == ["1.0 from its sdist", "mine.py: its top level (1 of 1)"]
+    assert git(folder, "ls-tree", "v1.1", "mine.py").startswith("100755")
 
 
 def test_the_same_distributions_make_the_same_commits(tmp_path: Path, releases: list[Path]) -> None:

@@ -28,8 +28,9 @@ class Reserving:
     reserved (with expandable segments, whose address space is the card's, from the beginning).
 
     Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back
-    before it fails; less than what is allocated is not. The smallest card lies in between. It is enough whatever the timing
-    of streams: for a GPU that is never behind the host, and for one that is as late as can be.
+    before it fails; less than what is allocated is not. The smallest card lies in between, but for expandable segments:
+    their address space is little larger than the card, and in pieces it may take a larger one. It is enough whatever the
+    timing of streams: for a GPU that is never behind the host, and for one that is as late as can be.
     """
 
     def __init__(self, trace: Sequence[Event], settings: AllocatorSettings, stride: int = STRIDE) -> None:
@@ -102,19 +103,19 @@ class Reserving:
             del self._states[0]  # no card that is tried from here on is smaller
         trials: list[_Trial] = []
         found = None
-        while enough - fails > max(_SEGMENT, enough * _PRECISION):
-            middle = (fails + enough) // 2
-            trial = next((trial for trial in trials if trial.tells_of(middle)), None)
-            if trial is None:
-                trials.append(trial := self._tried(middle))
-            if trial.allocators is None:
-                fails = middle
-            else:
-                enough, found = middle, trial.allocators
+        while found is None:
+            while enough - fails > max(_SEGMENT, enough * _PRECISION):
+                middle = (fails + enough) // 2
+                trial = next((trial for trial in trials if trial.tells_of(middle)), None)
+                if trial is None:
+                    trials.append(trial := self._tried(middle))
+                if trial.allocators is None:
+                    fails = middle
+                else:
+                    enough, found = middle, trial.allocators
+            if found is None and (found := self._tried(enough).allocators) is None:
+                fails, enough = enough, enough + enough // 8  # expandable segments lack addresses
         self.smallest_card_bytes, self.too_small_bytes = enough, fails
-        if found is None:
-            found = self._tried(enough).allocators
-            assert found is not None, "a card as large as what was reserved without a limit is enough"
         self._smallest = found.on_card(enough)
 
     def _tried(self, card_bytes: int) -> _Trial:

@@ -6,9 +6,12 @@ import re
 import signal
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from harness.probe.border import encoding, machine
 from harness.probe.border.untrusted import read_tail
+from harness.probe.error_chain import behind
+from harness.probe.no_stand_in import NoStandInError
 
 #: Longest stage, signature and detail that are kept.
 STAGE_LENGTH = 40
@@ -19,6 +22,7 @@ DETAIL_LENGTH = 1500
 _LINE_READ = 8_000
 _MOST_MESSAGE = 1 << 20
 _TEXT_READ = 32_000
+_STACKS_READ = 1 << 18
 
 # Messages are written by others, and can be long: no pattern here looks at a character more than a few times.
 
@@ -46,6 +50,16 @@ _VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r"\s+"), " "),
 )
 
+#: How pydantic begins: its next two lines name the setting, and what is wrong with it before its own ``[type=...``.
+_ANNOUNCED = re.compile(r"\d+ validation errors? for ")
+
+#: Of packages, what is in the way between a framework's call and the error: torch, and how it marks its old functions.
+_BENEATH = ("torch/", "typing_extensions.py")
+
+#: Errors in code of the probe's that no call of a framework puts there.
+_SLIPS = (AssertionError, KeyError, NameError, ZeroDivisionError)
+_PROBE = Path(__file__).resolve().parents[1]
+
 #: Words of errors that a rank, or the machine it runs on, gets because another rank died, stopped or never came.
 _OF_ANOTHER_RANK = re.compile(
     r"connection|\bpeer|gloo|nccl|timed out|killed by the harness|did not stop",  # "peer" is in every TypeError
@@ -57,14 +71,24 @@ def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
     and, but where the message itself says where, the innermost frame outside of torch and the standard library. Of an
     import that failed because another one did, the other: transformers says "Could not import module 'GenerationMixin'"
-    where a package is missing."""
-    error = _first_import_error(error)
-    message = encoding.text(error).strip().splitlines()
-    text = f"{type(error).__name__}: {message[0] if message else ''}".rstrip(": ")
-    place = "" if getattr(error, "says_where", False) else _innermost_frame(error)
+    where a package is missing. Of one that reports that something has no stand-in, that one."""
+    error = behind(error, NoStandInError) or _first_import_error(error)
+    text = f"{type(error).__name__}: {_first_line(encoding.text(error))}".rstrip(": ")
+    place = _probe_line(error) or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
     place = place[-(SIGNATURE_LENGTH // 2) :]
     room = SIGNATURE_LENGTH - len(place) - 3
+    if getattr(error, "says_what_to_do", False) and len(stable(text)) > room:  # at its end
+        place = place.rpartition("/")[2][: max(0, SIGNATURE_LENGTH - len(stable(text)) - 3)]
+        room = SIGNATURE_LENGTH
     return f"{stable(text)[:room]} ({place})" if place else stable(text)
+
+
+def _first_line(message: str) -> str:
+    """With the two that follow, where it only announces them."""
+    lines = message.strip().splitlines() or [""]
+    if not _ANNOUNCED.match(lines[0]):
+        return lines[0]
+    return ": ".join(line[:_LINE_READ].strip().partition(" [type=")[0] for line in lines[:3])
 
 
 def stable(text: str) -> str:
@@ -90,12 +114,32 @@ def without_folders(text: str) -> str:
     return _FOLDER.sub(".../", _WORD.sub(_below_packages, text))
 
 
-def signal_signature(number: int) -> str:
+def signal_signature(number: int, log: str = "") -> str:
+    """``killed by SIGABRT: [enforce fail at .../pair.cc:456] ... (torch/autograd/graph.py:backward)``: with what the process
+    said of it, by its ``log``, and where Python was then."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    return f"killed by {name}"
+    said, at = _WHAT.findall(log), _DIED_AT.findall(log)
+    words = f"killed by {name}: {said[-1]}" if said else f"killed by {name}"
+    place = f" ({without_folders(at[-1][0])}:{at[-1][1]})"[-(SIGNATURE_LENGTH // 2) :] if at else ""
+    return f"{stable(words)[: SIGNATURE_LENGTH - len(place)]}{place}"
+
+
+#: How C++ says which exception nothing caught, and how Python says where the thread was that a signal ended.
+_WHAT = re.compile(r"^\s*what\(\):\s*(.{1,8000})", re.MULTILINE)
+_DIED_AT = re.compile(
+    r'^Current thread \S+ \(most recent call first\):\n\s*File "([^"\n]+)", line \d+ in (\S+)', re.MULTILINE
+)
+
+
+def last_words(path: str) -> str:
+    """The end of a log, long enough for the stack of each thread, which Python writes after what a process has died of."""
+    try:
+        return read_tail(path, _STACKS_READ).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -104,6 +148,19 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     text = encoding.text(error, _MOST_MESSAGE)
     return "out of memory" in text.lower() or machine.host_refuses_memory(error, text)
+
+
+def stage_of(error: BaseException) -> str | None:
+    """The stage in which an error counts, where that is not the one that runs: the probe's own errors, and what it has no
+    stand-in for, say nothing of what it measures."""
+    if is_of_the_probe(error):
+        return "harness"
+    return "import" if behind(error, NoStandInError) is not None else None
+
+
+def is_of_the_probe(error: BaseException) -> bool:
+    """Whether the probe itself went wrong, which says nothing of what it measures."""
+    return bool(_probe_line(error))
 
 
 def blames_another_rank(signature: str) -> bool:
@@ -135,11 +192,20 @@ def _innermost_frame(error: BaseException) -> str:
         path = frame.filename.replace("\\", "/")
         if "/site-packages/" in path:
             path = path.rsplit("/site-packages/", 1)[1]
-            if not path.startswith("torch/"):
+            if not path.startswith(_BENEATH):
                 return f"{path}:{frame.name}"
         elif index > begins and "/lib/python" not in path and "/harness/probe/" not in path:
             return f"{path.rpartition('/')[2]}:{frame.lineno}"
     return ""
+
+
+def _probe_line(error: BaseException) -> str:
+    """``harness/probe/allocator/reserving.py:117``; empty where the error is not the probe's own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not isinstance(error, _SLIPS) or not frames:
+        return ""
+    file = Path(frames[-1].filename)
+    return f"{file.relative_to(_PROBE.parents[1])}:{frames[-1].lineno}" if file.is_relative_to(_PROBE) else ""
 
 
 def tail(path: str) -> str | None:

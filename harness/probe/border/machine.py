@@ -32,6 +32,7 @@ NETWORK = "the network is lost"
 DAMAGED = "an installed or downloaded file is damaged"
 KILLED = "it was killed from outside"
 ENGINE = "the container engine is gone"
+BUSY = "the machine is too busy"
 NO_START = "the environment's Python does not start"
 
 #: What is wrong -> what to do about it.
@@ -45,10 +46,12 @@ REMEDIES = {
     FILE_SIZE: "raise the limit (ulimit -f)",
     MEMORY: "end other programs; if it comes back for one release alone, that release needs more memory",
     NETWORK: "check the network",
-    DAMAGED: "remove the environment and the download (uv cache clean)",
+    DAMAGED: "build the environment again without the damaged download (uv cache clean); one in .dsregress/envs is built "
+    "again once its folder is moved away",
     KILLED: "find out what ended it (dmesg, the job's scheduler)",
     ENGINE: "start it again (systemctl start docker)",
-    NO_START: "remove the environment",
+    BUSY: "end other programs",
+    NO_START: "repair it; one in .dsregress/envs is built again once its folder is moved away",
 }
 
 _BY_ERRNO = {

@@ -29,6 +29,9 @@ PHASES = (
 #: That a program may have besides, each for as long as one call lasts (see `harness.probe.programs.occasions`).
 OCCASIONS = tuple(phase for phase in PHASES if phase not in REGULAR_PHASES)
 
+#: How many timeouts a stage may last in which operators run, so that a loop without an end ends.
+STAGE_TIMEOUTS = 10
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CellRequest:
@@ -41,7 +44,9 @@ class CellRequest:
     framework: str  #: dotted name of the adapter module
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
-    timeout_s: float  #: longest time between two signs of life of the ranks
+    timeout_s: (
+        float  #: longest time between two signs of life of the ranks; a stage lasts `STAGE_TIMEOUTS` of them at most
+    )
     #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
     explain: bool = False
     room_bytes: int = 0  #: of an explanation: what the card has for tensors; 0 where no card is known
@@ -145,6 +150,8 @@ class Numerics:
     gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not reported
     #: of each step, of an optimizer's groups, the highest first, each once; of programs
     learning_rates: list[list[float]] = dataclasses.field(default_factory=list)
+    #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
+    weight_bits: list[float | None] = dataclasses.field(default_factory=list)
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
@@ -264,7 +271,7 @@ class RoundCost:
 class RunRecord:
     """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
 
-    outcome: str  #: ``passed``, ``failed``, ``out_of_memory``, ``timed_out`` or ``machine_fault``
+    outcome: str  #: ``passed``, ``failed``, ``out_of_memory``, ``timed_out``, ``still_working`` or ``machine_fault``
     stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
     signature: str = ""  #: one short line that is the same for the same fault
     machine_fault: str = ""  #: what is wrong with the machine, where that ended it (see `harness.probe.border.machine`)

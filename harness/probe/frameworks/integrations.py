@@ -13,8 +13,10 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from harness.probe.choices import CHOICES
+
 #: What a scenario's parameter ``integration`` may say.
-INTEGRATIONS = ("transformers", "accelerate", "none")
+INTEGRATIONS = CHOICES["integration"]
 
 
 def complete(

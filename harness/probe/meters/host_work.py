@@ -7,6 +7,7 @@ are entered (a generator at each resumption), C functions as Python calls them. 
 from __future__ import annotations
 
 import cProfile
+import os
 import re
 from types import CodeType
 
@@ -51,6 +52,7 @@ def _python_name(code: CodeType) -> str | None:
     else:
         if "/lib/python" in path:
             path = path.rsplit("/lib/python", 1)[1].split("/", 1)[-1]
+        path = path.removeprefix(f"{os.getcwd()}/")  # a program's own file, in the folder of its run
     return f"{path}:{getattr(code, 'co_qualname', code.co_name)}"
 
 

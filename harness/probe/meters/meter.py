@@ -52,6 +52,7 @@ class TorchMeter(TorchDispatchMode):
         self.copied_bytes = 0
         self.collectives: dict[str, list[int]] = {}
         self.groups: dict[str, list[int]] = {}
+        self.working: Callable[[], None] = lambda: None
         self._collector_was_on = False
         self._storage_resize: Callable[..., Any] | None = None
 
@@ -119,6 +120,7 @@ class TorchMeter(TorchDispatchMode):
     ) -> Any:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
+        self.working()
         what = operators.traits(func)
         if what.kind:
             return self._collective(func, what, args, kwargs or {})

@@ -34,6 +34,7 @@ from harness.probe.meters.phases import (
 from harness.probe.meters.warning_counts import count_warnings
 from harness.probe.process import scheduling
 from harness.probe.process.channel import Channel
+from harness.probe.process.heartbeat import Heartbeat
 from harness.probe.process.lazy_imports import new_modules
 from harness.probe.process.rank_file import representable, write_record
 
@@ -55,8 +56,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     framework: Any = importlib.import_module(request.framework)
     runs_itself = hasattr(framework, "run")
 
-    def announce(stage: str) -> None:
-        channel.send({"at": "stage", "stage": stage})
+    heartbeat = Heartbeat(channel.send)
 
     def measured(record: RankRecord, detail: Detail) -> None:
         write_record(folder, record, detail if rank == request.first_rank else None)
@@ -66,15 +66,16 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         channel.send({"at": "measured", "imported": new_modules(imported) if shared else []})
 
     if runs_itself:
-        framework.run(request, rank, announce, measured, channel)
+        framework.run(request, rank, heartbeat, measured, channel)
         return
     if request.explain:
-        _explain(framework, request, rank, folder, shape, announce)
+        _explain(framework, request, rank, folder, shape, heartbeat)
         channel.send({"at": "measured", "imported": []})
         channel.receive()
         return
     with count_warnings() as warnings, framework.surroundings(request.parameters, request.device) as meter:
-        measurement = RankMeasurement(framework, request, rank, shape, meter, announce)
+        meter.working = heartbeat.operator_ran
+        measurement = RankMeasurement(framework, request, rank, shape, meter, heartbeat.stage)
         measurement.measure()
         measurement.detail.warnings = dict(warnings)
         measured(measurement.record, measurement.detail)
@@ -208,10 +209,11 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
 
 
 def _explain(
-    framework: Framework, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], announce: Announce
+    framework: Framework, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
 ) -> None:
     """The same init and steps as in `RankMeasurement`, observed: leaves ``explanation-N.json`` beside the record."""
     with framework.surroundings(request.parameters, request.device) as meter:
+        meter.working, announce = heartbeat.operator_ran, heartbeat.stage
         metered = MeteredPhases(meter)
         announce("init")
         with meter, sites.observe_sites(meter, framework, request.framework) as observer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import asdict
@@ -42,8 +43,9 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
 
 def representable(numerics: Numerics) -> Numerics:
     """The same object, without the infinities and NaNs that JSON has no number for: None in the lists, `NO_NUMBER` as an
-    error."""
-    numerics.losses = [loss if loss is not None and math.isfinite(loss) else None for loss in numerics.losses]
+    error. Losses end where a step has none, as on the first stage of a pipeline: that is no NaN."""
+    losses = itertools.takewhile(lambda loss: loss is not None, numerics.losses)
+    numerics.losses = [loss if math.isfinite(loss) else None for loss in losses if loss is not None]
     numerics.gradient_norms = [
         norm if norm is not None and math.isfinite(norm) else None for norm in numerics.gradient_norms
     ]

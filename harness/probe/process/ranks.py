@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.probe.border import faults, logs, machine, processes
-from harness.probe.border.wire import Clocks, RoundCost
+from harness.probe.border.wire import STAGE_TIMEOUTS, Clocks, RoundCost
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 #: What a rank runs, given its number and its end of the channel.
@@ -159,9 +159,12 @@ class Ranks:
                     pass  # the next gathering finds out how it ended
 
     def _gather(self, awaited: str) -> list[Message]:
-        """The awaited message of every rank. The limit counts from the last sign of life of any rank."""
+        """The awaited message of every rank. One limit counts from the last sign of life of any rank, the other from the
+        last stage that any has begun."""
         replies: dict[int, Message] = {}
         deadline = time.monotonic() + self._timeout_s
+        most_s = STAGE_TIMEOUTS * self._timeout_s
+        stage_deadline = time.monotonic() + most_s
         while len(replies) < len(self._ranks):
             waiting = [rank for rank in self._ranks if rank.number not in replies]
             ready = [rank for rank in waiting if rank.channel.pending] or select.select(
@@ -178,6 +181,11 @@ class Ranks:
                 if message["at"] == awaited:
                     replies[rank.number] = message
                 deadline = time.monotonic() + self._timeout_s
+                if message["at"] != "working":
+                    stage_deadline = time.monotonic() + most_s
+                elif time.monotonic() > stage_deadline:
+                    raise CellEnded("still_working", rank.stage, f"not done after {most_s:g} s of work in {rank.stage}",
+                                    faults.tail(str(rank.log)) or "")  # fmt: skip
         return [replies[number] for number in sorted(replies)]
 
     def _listen(self, rank: _RankProcess) -> Message:
@@ -188,8 +196,8 @@ class Ranks:
         assert message is not None
         if message["at"] == "stage":
             rank.stage = message["stage"]
-            if rank is self._ranks[0]:
-                self._beat(rank.stage)
+        if message["at"] in ("stage", "working"):
+            self._beat(self._ranks[0].stage)  # whichever rank it is of, the cell is alive
         elif message["at"] == "over":
             raise EnoughRounds
         elif message["at"] == "failed":
@@ -219,7 +227,11 @@ class Ranks:
     def _ended(self, rank: _RankProcess, message: Message | None) -> CellEnded:
         if message is not None:
             return CellEnded(
-                message["outcome"], rank.stage, message["signature"], message["detail"], message["machine_fault"]
+                message["outcome"],
+                message["stage"] or rank.stage,
+                message["signature"],
+                message["detail"],
+                message["machine_fault"],
             )
         _, status = os.waitpid(rank.pid, 0)
         rank.open = False
@@ -231,7 +243,7 @@ class Ranks:
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL and machine.kernel_out_of_memory_kills() > self._kernel_kills:
             return CellEnded("failed", rank.stage, "killed by the kernel: out of memory", log, machine.MEMORY)
-        signature = faults.signal_signature(number)
+        signature = faults.signal_signature(number, faults.last_words(str(rank.log)))
         return CellEnded("failed", rank.stage, signature, log, machine.of_death(signature, log, self._folder))
 
 
@@ -254,6 +266,7 @@ def _run(body: Body, number: int, channel: Channel) -> int:
             traceback.print_exc()
         message = {
             "at": "failed",
+            "stage": faults.stage_of(error),
             "outcome": "out_of_memory" if faults.is_out_of_memory(error) else "failed",
             "signature": faults.signature_of(error),
             "detail": faults.detail_of(error),

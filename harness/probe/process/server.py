@@ -212,7 +212,7 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
     if record is None:
         log = faults.tail(str(folder / "cell.log")) or ""
         signature = (
-            faults.signal_signature(os.WTERMSIG(status))
+            faults.signal_signature(os.WTERMSIG(status), faults.last_words(str(folder / "cell.log")))
             if os.WIFSIGNALED(status)
             else f"the cell's process ended with exit code {os.WEXITSTATUS(status)}"
         )

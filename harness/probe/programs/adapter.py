@@ -32,6 +32,7 @@ from harness.probe.border.wire import CellRequest, Detail, RankRecord
 from harness.probe.framework import Meter
 from harness.probe.holders import sites
 from harness.probe.process.channel import Channel, pair
+from harness.probe.process.heartbeat import Heartbeat
 from harness.probe.program import ADAPTER, ranks_of
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def preload(device: str) -> None:
 
     packages.watch()
 
-    from harness.probe import torchvision_operators
+    from harness.probe import cuda_wheels
 
-    torchvision_operators.may_be_absent()
+    cuda_wheels.import_without_extensions()
 
     if importlib.util.find_spec("deepspeed") is not None:
         import deepspeed
@@ -139,7 +140,7 @@ def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:
 def run(
     request: CellRequest,
     rank: int,
-    announce: Callable[[str], None],
+    heartbeat: Heartbeat,
     measured: Callable[[RankRecord, Detail], None],
     channel: Channel,
     messages: Messages | None = None,
@@ -161,12 +162,15 @@ def run(
 
             truth = ProgramTruth(
                 stack.enter_context(
-                    repeats.at_hand(folder, rank, _folder(request), _repeated(request), lambda: announce("measure"))
+                    repeats.at_hand(
+                        folder, rank, _folder(request), _repeated(request), lambda: heartbeat.stage("measure")
+                    )
                 ),
                 rank,
             )
         warnings = stack.enter_context(count_warnings())
         meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
+        meter.working = heartbeat.operator_ran
         observer = stack.enter_context(sites.observe_sites(meter, _SELF, ADAPTER)) if request.explain else None
 
         def done() -> None:
@@ -184,7 +188,7 @@ def run(
             meter=meter,
             simulated=request.device == "sim",
             warmup_steps=int(request.parameters["warmup_steps"]),
-            announce=announce,
+            announce=heartbeat.stage,
             measured=done,
             channel=channel,
             observer=observer,
@@ -195,7 +199,7 @@ def run(
             running.run(request.parameters, _folder(request), measuring)
         except Exception as error:
             if running.says_nothing_of_a_release(error):
-                announce("import")
+                heartbeat.stage("import")
             raise
         channel.send({"at": "over"})
 
@@ -208,7 +212,7 @@ def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
         unexplained = dataclasses.replace(request, explain=False)
         host, channel = pair()
         host.send({"do": "stop"})  # no round is wanted of it
-        run(unexplained, rank, lambda stage: None, lambda record, detail: None, channel, messages)
+        run(unexplained, rank, Heartbeat(lambda message: None), lambda record, detail: None, channel, messages)
 
     return run_rank
 

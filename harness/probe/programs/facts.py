@@ -78,6 +78,19 @@ def learning_rates(stepper: Any) -> list[float]:
     return sorted((float(rate) for rate in rates if isinstance(rate, (int, float))), reverse=True)
 
 
+def weight_bits(stepper: Any) -> float | None:
+    """Bits of a weight as the optimizer steps it, the mean over all: 32 where training in half precision keeps fp32 weights
+    beside those that the model computes with. None where its groups are empty, as ZeRO-3's are between its steps."""
+    optimizer = getattr(stepper, "optimizer", None) if is_engine(stepper) else stepper
+    parameters = [one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]]
+    weights = sum(one.numel() for one in parameters)
+    return sum(one.numel() * _bits(one.dtype) for one in parameters) / weights if weights else None
+
+
+def _bits(dtype: torch.dtype) -> int:
+    return (torch.finfo if dtype.is_floating_point or dtype.is_complex else torch.iinfo)(dtype).bits
+
+
 def loss_scale(stepper: Any) -> float | None:
     """What an engine in fp16 multiplies its losses by; None where there is no such thing."""
     in_fp16 = getattr(stepper, "fp16_enabled", None) if is_engine(stepper) else None

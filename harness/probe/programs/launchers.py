@@ -16,7 +16,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
+from harness.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError, parse
+from harness.probe.programs import commands
 from harness.probe.replacing import Patches, variables
 
 
@@ -24,10 +25,11 @@ from harness.probe.replacing import Patches, variables
 class Start:
     """How a rank starts the program."""
 
-    program: str  #: a file, or a module
+    program: str  #: a file, a module, or the name of an installed command
     is_module: bool
     arguments: tuple[str, ...]
     variables: dict[str, str]  #: of the environment, besides those that say which rank it is
+    entry: str = ""  #: of an installed command: ``litgpt.__main__:main``
 
 
 #: Variables of a job's geometry, which are the harness's to set.
@@ -49,6 +51,10 @@ def start(line: LaunchLine, local_rank: int) -> Start:
 
 def _plain(line: LaunchLine, local_rank: int) -> Start:
     return Start(program=line.program, is_module=line.is_module, arguments=line.arguments, variables={})
+
+
+def _installed(line: LaunchLine, local_rank: int) -> Start:
+    return dataclasses.replace(_plain(line, local_rank), entry=commands.entry(line.program))
 
 
 def _torchrun(line: LaunchLine, local_rank: int) -> Start:
@@ -81,10 +87,10 @@ def _accelerate(line: LaunchLine, local_rank: int) -> Start:
     with _exits_explained("accelerate launch"):
         words = [*line.options, *module, line.program, *line.arguments]
         arguments = launch.launch_command_parser().parse_args(words)
-    return _accelerated(arguments)
+    return accelerated(arguments)
 
 
-def _accelerated(arguments: Any) -> Start:
+def accelerated(arguments: Any) -> Start:
     """From the parsed options of ``accelerate launch``: its own code reads the configuration file, chooses a launcher, and
     says what the ranks' environment is."""
     launch = importlib.import_module("accelerate.commands.launch")
@@ -124,7 +130,13 @@ def _accelerated(arguments: Any) -> Start:
 
 
 def _trl(line: LaunchLine, local_rank: int) -> Start:
-    """TRL's command hands one of its own scripts to accelerate's launcher, which is where it is taken over."""
+    """TRL's command hands one of its own scripts to accelerate's launcher, which is where it is taken over. Where it is a
+    package, as in TRL 1.16, it is run as any other command that starts a launcher: its modules keep the launcher as they
+    find it when they are imported."""
+    found = importlib.util.find_spec("trl.cli")
+    if found is not None and found.submodule_search_locations:
+        arguments = (line.program, *line.arguments)
+        return Start(program="trl", is_module=False, arguments=arguments, variables={}, entry=commands.entry("trl"))
     cli = importlib.import_module("trl.cli")
     handed_over: list[Any] = []
     with Patches() as patches:
@@ -134,7 +146,7 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
         cli.main()
     if not handed_over:
         raise LaunchLineError(f"trl {line.program} launches no training")
-    return _accelerated(handed_over[0])
+    return accelerated(handed_over[0])
 
 
 def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
@@ -199,6 +211,7 @@ _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
     "accelerate": _accelerate,
     "trl": _trl,
     "llamafactory-cli": _llamafactory,
+    INSTALLED: _installed,
 }
 
 

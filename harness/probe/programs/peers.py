@@ -101,6 +101,8 @@ def at_hand(folder: Path, rank: int, run: Callable[[int, FileMessages], None]) -
         with FileMessages(folder, rank, _starting(requests[1])) as messages:
             yield messages
     finally:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(alive[1], b".")  # closing it says nothing while a process that the program forked has it, too
         os.close(alive[1])
         os.close(requests[1])
         os.waitpid(starter, 0)

@@ -109,6 +109,10 @@ def at_hand(run: Path, rank: int, source: str, body: Run, beat: Callable[[], Non
     try:
         yield Repeats(run, rank, source, ours, beat)
     finally:
+        with contextlib.suppress(OSError):  # it is gone
+            ours.shutdown(
+                socket.SHUT_RDWR
+            )  # closing it says nothing while a process that the program forked has it, too
         ours.close()
         os.waitpid(starter, 0)
 

@@ -11,11 +11,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.probe import launch_line
+from harness.probe.border import faults
 from harness.probe.border.surroundings import SKELETONS
+from harness.probe.error_chain import behind
 from harness.probe.launch_line import LaunchLineError
-from harness.probe.programs import imports, last_line, launchers, packages, project, random_state, started, workplace
+from harness.probe.programs import (
+    commands,
+    imports,
+    last_line,
+    launchers,
+    packages,
+    project,
+    random_state,
+    started,
+    workplace,
+)
+from harness.probe.programs.absent_files import absent_file
 from harness.probe.programs.data import synthetic_data
-from harness.probe.programs.errors import NotHere, behind
+from harness.probe.programs.errors import NotHere
 from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
@@ -31,7 +44,9 @@ class ProgramError(RuntimeError):
 
 
 class CannotRun(ProgramError):
-    """What the program needs is not here, which says nothing of a release; one line says what to add."""
+    """What the program needs is not here, which says nothing of a release; its first line says what to add."""
+
+    says_what_to_do = True
 
 
 #: Errors of the same kind.
@@ -76,7 +91,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
     """Runs the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program pass
     through. Raises ProgramError where it ends too early."""
     folder = Path(os.getcwd()) / workplace.NAME
-    line = workplace.beside(launch_line.parse(spelled_out(parameters)), source)
+    line = workplace.placed(launch_line.parse(spelled_out(parameters)), source, folder.parent)
     tiny = bool(parameters["tiny"])
     with working_folder(folder):
         start = _started(line)
@@ -97,14 +112,12 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             random_state.begin()
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
             try:
-                with measuring.watch:
-                    _execute(start)
+                with measuring.watch, _exits_explained(lambda: last.line, line.program, others):
+                    _execute(start, others)
             except ProgramEnded:
                 return
-            except SystemExit as error:
-                if error.code not in (None, 0):
-                    why = f": {last.line}" if last.line and isinstance(error.code, int) else ""
-                    raise ProgramError(f"{line.program} exits with {error.code!r}{why}{others.note}") from error
+            except ProgramError:
+                raise
             except Exception as error:
                 if isinstance(error, ModuleNotFoundError) and imports.is_missing(error.name):
                     raise CannotRun(_without(error, line.program, start)) from error
@@ -112,13 +125,40 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                     raise absence from None  # transformers replaces it by advice about the hub
                 if (refused := behind(error, NoNetworkError)) is not None:
                     raise CannotRun(str(refused)) from error
+                if lacking := packages.without_stand_in(error):
+                    raise CannotRun(lacking) from error
                 if needed := packages.asked_for(error):
                     raise CannotRun(_refused(error, needed)) from error
+                if not measuring.steps and (absent := absent_file(error, line.arguments, source)):
+                    raise CannotRun(absent) from error
                 raise
             finally:
                 measuring.end()
     if not measuring.is_complete:
         raise ProgramError(_too_early(measuring, line.program, others))
+
+
+@contextlib.contextmanager
+def _exits_explained(last_line: Callable[[], str], program: str, others: started.StartedProcesses) -> Iterator[None]:
+    """Of a program that exits because of an error, as hydra does after it has printed it, raises that error; of any other
+    one that does not succeed, ProgramError."""
+    ended: SystemExit | None = None
+    try:
+        yield
+    except SystemExit as error:
+        ended = error
+    if ended is None or ended.code in (None, 0):
+        return
+    reason = ended.__context__
+    if isinstance(ended.code, int) and isinstance(reason, Exception) and not _is_of_a_parser(reason):
+        raise reason  # out of the handler of the exit, so that it keeps the errors behind it
+    why = f": {last_line()}" if last_line() and isinstance(ended.code, int) else ""
+    raise ProgramError(f"{program} exits with {ended.code!r}{why}{others.note}") from ended
+
+
+def _is_of_a_parser(error: Exception) -> bool:
+    """Whether a command line is what was wrong, which the parser says in a line of its own."""
+    return type(error).__module__.partition(".")[0] in ("argparse", "click")
 
 
 def _started(line: launch_line.LaunchLine) -> launchers.Start:
@@ -151,12 +191,28 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
     first = str(error.name).partition(".")[0]
     if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
         return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
-    files = imports.own_files(start.program, sys.path[:1]) if start.is_module else [Path(start.program)]
     own = [sys.path[0], *project.folders(Path.cwd())]
+    if start.is_module or start.entry:
+        files = imports.own_files(start.entry.partition(":")[0] or start.program, own)
+    else:
+        files = [Path(start.program)]
     names = [first, *(name for name in imports.missing(files, own) if name != first)]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
-    needed = ", ".join(map(repr, names))
-    return f"{program} lacks the {modules} {needed}: add {packages} with --with PACKAGE"
+    return _named(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
+
+
+def _named(before: str, names: Sequence[str], after: str) -> str:
+    """The names in a line; where it has no room for all of them, as many as it has room for, and all in a second line."""
+    room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
+    if len(every := ", ".join(map(repr, names))) <= room:
+        return f"{before}{every}{after}"
+    most = next(n for n in range(len(names) - 1, -1, -1) if n == 0 or len(_counted(names, n)) <= room)
+    return f"{before}{_counted(names, most)}{after}\nAll {len(names)}: {every}"
+
+
+def _counted(names: Sequence[str], most: int) -> str:
+    """``'torch', 'numpy' and 7 more``"""
+    return f"{', '.join(map(repr, names[:most]))} and {len(names) - most} more"
 
 
 def _refused(error: BaseException, needed: Sequence[str]) -> str:
@@ -178,18 +234,35 @@ def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -
     return f"{program} ended after {took}, and {measuring.wanted_steps} are needed: give it more data or epochs"
 
 
-def _execute(start: launchers.Start) -> None:
-    if start.is_module:
+def _execute(start: launchers.Start, others: started.StartedProcesses) -> None:
+    if start.entry:
+        if (handed_over := _command(start, others)) is not None:
+            with variables(handed_over.variables), _command_line(handed_over):
+                _execute(handed_over, others)
+    elif start.is_module:
         runpy.run_module(start.program, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(start.program, run_name="__main__")
+
+
+def _command(start: launchers.Start, others: started.StartedProcesses) -> launchers.Start | None:
+    """Runs an installed command; returns how a rank starts what the command starts."""
+    try:
+        with commands.handing_over(others):
+            commands.run(start.program, start.entry)
+    except commands.HandedOver as handed_over:
+        what = handed_over.what
+    if isinstance(what, launch_line.LaunchLine):
+        return _started(what)
+    return launchers.accelerated(what)
 
 
 @contextlib.contextmanager
 def _command_line(start: launchers.Start) -> Iterator[None]:
     """``sys.argv`` and the first entries of ``sys.path``, as Python sets them for a script or a module."""
     argv, path, bytecode = sys.argv, list(sys.path), sys.dont_write_bytecode
-    first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(start.program))
+    file = sys.executable if start.entry else start.program
+    first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(file))
     sys.argv = [start.program, *start.arguments]
     more = [folder for folder in start.variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
     sys.path[:0] = [first, *map(os.path.abspath, more)]

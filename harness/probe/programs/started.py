@@ -11,7 +11,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.probe.programs.errors import place
@@ -21,12 +21,16 @@ from harness.probe.replacing import Patches
 class StartedError(RuntimeError):
     """The program starts its ranks in a way that a rank cannot follow, or waits for input; one line names the way out."""
 
+    says_where = True
+
 
 class StartedProcesses:
     """What a program started, in order: names, such as ``torchrun`` or ``Process(train)``."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        #: Sees the words of each, and its environment, before it starts; see `harness.probe.programs.commands`.
+        self.seen_by: Callable[[Sequence[str], Mapping[str, str] | None], None] = lambda words, environment: None
 
     @property
     def note(self) -> str:
@@ -48,6 +52,11 @@ def watched() -> Iterator[StartedProcesses]:
 
     def start_process(process: Any) -> None:
         target = getattr(process, "_target", None)
+        if _is_an_optimizer(target):
+            raise StartedError(
+                f"{place()}: an optimizer in a process of its own is not measured: leave out super_offload, or ZenFlow's "
+                "overlap_step"
+            )
         if target is not None and not str(target.__module__).startswith("torch."):  # which are data loaders' workers
             started.names.append(f"Process({getattr(target, '__name__', target)})")
         start(process)
@@ -57,6 +66,8 @@ def watched() -> Iterator[StartedProcesses]:
             run(process, args, *rest, **kwargs)
             return
         words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+        if kwargs.get("stdout") is None:  # the output of others is read by who starts them
+            started.seen_by([os.fsdecode(word) for word in words], kwargs.get("env"))
         if words and any(
             "python" in str(word) or "torch" in str(word) or "deepspeed" in str(word) for word in words[:3]
         ):
@@ -70,6 +81,13 @@ def watched() -> Iterator[StartedProcesses]:
         patches.everywhere(_SPAWNING.start_processes, _start_processes, "start_processes")
         patches.everywhere(_SPAWNING.spawn, _spawn, "spawn")
         yield started
+
+
+def _is_an_optimizer(target: Any) -> bool:
+    """Whether a process is one in which DeepSpeed steps: it compiles kernels, and what it does with a model is
+    seen from nowhere else."""
+    of_deepspeed = str(getattr(target, "__module__", "")).startswith("deepspeed.")
+    return of_deepspeed and "optimizer" in getattr(target, "__name__", "")
 
 
 def _is_ours(frame: Any) -> bool:

@@ -9,7 +9,8 @@ Reported is the outermost call alone: an engine's ``backward`` calls the loss's,
 - A forward begins with the first call of a module that trains.
 - Clipping is reported by itself (`harness.probe.programs.clipping`), and is a part of what it is called in.
 - What lasts one call and is none of these, as generation or saving, is an *occasion* (`harness.probe.programs.occasions`).
-  Whatever runs within is a part of it. An evaluation of a program's own is none: it begins as a forward does, by the call
+  Whatever runs within is a part of it, and what another thread does meanwhile, as it writes a checkpoint, is a part of
+  whatever the program is in. An evaluation of a program's own is none: it begins as a forward does, by the call
   of a module.
 
 So a step of accelerate's or of a Trainer is seen where it reaches these.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -74,6 +76,7 @@ class StepWatch:
         self._engines = engines  #: classes, in the place of DeepSpeed's
         self.backwards = 0  #: calls of backward, but for those within another
         self._inside = 0  #: calls of an engine or of autograd that are under way
+        self._thread = threading.get_ident()  #: that trains
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
         self._occasions = OccasionWatch(self._occasion)
@@ -204,7 +207,7 @@ class StepWatch:
 
     @contextlib.contextmanager
     def _occasion(self, phase: str) -> Iterator[None]:
-        if self._inside:
+        if self._inside or threading.get_ident() != self._thread:
             yield
             return
         failed = True
@@ -220,6 +223,7 @@ class StepWatch:
     @contextlib.contextmanager
     def _call(self, begins: Callable[[], None]) -> Iterator[None]:
         if not self._inside:
+            self._thread = threading.get_ident()
             begins()
         self._inside += 1
         try:

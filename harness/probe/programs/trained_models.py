@@ -133,6 +133,7 @@ class TrainedModels:
                 self._losses.append((loss, engine))
         if stepper is model.stepper:
             model.numerics.learning_rates.append(rates)
+            model.numerics.weight_bits.append(facts.weight_bits(stepper))
         if recorded and stepper is model.stepper:
             model.numerics.losses.append(facts.mean(losses))
             model.numerics.gradient_norms.append(self._norm(stepper))
@@ -211,7 +212,8 @@ def _variables() -> Iterator[tuple[str, Any]]:
                     yield name, value
                 else:
                     yield from list(getattr(value, "__dict__", {}).items())
-                    yield from list(getattr(value, "_modules", {}).items())
+                    if isinstance(value, torch.nn.Module):  # another may answer to any name, as a remote actor's handle
+                        yield from list(value._modules.items())
         frame = frame.f_back
 
 

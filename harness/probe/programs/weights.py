@@ -23,8 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.probe.error_chain import behind
 from harness.probe.programs import offline, tiny_models
-from harness.probe.programs.errors import NotHere, behind
+from harness.probe.programs.errors import NotHere
 from harness.probe.programs.skeletons import Skeletons
 from harness.probe.programs.unread import unread_weights
 from harness.probe.programs.unwritten import unwritten_weights

@@ -1,21 +1,32 @@
 """The folder in which a program runs: it looks like the user's, and nothing that is written in it reaches the user's files.
 
-Folders are made anew and files are links to the user's. A file that the program opens for writing is copied first, or
-made anew where it is truncated; what it makes is the run's, and goes with it.
+Folders are made anew. Code and settings are copied, as a program finds its folder by them
+(``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's. Other files are links to the
+user's: one that the program opens for writing is copied first, or made anew where it is truncated. What it makes is the
+run's, and goes with it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from harness.probe.launch_line import LaunchLine
+from harness.probe.program import LARGEST_SOURCE, SOURCES
 
 #: Name of a run's own copy.
 NAME = "program"
+
+#: Name of what lies, for a run, at absolute paths of its line: ``--output_dir /tmp/out``.
+_ELSEWHERE = "elsewhere"
+
+#: In the name of an option whose folder is written: ``--output_dir``, ``--save``, ``trainer.logdir=``.
+_OUTPUT = re.compile(r"out|save|log", re.IGNORECASE)
 
 #: Entries beyond which folders are linked as a whole: a data set of a million files need not be mirrored.
 _MOST_ENTRIES = 20_000
@@ -36,10 +47,35 @@ def make(run: Path, source: str) -> Path:
     return made
 
 
-def beside(line: LaunchLine, source: str) -> LaunchLine:
-    """The line, with files that it names by a way out of the user's folder, ``source`` (``--config_file ../zero3.yaml``),
-    where they are: beside the copy there is nothing. Folders stay, as a program may write in them, but for those of
-    ``PYTHONPATH``, which it reads."""
+def as_typed(path: str, run: Path) -> str:
+    """A path that a program was given, as its line has it; see `placed`."""
+    return path.removeprefix(str(run / _ELSEWHERE))
+
+
+def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
+    """The line of a program that works in the folder of a ``run``.
+
+    Files that it names by a way out of the user's folder, ``source`` (``--config_file ../zero3.yaml``), are where they are:
+    beside the copy there is nothing. Folders stay, as a program may write in them, but for those of ``PYTHONPATH``, which it
+    reads. An absolute path at which there is nothing yet is to be written, and lies in the run's folder: a second release
+    would find there what the first one left, and resume from it. So does a folder whose option says that it is written.
+    """
+
+    def written(option: str, word: str) -> str:
+        name, equals, value = word.rpartition("=")
+        if not value.startswith(os.sep):
+            return found(word)
+        there = next(parent for parent in (Path(value), *Path(value).parents) if os.path.exists(parent))
+        if len(there.parts) == 1:  # "/no_think" is no path
+            return word
+        place = Path(f"{run / _ELSEWHERE}{value}")
+        if str(there) != value.rstrip(os.sep):
+            os.makedirs(f"{run / _ELSEWHERE}{there}", exist_ok=True)
+        elif there.is_dir() and _OUTPUT.search(name or option):
+            _mirror_once(there, place)
+        else:
+            return word
+        return f"{name}{equals}{place}"
 
     def found(word: str) -> str:
         name, equals, value = word.rpartition("=")
@@ -60,8 +96,19 @@ def beside(line: LaunchLine, source: str) -> LaunchLine:
         ),
         program=line.program if line.is_module else found(line.program),
         options=tuple(map(found, line.options)),
-        arguments=tuple(map(found, line.arguments)),
+        arguments=tuple(map(written, ("", *line.arguments), line.arguments)),
     )
+
+
+def _mirror_once(source: Path, made: Path) -> None:
+    """All ranks of a run have one, which is there as a whole."""
+    made.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=made.parent))
+    _mirror(source, unfinished)
+    try:
+        unfinished.rename(made)
+    except OSError:
+        shutil.rmtree(unfinished)
 
 
 def _mirror(source: Path, made: Path) -> None:
@@ -78,8 +125,19 @@ def _mirror(source: Path, made: Path) -> None:
                 if entry.is_dir(follow_symlinks=False) and entries <= _MOST_ENTRIES:
                     target.mkdir()
                     left.append((Path(entry.path), target))
+                elif _is_source(entry):
+                    shutil.copyfile(entry.path, target)
                 else:
                     target.symlink_to(entry.path)
+
+
+def _is_source(entry: os.DirEntry[str]) -> bool:
+    """A link of the user's own leads to a folder that the copy is no part of."""
+    return (
+        os.path.splitext(entry.name)[1] in SOURCES
+        and entry.is_file(follow_symlinks=False)
+        and entry.stat().st_size <= LARGEST_SOURCE
+    )
 
 
 def _is_environment(folder: str) -> bool:
@@ -87,13 +145,14 @@ def _is_environment(folder: str) -> bool:
 
 
 def protect(made: Path) -> None:
-    """From now on this process writes to the user's files through no link in the folder. Cannot be undone."""
-    root = str(made) + os.sep
+    """From now on this process writes to the user's files through no link in the folder, or in what lies elsewhere. Cannot
+    be undone."""
+    roots = (str(made) + os.sep, str(made.with_name(_ELSEWHERE)) + os.sep)
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str):
             path, mode, flags = arguments[0], arguments[1], arguments[2]
-            if _writes(mode, flags) and os.path.islink(path) and os.path.abspath(path).startswith(root):
+            if _writes(mode, flags) and os.path.islink(path) and os.path.abspath(path).startswith(roots):
                 _unlink(path, truncated=isinstance(flags, int) and bool(flags & os.O_TRUNC))
 
     sys.addaudithook(audit)

@@ -8,7 +8,8 @@
 3. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
    Frameworks keep books by them, though, and a healthy job has one answer to each: no overflow, the ranks agree.
 
-A program that keeps asking at one place, in a loop whose end depends on what it is answered, is ended with that place.
+A program that keeps asking at one place and computes nothing meanwhile, in a loop whose end depends on what it is answered,
+is ended with that place.
 """
 
 from __future__ import annotations
@@ -152,32 +153,44 @@ def equal() -> bool:
     return True
 
 
+@dataclass
+class _Asked:
+    """By one place."""
+
+    code: CodeType  #: kept, so that its id is not reused
+    flops: int
+    since: float
+    times: int = 0
+
+
 class Questions:
-    """How often each place has read a value since the last phase began."""
+    """How often each place has read a value since the last phase began, or since something was computed."""
 
     #: A place that has asked this often, and for this long, waits for an answer that it will not get.
     LIMIT = 100
     LIMIT_S = 300.0
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[int, int], tuple[CodeType, list[float]]] = {}
+        self._asked: dict[tuple[int, int], _Asked] = {}
 
     def begin(self) -> None:
         self._asked.clear()
 
-    def ask(self) -> None:
-        """Raises SimulationError where the program does nothing else."""
+    def ask(self, flops: int) -> None:
+        """``flops`` are those of the phase, so far. Raises SimulationError where the program does nothing else."""
         frame = caller()
         if frame is None:
             return
         now = time.monotonic()
-        # The code object is kept, so that its id is not reused.
-        record = self._asked.setdefault((id(frame.f_code), frame.f_lasti), (frame.f_code, [0, now]))[1]
-        record[0] += 1
-        if record[0] > self.LIMIT and now - record[1] > self.LIMIT_S:
+        place = (id(frame.f_code), frame.f_lasti)
+        asked = self._asked.get(place)
+        if asked is None or asked.flops != flops:  # as a generation, which reads a value for each token
+            asked = self._asked[place] = _Asked(frame.f_code, flops, now)
+        asked.times += 1
+        if asked.times > self.LIMIT and now - asked.since > self.LIMIT_S:
             raise SimulationError(
-                f"a loop that does not end: it has read a value {int(record[0])} times in {now - record[1]:.0f} s and "
-                f"trained nothing; run the cell on cpu or cuda. At {location(frame)}"
+                f"a loop that does not end: it has read a value {asked.times} times in {now - asked.since:.0f} s and "
+                f"computed nothing; run the cell on cpu or cuda. At {location(frame)}"
             )
 
 

@@ -54,13 +54,13 @@ class ByValue:
         if contents is tensor:
             return func(tensor)  # the host's, as it is
         self._mode.waits_for_device()
-        self._mode.questions.ask()
+        self._mode.questions.ask(self._mode.flops)
         return answers.scalar(tensor) if contents is None else func(contents)
 
     def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator whose result is a value: ``torch.equal``."""
         self._mode.waits_for_device()
-        self._mode.questions.ask()
+        self._mode.questions.ask(self._mode.flops)
         contents = self._known.inputs(args)
         return answers.equal() if contents is UNKNOWN else func(*contents, **kwargs)
 

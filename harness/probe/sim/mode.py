@@ -131,6 +131,7 @@ class SimulationMode(TorchMeter):
             return NotImplemented  # its own class calls operators on those
         if types and any(kind.__name__ == "FakeTensor" for kind in types):
             return func(*args, **(kwargs or _NOTHING))  # torch itself looks for the shape of something
+        self.working()
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = self._counting(self._plan(func), operators.traits(func))
@@ -362,9 +363,13 @@ class SimulationMode(TorchMeter):
         self._become_ghost(target)
 
     def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Another storage, or another part of it. Contents are those that the storage has."""
+        """Another storage, or another part of it. Contents are those that the storage has. One on meta that no operator made
+        is the program's own, as of a checkpoint that is loaded lazily: it has no bytes on a GPU either."""
         target = args[0]
         if target.is_meta:
+            if self.ledger.find(args[1]) is None:
+                func(*args, **kwargs)  # makes an empty one as large as it has to be
+                self.ledger.add(args[1], NOWHERE)
             return self._compute_and_write(func, args, kwargs)
         out = func(*args, **kwargs)
         self.count(operators.traits(func), args, kwargs, out)

@@ -7,6 +7,7 @@ options of a reduction are opaque to the dispatcher, and a storage is resized, a
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -44,6 +45,8 @@ def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], 
         wrap(torch.Tensor, "__format__", _format)
         wrap(torch.UntypedStorage, "resize_", lambda original: _resize(original, known))
         wrap(torch.UntypedStorage, "clone", lambda original: _clone(original, is_ghost))
+        for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
+            wrap(torch.UntypedStorage, name, lambda original: _share(original, is_ghost))
         for name in dir(dist.ProcessGroup):
             if "reduce" in name and not name.startswith("__"):
                 wrap(dist.ProcessGroup, name, lambda original: _reduce(original, following))
@@ -139,6 +142,22 @@ def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
         return pages.copy_(storage)
 
     return clone
+
+
+def _share(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
+    """Which copies all of it, into memory that another process sees: gigabytes without contents would be real ones, and what
+    the other process does with them is not simulated. The workers of a data loader are forked, and share their batches."""
+    simulating = os.getpid()
+
+    def share(storage: Any, *args: Any, **kwargs: Any) -> Any:
+        if os.getpid() == simulating and storage.nbytes() >= host.MAPPED_BYTES and is_ghost(storage):
+            raise SimulationError(
+                "host memory shared with another process, which sim does not follow: run the cell on cpu or cuda. At "
+                f"{location(caller())}"
+            )
+        return original(storage, *args, **kwargs)
+
+    return share
 
 
 def _reduce(original: Any, following: Following) -> Any:

@@ -101,6 +101,14 @@ class SimulationMeter:
         """The options of the allocator that is modelled."""
         return self._mode.reserving.settings
 
+    @property
+    def working(self) -> Callable[[], None]:
+        return self._mode.working
+
+    @working.setter
+    def working(self, working: Callable[[], None]) -> None:
+        self._mode.working = working
+
     def __enter__(self) -> SimulationMeter:
         return self
 
@@ -229,8 +237,9 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
     def moves(parameter: Any, fn: Any) -> bool:
         if parameter is None or _is_meta(parameter):
             return False
-        with mode.uncounted():
-            return _is_meta(fn(parameter.data.view(-1)[:0]))
+        data = parameter.data
+        with mode.uncounted():  # columns of a weight, as tensor parallelism cuts them, are in no line
+            return _is_meta(fn((data.view(-1) if data.is_contiguous() else data)[:0]))
 
     def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
         for parameter in self._parameters.values():

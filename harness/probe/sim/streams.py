@@ -16,6 +16,7 @@ import torch
 
 from harness.probe.meters.device_streams import DeviceStreams, Mark
 from harness.probe.meters.ledger import StorageLedger
+from harness.probe.no_stand_in import StandIn
 from harness.probe.replacing import attribute
 
 #: What is between two events, milliseconds: small, and no divisor that is zero.
@@ -37,10 +38,11 @@ def _next_number(priority: int) -> int:
     return next(_given[priority])
 
 
-class Stream:
+class Stream(StandIn):
     """``torch.cuda.Stream``."""
 
     def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+        super().__init__("torch.cuda.Stream()")
         self.priority = priority
         self.device_index = 0
         self.device_type = 1
@@ -90,12 +92,13 @@ class Stream:
         return f"<torch.cuda.Stream device=cuda:{self.device_index} cuda_stream={self.cuda_stream:#x}>"
 
 
-class Event:
+class Event(StandIn):
     """``torch.cuda.Event``."""
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
     ) -> None:
+        super().__init__("torch.cuda.Event()")
         self.enable_timing = enable_timing
         self.cuda_event = id(self)
         self.device = torch.device("cuda", 0)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from harness.probe import cuda_wheels
 from harness.probe.border.skeleton_maker import answer_line
 from harness.probe.skeleton import make
 
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--contents", action="store_true")
     given = parser.parse_args()
     try:
+        cuda_wheels.import_without_extensions()  # transformers imports them
         files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
     except make.SkeletonError as error:
         _say({"error": str(error)})

@@ -10,33 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-_Table = dict[str, tuple[dict[str, Any], str]]
-
-_BF16 = {"torch_dtype": "bfloat16"}
-_FP16 = {"torch_dtype": "float16"}
-
-
-_CLASSES = {"llama": "Llama", "qwen2": "Qwen2", "mixtral": "Mixtral", "phi3": "Phi3"}
-
-
-def _decoder(kind: str, *sizes: int, **fields: Any) -> dict[str, Any]:
-    """``sizes``: width, that of the feed-forward layer, layers, heads, key-value heads."""
-    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
-    return {
-        "architectures": [f"{_CLASSES[kind]}ForCausalLM"],
-        "model_type": kind,
-        "hidden_act": "silu",
-        "rms_norm_eps": 1e-6,
-        "tie_word_embeddings": False,
-        **dict(zip(names, sizes, strict=True)),
-        **fields,
-    }
+from harness.probe.skeleton.sizes import BF16, FP16, Table, encoder_sizes, like_llama
 
 
 def _encoder(kind: str, *sizes: int, **fields: Any) -> dict[str, Any]:
-    """``sizes``: width, that of the feed-forward layer, layers, heads."""
-    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-    return {"model_type": kind, "layer_norm_eps": 1e-12, **dict(zip(names, sizes, strict=True)), **fields}
+    """``sizes`` as `encoder_sizes` has them."""
+    return {"model_type": kind, "layer_norm_eps": 1e-12, **encoder_sizes(*sizes), **fields}
 
 
 # -- Llama -----------------------------------------------------------------------------------------------------------
@@ -50,21 +29,21 @@ _LLAMA_SIZES = {
 _CODE_LLAMA_SIZES = {"7b": _LLAMA_SIZES["7b"], "13b": _LLAMA_SIZES["13b"], "34b": (8192, 22_016, 48, 64, 8)}
 
 
-def _llamas() -> _Table:
+def _llamas() -> Table:
     ids = {"bos_token_id": 1, "eos_token_id": 2}
-    first = {**ids, **_FP16, "vocab_size": 32_000, "max_position_embeddings": 2048}
-    table: _Table = {}
+    first = {**ids, **FP16, "vocab_size": 32_000, "max_position_embeddings": 2048}
+    table: Table = {}
     for size in ("13b", "30b", "65b"):
-        table[f"huggyllama/llama-{size}"] = (_decoder("llama", *_LLAMA_SIZES[size], **first), "llama-1")
+        table[f"huggyllama/llama-{size}"] = (like_llama("llama", *_LLAMA_SIZES[size], **first), "llama-1")
     open_sizes = {"3b": (3200, 8640, 26, 32, 32), "7b": _LLAMA_SIZES["7b"], "13b": _LLAMA_SIZES["13b"]}
     for size, sizes in open_sizes.items():
         for version in ("", "_v2") if size != "13b" else ("",):
-            table[f"openlm-research/open_llama_{size}{version}"] = (_decoder("llama", *sizes, **first), "llama-1")
+            table[f"openlm-research/open_llama_{size}{version}"] = (like_llama("llama", *sizes, **first), "llama-1")
     for size, sizes in _CODE_LLAMA_SIZES.items():
-        code = {**ids, **_BF16, "rms_norm_eps": 1e-5, "rope_theta": 1_000_000.0, "max_position_embeddings": 16_384}
+        code = {**ids, **BF16, "rms_norm_eps": 1e-5, "rope_theta": 1_000_000.0, "max_position_embeddings": 16_384}
         for kind in ("", "-Python", "-Instruct"):
             fills_in = size != "34b" and kind != "-Python"  # with 16 tokens for that
-            config = _decoder("llama", *sizes, **code, vocab_size=32_016 if fills_in else 32_000)
+            config = like_llama("llama", *sizes, **code, vocab_size=32_016 if fills_in else 32_000)
             family = "code-llama" if fills_in else "llama-2"
             for owner in ("codellama", "meta-llama"):
                 table[f"{owner}/CodeLlama-{size}{kind}-hf"] = (config, family)
@@ -74,7 +53,7 @@ def _llamas() -> _Table:
         "33b": (7168, 19_200, 62, 56, 8),
     }
     for size, sizes in coder_sizes.items():
-        coder = _decoder("llama", *sizes, **_BF16, vocab_size=32_256, max_position_embeddings=16_384,
+        coder = like_llama("llama", *sizes, **BF16, vocab_size=32_256, max_position_embeddings=16_384,
                          rope_theta=100_000.0, rope_scaling={"type": "linear", "factor": 4.0}, bos_token_id=32_013,
                          eos_token_id=32_014)  # fmt: skip
         table[f"deepseek-ai/deepseek-coder-{size}-base"] = (coder, "deepseek-coder")
@@ -97,43 +76,43 @@ _QWEN_1_5_SIZES = {
 }
 
 
-def _qwens() -> _Table:
-    table: _Table = {}
-    own = {**_BF16, "rope_theta": 1_000_000.0, "max_position_embeddings": 32_768, "use_sliding_window": False}
+def _qwens() -> Table:
+    table: Table = {}
+    own = {**BF16, "rope_theta": 1_000_000.0, "max_position_embeddings": 32_768, "use_sliding_window": False}
     ids = {"bos_token_id": 151_643, "eos_token_id": 151_643}
     of_chat = {"bos_token_id": 151_643, "eos_token_id": 151_645}
     for size, (sizes, rows) in _QWEN_1_5_SIZES.items():
-        config = _decoder("qwen2", *sizes, **own, **ids, vocab_size=rows)
+        config = like_llama("qwen2", *sizes, **own, **ids, vocab_size=rows)
         if size == "0.5B":
             config["tie_word_embeddings"] = True
         table[f"Qwen/Qwen1.5-{size}"] = (config, "qwen-2")
         table[f"Qwen/Qwen1.5-{size}-Chat"] = ({**config, **of_chat}, "qwen-2-chat")
-    large = _decoder("qwen2", 8192, 29_568, 80, 64, 8, **own, **ids, vocab_size=152_064, rms_norm_eps=1e-5)
+    large = like_llama("qwen2", 8192, 29_568, 80, 64, 8, **own, **ids, vocab_size=152_064, rms_norm_eps=1e-5)
     table["Qwen/Qwen2-72B"] = ({**large, "max_position_embeddings": 131_072}, "qwen-2")
     table["Qwen/Qwen2-72B-Instruct"] = ({**large, **of_chat, "rms_norm_eps": 1e-6}, "qwen-2-chat")
     longer = {**own, **ids, "vocab_size": 152_064, "rope_theta": 300_000.0}
-    table["open-r1/Qwen2.5-Math-7B-RoPE-300k"] = (_decoder("qwen2", 3584, 18_944, 28, 28, 4, **longer), "qwen-2.5")
+    table["open-r1/Qwen2.5-Math-7B-RoPE-300k"] = (like_llama("qwen2", 3584, 18_944, 28, 28, 4, **longer), "qwen-2.5")
     return table
 
 
 # -- other decoders --------------------------------------------------------------------------------------------------
 
 
-def _decoders() -> _Table:
-    mixtral = _decoder("mixtral", 6144, 16_384, 56, 48, 8, **_BF16, vocab_size=32_768, rms_norm_eps=1e-5,
+def _decoders() -> Table:
+    mixtral = like_llama("mixtral", 6144, 16_384, 56, 48, 8, **BF16, vocab_size=32_768, rms_norm_eps=1e-5,
                        rope_theta=1_000_000.0, max_position_embeddings=65_536, num_local_experts=8, sliding_window=None,
                        num_experts_per_tok=2, bos_token_id=1, eos_token_id=2)  # fmt: skip
-    phi_4 = _decoder("phi3", 5120, 17_920, 40, 40, 10, **_BF16, vocab_size=100_352, rms_norm_eps=1e-5,
+    phi_4 = like_llama("phi3", 5120, 17_920, 40, 40, 10, **BF16, vocab_size=100_352, rms_norm_eps=1e-5,
                      rope_theta=250_000.0, max_position_embeddings=16_384, original_max_position_embeddings=16_384,
                      sliding_window=None, bos_token_id=100_257, eos_token_id=100_265, pad_token_id=100_349)  # fmt: skip
-    table: _Table = {
+    table: Table = {
         "mistralai/Mixtral-8x22B-v0.1": (mixtral, "mistral-3"),
         "mistralai/Mixtral-8x22B-Instruct-v0.1": (mixtral, "mistral-3-chat"),
         "microsoft/phi-4": (phi_4, "phi-4"),
     }
     #: Pythia's sizes, and the tokens of its instructions
     for size, (hidden, layers, heads) in {"3b": (2560, 32, 32), "7b": (4096, 32, 32), "12b": (5120, 36, 40)}.items():
-        dolly = _encoder("gpt_neox", hidden, 4 * hidden, layers, heads, **_BF16, architectures=["GPTNeoXForCausalLM"],
+        dolly = _encoder("gpt_neox", hidden, 4 * hidden, layers, heads, **BF16, architectures=["GPTNeoXForCausalLM"],
                          vocab_size=50_280, hidden_act="gelu", max_position_embeddings=2048, rotary_pct=0.25,
                          layer_norm_eps=1e-5, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0)  # fmt: skip
         table[f"databricks/dolly-v2-{size}"] = (dolly, "dolly")
@@ -166,8 +145,8 @@ def _decoders() -> _Table:
 _ENCODER_SIZES = {"base": (768, 3072, 12, 12), "large": (1024, 4096, 24, 16)}
 
 
-def _encoders() -> _Table:
-    table: _Table = {}
+def _encoders() -> Table:
+    table: Table = {}
     small = (384, 1536, 12, 12)
     bert = {"architectures": ["BertModel"], "max_position_embeddings": 512, "type_vocab_size": 2, "pad_token_id": 0}
     for size, sizes in {"small": small, **_ENCODER_SIZES}.items():
@@ -208,5 +187,4 @@ def _encoders() -> _Table:
     return table
 
 
-#: name on the hub -> (configuration, family of its tokenizer in `harness.probe.skeleton.families`)
-MODELS: _Table = {**_llamas(), **_qwens(), **_decoders(), **_encoders()}
+MODELS: Table = {**_llamas(), **_qwens(), **_decoders(), **_encoders()}

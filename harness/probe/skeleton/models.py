@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.probe.skeleton import derived_models, more_models
+from harness.probe.skeleton.sizes import decoder_sizes
 
 # -- Llama -----------------------------------------------------------------------------------------------------------
 
@@ -48,18 +49,8 @@ def _rope(factor: float) -> dict[str, Any]:
     }
 
 
-def _sizes(hidden: int, intermediate: int, layers: int, heads: int, key_value_heads: int) -> dict[str, Any]:
-    return {
-        "hidden_size": hidden,
-        "intermediate_size": intermediate,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": key_value_heads,
-    }
-
-
-_8B = _sizes(4096, 14336, 32, 32, 8)
-_70B = _sizes(8192, 28672, 80, 64, 8)
+_8B = decoder_sizes(4096, 14336, 32, 32, 8)
+_70B = decoder_sizes(8192, 28672, 80, 64, 8)
 
 _LLAMA_2 = {
     **_LLAMA_3,
@@ -110,13 +101,13 @@ _SMALL = {"vocab_size": 151_936, "tie_word_embeddings": True}
 
 #: size -> (sizes, what the base model has of its own)
 _QWEN_2_5: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "0.5B": (_sizes(896, 4864, 24, 14, 2), {**_SMALL, "max_position_embeddings": 32_768}),
-    "1.5B": (_sizes(1536, 8960, 28, 12, 2), _SMALL),
-    "3B": (_sizes(2048, 11008, 36, 16, 2), {**_SMALL, "max_position_embeddings": 32_768}),
-    "7B": (_sizes(3584, 18944, 28, 28, 4), {}),
-    "14B": (_sizes(5120, 13824, 48, 40, 8), {"rms_norm_eps": 1e-5}),
-    "32B": (_sizes(5120, 27648, 64, 40, 8), {"rms_norm_eps": 1e-5}),
-    "72B": (_sizes(8192, 29568, 80, 64, 8), {"rms_norm_eps": 1e-5}),
+    "0.5B": (decoder_sizes(896, 4864, 24, 14, 2), {**_SMALL, "max_position_embeddings": 32_768}),
+    "1.5B": (decoder_sizes(1536, 8960, 28, 12, 2), _SMALL),
+    "3B": (decoder_sizes(2048, 11008, 36, 16, 2), {**_SMALL, "max_position_embeddings": 32_768}),
+    "7B": (decoder_sizes(3584, 18944, 28, 28, 4), {}),
+    "14B": (decoder_sizes(5120, 13824, 48, 40, 8), {"rms_norm_eps": 1e-5}),
+    "32B": (decoder_sizes(5120, 27648, 64, 40, 8), {"rms_norm_eps": 1e-5}),
+    "72B": (decoder_sizes(8192, 29568, 80, 64, 8), {"rms_norm_eps": 1e-5}),
 }
 _QWEN_2_5_INSTRUCT = {"max_position_embeddings": 32_768, "rms_norm_eps": 1e-6, "eos_token_id": 151_645}
 
@@ -131,14 +122,14 @@ _QWEN_3 = {
 }
 _QWEN_3_BASE = {"max_position_embeddings": 32_768, "eos_token_id": 151_643}
 _QWEN_3_SIZES = {
-    "0.6B": {**_sizes(1024, 3072, 28, 16, 8), "tie_word_embeddings": True},
-    "1.7B": {**_sizes(2048, 6144, 28, 16, 8), "tie_word_embeddings": True},
-    "4B": {**_sizes(2560, 9728, 36, 32, 8), "tie_word_embeddings": True},
-    "8B": _sizes(4096, 12288, 36, 32, 8),
-    "14B": _sizes(5120, 17408, 40, 40, 8),
-    "32B": _sizes(5120, 25600, 64, 64, 8),
+    "0.6B": {**decoder_sizes(1024, 3072, 28, 16, 8), "tie_word_embeddings": True},
+    "1.7B": {**decoder_sizes(2048, 6144, 28, 16, 8), "tie_word_embeddings": True},
+    "4B": {**decoder_sizes(2560, 9728, 36, 32, 8), "tie_word_embeddings": True},
+    "8B": decoder_sizes(4096, 12288, 36, 32, 8),
+    "14B": decoder_sizes(5120, 17408, 40, 40, 8),
+    "32B": decoder_sizes(5120, 25600, 64, 64, 8),
     "30B-A3B": {
-        **_sizes(2048, 6144, 48, 32, 4),
+        **decoder_sizes(2048, 6144, 48, 32, 4),
         "architectures": ["Qwen3MoeForCausalLM"],
         "model_type": "qwen3_moe",
         "decoder_sparse_step": 1,
@@ -214,9 +205,9 @@ _SMOLLM_2 = {
 }
 _SMOLLM = {"max_position_embeddings": 2048, "rope_theta": 10_000.0}  # the first, of the same sizes
 _SMOLLM_2_SIZES = {
-    "135M": _sizes(576, 1536, 30, 9, 3),
-    "360M": _sizes(960, 2560, 32, 15, 5),
-    "1.7B": {**_sizes(2048, 8192, 24, 32, 32), "rope_theta": 130_000.0},
+    "135M": decoder_sizes(576, 1536, 30, 9, 3),
+    "360M": decoder_sizes(960, 2560, 32, 15, 5),
+    "1.7B": {**decoder_sizes(2048, 8192, 24, 32, 32), "rope_theta": 130_000.0},
 }
 
 # -- BERT, DistilBERT, RoBERTa and Pythia ----------------------------------------------------------------------------
@@ -253,7 +244,7 @@ _ROBERTA = {
     "pad_token_id": 1,
     "eos_token_id": 2,
 }
-_ENCODER_SIZES = {"base": _sizes(768, 3072, 12, 12, 12), "large": _sizes(1024, 4096, 24, 16, 16)}
+_ENCODER_SIZES = {"base": decoder_sizes(768, 3072, 12, 12, 12), "large": decoder_sizes(1024, 4096, 24, 16, 16)}
 _WORDS = {"cased": 28_996, "uncased": 30_522}
 
 _PYTHIA = {
@@ -311,15 +302,15 @@ def _table() -> dict[str, tuple[dict[str, Any], str]]:
         {"rope_scaling": _rope(8.0), "eos_token_id": _LLAMA_3_1_EOS},
     )  # fmt: skip
     for size, sizes in {
-        "1B": {**_sizes(2048, 8192, 16, 32, 8), "head_dim": 64},
-        "3B": {**_sizes(3072, 8192, 28, 24, 8), "head_dim": 128},
+        "1B": {**decoder_sizes(2048, 8192, 16, 32, 8), "head_dim": 64},
+        "3B": {**decoder_sizes(3072, 8192, 28, 24, 8), "head_dim": 128},
     }.items():
         of_3_2 = (_LLAMA_3, sizes, long, {"rope_scaling": _rope(32.0), "tie_word_embeddings": True})
         add(f"meta-llama/Llama-3.2-{size}", "llama-3.1", *of_3_2)
         add(f"meta-llama/Llama-3.2-{size}-Instruct", "llama-3.1-chat", *of_3_2, {"eos_token_id": _LLAMA_3_1_EOS})
     for size, sizes in {
-        "7b": _sizes(4096, 11008, 32, 32, 32),
-        "13b": _sizes(5120, 13824, 40, 40, 40),
+        "7b": decoder_sizes(4096, 11008, 32, 32, 32),
+        "13b": decoder_sizes(5120, 13824, 40, 40, 40),
         "70b": _70B,
     }.items():
         add(f"meta-llama/Llama-2-{size}-hf", "llama-2", _LLAMA_2, sizes)

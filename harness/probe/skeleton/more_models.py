@@ -12,41 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
-_Table = dict[str, tuple[dict[str, Any], str]]
+from harness.probe.skeleton.sizes import BF16, FP16, Table, decoder_sizes, encoder_sizes, like_llama
 
 #: In the place of a tokenizer's family: the model reads no text.
 NO_TOKENIZER = ""
 
-_BF16 = {"torch_dtype": "bfloat16"}
-_FP16 = {"torch_dtype": "float16"}
-
 
 def _of(architecture: str, model_type: str, **fields: Any) -> dict[str, Any]:
     return {"architectures": [architecture], "model_type": model_type, **fields}
-
-
-def _llama(hidden: int, wide: int, layers: int, heads: int, key_value_heads: int, **fields: Any) -> dict[str, Any]:
-    return {
-        **_of("LlamaForCausalLM", "llama", hidden_act="silu", rms_norm_eps=1e-6, tie_word_embeddings=False),
-        **_decoder(hidden, wide, layers, heads, key_value_heads),
-        **fields,
-    }
-
-
-def _decoder(hidden: int, wide: int, layers: int, heads: int, key_value_heads: int) -> dict[str, Any]:
-    return {
-        "hidden_size": hidden,
-        "intermediate_size": wide,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": key_value_heads,
-    }
-
-
-def _encoder(hidden: int, wide: int, layers: int, heads: int) -> dict[str, Any]:
-    sizes = _decoder(hidden, wide, layers, heads, heads)
-    del sizes["num_key_value_heads"]
-    return sizes
 
 
 # -- encoder-decoders ------------------------------------------------------------------------------------------------
@@ -85,8 +58,8 @@ def _t5(sizes: tuple[int, int, int, int, int], **fields: Any) -> dict[str, Any]:
     }
 
 
-def _t5s() -> _Table:
-    table: _Table = {}
+def _t5s() -> Table:
+    table: Table = {}
     gated = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
     for size, sizes in _T5_SIZES.items():
         for name in (f"t5-{size}", f"google-t5/t5-{size}"):
@@ -119,7 +92,7 @@ def _bart(hidden: int, encoder: int, decoder: int, heads: int, words: int) -> di
     }
 
 
-def _barts() -> _Table:
+def _barts() -> Table:
     return {
         "facebook/bart-base": (_bart(768, 6, 6, 12, 50_265), "bart"),
         "facebook/bart-large": (_bart(1024, 12, 12, 16, 50_265), "bart"),
@@ -133,7 +106,7 @@ def _barts() -> _Table:
 # -- encoders --------------------------------------------------------------------------------------------------------
 
 
-def _encoders() -> _Table:
+def _encoders() -> Table:
     roberta = _of("RobertaForMaskedLM", "roberta", max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5,
                   vocab_size=50_265, bos_token_id=0, pad_token_id=1, eos_token_id=2)  # fmt: skip
     several = {
@@ -150,21 +123,21 @@ def _encoders() -> _Table:
     albert = _of("AlbertForMaskedLM", "albert", vocab_size=30_000, embedding_size=128, max_position_embeddings=512,
                  type_vocab_size=2, hidden_dropout_prob=0, attention_probs_dropout_prob=0, pad_token_id=0)  # fmt: skip
     electra = _of("ElectraForPreTraining", "electra", vocab_size=30_522, max_position_embeddings=512, pad_token_id=0)
-    base, large = _encoder(768, 3072, 12, 12), _encoder(1024, 4096, 24, 16)
-    table: _Table = {
-        "distilroberta-base": ({**roberta, **_encoder(768, 3072, 6, 12)}, "roberta"),
+    base, large = encoder_sizes(768, 3072, 12, 12), encoder_sizes(1024, 4096, 24, 16)
+    table: Table = {
+        "distilroberta-base": ({**roberta, **encoder_sizes(768, 3072, 6, 12)}, "roberta"),
         "xlm-roberta-base": ({**several, **base}, "xlm-roberta"),
         "xlm-roberta-large": ({**several, **large}, "xlm-roberta"),
         "albert-base-v2": ({**albert, **base}, "albert"),
         "bert-base-multilingual-cased": ({**bert, **base, "vocab_size": 119_547}, "bert-multilingual"),
         "google/electra-small-discriminator": (
-            {**electra, **_encoder(256, 1024, 12, 4), "embedding_size": 128},
+            {**electra, **encoder_sizes(256, 1024, 12, 4), "embedding_size": 128},
             "bert-uncased",
         ),
         "google/electra-base-discriminator": ({**electra, **base, "embedding_size": 768}, "bert-uncased"),
         "google/electra-large-discriminator": ({**electra, **large, "embedding_size": 1024}, "bert-uncased"),
-        "microsoft/deberta-v3-xsmall": ({**deberta, **_encoder(384, 1536, 12, 6)}, "deberta-v3"),
-        "microsoft/deberta-v3-small": ({**deberta, **_encoder(768, 3072, 6, 12)}, "deberta-v3"),
+        "microsoft/deberta-v3-xsmall": ({**deberta, **encoder_sizes(384, 1536, 12, 6)}, "deberta-v3"),
+        "microsoft/deberta-v3-small": ({**deberta, **encoder_sizes(768, 3072, 6, 12)}, "deberta-v3"),
         "microsoft/deberta-v3-base": ({**deberta, **base}, "deberta-v3"),
         "microsoft/deberta-v3-large": ({**deberta, **large}, "deberta-v3"),
     }
@@ -177,7 +150,7 @@ def _encoders() -> _Table:
     ):
         table[f"{organisation}/{short}"] = table[short]
     for name, layers in {"all-MiniLM-L6-v2": 6, "all-MiniLM-L12-v2": 12}.items():
-        sizes = {**_encoder(384, 1536, layers, 12), "vocab_size": 30_522, "architectures": ["BertModel"]}
+        sizes = {**encoder_sizes(384, 1536, layers, 12), "vocab_size": 30_522, "architectures": ["BertModel"]}
         table[f"sentence-transformers/{name}"] = ({**bert, **sizes}, "bert-uncased")
     return table
 
@@ -187,7 +160,7 @@ def _encoders() -> _Table:
 
 def _bloom(hidden: int, layers: int, heads: int) -> dict[str, Any]:
     return _of("BloomForCausalLM", "bloom", vocab_size=250_880, hidden_size=hidden, n_layer=layers, n_head=heads,
-               bos_token_id=1, eos_token_id=2, pad_token_id=3, **_FP16)  # fmt: skip
+               bos_token_id=1, eos_token_id=2, pad_token_id=3, **FP16)  # fmt: skip
 
 
 def _gpt_neo(hidden: int, layers: int, heads: int) -> dict[str, Any]:
@@ -199,12 +172,12 @@ def _gpt_neo(hidden: int, layers: int, heads: int) -> dict[str, Any]:
 def _gemma(version: str, head: int, *sizes: int, **fields: Any) -> dict[str, Any]:
     kind = {"1": ("GemmaForCausalLM", "gemma"), "2": ("Gemma2ForCausalLM", "gemma2")}[version]
     return {
-        **_of(*kind, vocab_size=256_000, head_dim=head, max_position_embeddings=8192, **_BF16),
+        **_of(*kind, vocab_size=256_000, head_dim=head, max_position_embeddings=8192, **BF16),
         "pad_token_id": 0,
         "eos_token_id": 1,
         "bos_token_id": 2,
         "hidden_activation": "gelu_pytorch_tanh",
-        **_decoder(*sizes),
+        **decoder_sizes(*sizes),
         **fields,
     }
 
@@ -216,14 +189,14 @@ def _gemma_3(*sizes: int, **fields: Any) -> dict[str, Any]:
         "eos_token_id": 1,
         "bos_token_id": 2,
         "sliding_window": 512,
-        **_BF16,
-        **_decoder(*sizes),
+        **BF16,
+        **decoder_sizes(*sizes),
         **fields,
     }
 
 
-def _gemmas() -> _Table:
-    table: _Table = {}
+def _gemmas() -> Table:
+    table: Table = {}
     for name, config in {
         "gemma-2b": _gemma("1", 256, 2048, 16_384, 18, 8, 1),
         "gemma-7b": _gemma("1", 256, 3072, 24_576, 28, 16, 16),
@@ -243,14 +216,14 @@ def _gemmas() -> _Table:
     return table
 
 
-def _decoders() -> _Table:
-    table: _Table = {**_gemmas()}
+def _decoders() -> Table:
+    table: Table = {**_gemmas()}
     for size, sizes in {"560m": (1024, 24, 16), "1b1": (1536, 24, 16), "1b7": (2048, 24, 16), "3b": (2560, 30, 32),
                         "7b1": (4096, 30, 32)}.items():  # fmt: skip
         for name in (f"bigscience/bloom-{size}", f"bigscience/bloomz-{size}"):
             table[name] = (_bloom(*sizes), "bloom")
     falcon = _of("FalconForCausalLM", "falcon", vocab_size=65_024, parallel_attn=True, bias=False, alibi=False,
-                 bos_token_id=11, eos_token_id=11, **_BF16)  # fmt: skip
+                 bos_token_id=11, eos_token_id=11, **BF16)  # fmt: skip
     of_7b = {"hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71, "multi_query": True,
              "new_decoder_architecture": False}  # fmt: skip
     of_40b = {"hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128, "num_kv_heads": 8,
@@ -258,14 +231,16 @@ def _decoders() -> _Table:
     for name, of_size in {"falcon-7b": of_7b, "falcon-40b": of_40b}.items():
         table[f"tiiuae/{name}"] = ({**falcon, **of_size}, "falcon")
         table[f"tiiuae/{name}-instruct"] = ({**falcon, **of_size}, "falcon")
-    phi = _of("PhiForCausalLM", "phi", vocab_size=51_200, hidden_act="gelu_new", max_position_embeddings=2048, **_FP16,
+    phi = _of("PhiForCausalLM", "phi", vocab_size=51_200, hidden_act="gelu_new", max_position_embeddings=2048, **FP16,
               bos_token_id=50_256, eos_token_id=50_256)  # fmt: skip
-    for name, own in {"phi-1_5": {**_decoder(2048, 8192, 24, 32, 32), "partial_rotary_factor": 0.5},
-                      "phi-2": {**_decoder(2560, 10_240, 32, 32, 32), "partial_rotary_factor": 0.4}}.items():  # fmt: skip
+    for name, own in {
+        "phi-1_5": {**decoder_sizes(2048, 8192, 24, 32, 32), "partial_rotary_factor": 0.5},
+        "phi-2": {**decoder_sizes(2560, 10_240, 32, 32, 32), "partial_rotary_factor": 0.4},
+    }.items():
         table[f"microsoft/{name}"] = ({**phi, **own}, "codegen")
     phi_3 = _of("Phi3ForCausalLM", "phi3", vocab_size=32_064, max_position_embeddings=4096, sliding_window=2047,
                 original_max_position_embeddings=4096, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=32_000,
-                pad_token_id=32_000, **_BF16, **_decoder(3072, 8192, 32, 32, 32))  # fmt: skip
+                pad_token_id=32_000, **BF16, **decoder_sizes(3072, 8192, 32, 32, 32))  # fmt: skip
     table["microsoft/Phi-3-mini-4k-instruct"] = (phi_3, "phi-3")
     for size, sizes in {"125m": (768, 12, 12), "1.3B": (2048, 24, 16), "2.7B": (2560, 32, 20)}.items():
         table[f"EleutherAI/gpt-neo-{size}"] = (_gpt_neo(*sizes), "gpt-neo")
@@ -274,8 +249,8 @@ def _decoders() -> _Table:
     for name in ("EleutherAI/gpt-j-6b", "EleutherAI/gpt-j-6B"):
         table[name] = (gpt_j, "gpt-neo")
     neox = _of("GPTNeoXForCausalLM", "gpt_neox", vocab_size=50_432, hidden_act="gelu_fast", rotary_pct=0.25,
-               max_position_embeddings=2048, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0, **_FP16,
-               **_encoder(6144, 24_576, 44, 64))  # fmt: skip
+               max_position_embeddings=2048, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0, **FP16,
+               **encoder_sizes(6144, 24_576, 44, 64))  # fmt: skip
     table["EleutherAI/gpt-neox-20b"] = (neox, "pythia")
     gpt2 = _of("GPT2LMHeadModel", "gpt2", vocab_size=50_257, n_positions=1024, bos_token_id=50_256, eos_token_id=50_256)
     for name in ("distilgpt2", "distilbert/distilgpt2"):
@@ -293,24 +268,36 @@ def _decoders() -> _Table:
         "7b": (4608, 18_432, 32, 36, 4),
         "15b": (6144, 24_576, 40, 48, 4),
     }.items():
-        table[f"bigcode/starcoder2-{size}"] = ({**starcoder, **_decoder(*shape)}, "starcoder2")
+        table[f"bigcode/starcoder2-{size}"] = ({**starcoder, **decoder_sizes(*shape)}, "starcoder2")
     table.update(_llamas())
     return table
 
 
-def _llamas() -> _Table:
+def _llamas() -> Table:
     """Models of Llama's and Mistral's classes that others trained."""
     ids = {"bos_token_id": 1, "eos_token_id": 2}
-    first = _llama(4096, 11_008, 32, 32, 32, vocab_size=32_000, max_position_embeddings=2048, **ids, **_FP16)
-    small = _llama(
-        2048, 5632, 22, 32, 4, vocab_size=32_000, rms_norm_eps=1e-5, max_position_embeddings=2048, **ids, **_BF16
+    first = like_llama(
+        "llama", 4096, 11_008, 32, 32, 32, vocab_size=32_000, max_position_embeddings=2048, **ids, **FP16
+    )
+    small = like_llama(
+        "llama",
+        2048,
+        5632,
+        22,
+        32,
+        4,
+        vocab_size=32_000,
+        rms_norm_eps=1e-5,
+        max_position_embeddings=2048,
+        **ids,
+        **BF16,
     )
     yi = {
         "vocab_size": 64_000,
         "rms_norm_eps": 1e-5,
         "rope_theta": 5_000_000.0,
         "max_position_embeddings": 4096,
-        **_BF16,
+        **BF16,
     }
     deepseek = {
         "vocab_size": 102_400,
@@ -319,7 +306,19 @@ def _llamas() -> _Table:
         "eos_token_id": 100_001,
     }
     mistral = {
-        **_llama(4096, 14_336, 32, 32, 8, vocab_size=32_768, rms_norm_eps=1e-5, rope_theta=1_000_000.0, **ids, **_BF16),
+        **like_llama(
+            "llama",
+            4096,
+            14_336,
+            32,
+            32,
+            8,
+            vocab_size=32_768,
+            rms_norm_eps=1e-5,
+            rope_theta=1_000_000.0,
+            **ids,
+            **BF16,
+        ),
         "architectures": ["MistralForCausalLM"],
         "model_type": "mistral",
         "max_position_embeddings": 32_768,
@@ -327,10 +326,10 @@ def _llamas() -> _Table:
     }
     distilled = _of("Qwen2ForCausalLM", "qwen2", vocab_size=151_936, rms_norm_eps=1e-6, rope_theta=10_000.0,
                     max_position_embeddings=131_072, use_sliding_window=False, tie_word_embeddings=False,
-                    bos_token_id=151_646, eos_token_id=151_643, **_BF16, **_decoder(1536, 8960, 28, 12, 2))  # fmt: skip
+                    bos_token_id=151_646, eos_token_id=151_643, **BF16, **decoder_sizes(1536, 8960, 28, 12, 2))  # fmt: skip
     #: made by TRL's scripts/generate_tiny_models.py, for its tests and examples
     tiny = _of("Qwen2ForCausalLM", "qwen2", vocab_size=151_665, rms_norm_eps=1e-6, tie_word_embeddings=False,
-               bos_token_id=151_643, eos_token_id=151_645, **_decoder(8, 32, 2, 4, 2))  # fmt: skip
+               bos_token_id=151_643, eos_token_id=151_645, **decoder_sizes(8, 32, 2, 4, 2))  # fmt: skip
     return {
         "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5": (tiny, "qwen-2.5-chat"),
         "huggyllama/llama-7b": (first, "llama-1"),
@@ -338,10 +337,16 @@ def _llamas() -> _Table:
         "TinyLlama/TinyLlama-1.1B-Chat-v1.0": (small, "zephyr"),
         "mistralai/Mistral-7B-v0.3": (mistral, "mistral-3"),
         "mistralai/Mistral-7B-Instruct-v0.3": (mistral, "mistral-3-chat"),
-        "01-ai/Yi-6B": (_llama(4096, 11_008, 32, 32, 4, **yi, **ids), "yi"),
-        "01-ai/Yi-34B": (_llama(7168, 20_480, 60, 56, 8, **yi, **ids), "yi"),
-        "deepseek-ai/deepseek-llm-7b-base": (_llama(4096, 11_008, 30, 32, 32, **deepseek, **_BF16), "deepseek"),
-        "deepseek-ai/deepseek-llm-7b-chat": (_llama(4096, 11_008, 30, 32, 32, **deepseek, **_BF16), "deepseek-chat"),
+        "01-ai/Yi-6B": (like_llama("llama", 4096, 11_008, 32, 32, 4, **yi, **ids), "yi"),
+        "01-ai/Yi-34B": (like_llama("llama", 7168, 20_480, 60, 56, 8, **yi, **ids), "yi"),
+        "deepseek-ai/deepseek-llm-7b-base": (
+            like_llama("llama", 4096, 11_008, 30, 32, 32, **deepseek, **BF16),
+            "deepseek",
+        ),
+        "deepseek-ai/deepseek-llm-7b-chat": (
+            like_llama("llama", 4096, 11_008, 30, 32, 32, **deepseek, **BF16),
+            "deepseek-chat",
+        ),
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": (distilled, "deepseek-r1-qwen"),
     }
 
@@ -430,23 +435,23 @@ def _clip(
     return _of(
         "CLIPModel", "clip", projection_dim=projection, vocab_size=49_408, eos_token_id=49_407,
         text_config={"model_type": "clip_text_model", "vocab_size": 49_408, "projection_dim": projection,
-                     "bos_token_id": 49_406, "eos_token_id": 49_407, **_encoder(hidden, 4 * hidden, layers, heads)},
+                     "bos_token_id": 49_406, "eos_token_id": 49_407, **encoder_sizes(hidden, 4 * hidden, layers, heads)},
         vision_config={"model_type": "clip_vision_model", "patch_size": patch, "image_size": pixels,
-                       "projection_dim": projection, **_encoder(seen, 4 * seen, seen_layers, seen_heads)},
+                       "projection_dim": projection, **encoder_sizes(seen, 4 * seen, seen_layers, seen_heads)},
     )  # fmt: skip
 
 
 #: size -> (sizes of the part that reads, its rows, whether its embeddings are tied)
 _QWEN_2_5_VL_SIZES = {
-    "3B": (_decoder(2048, 11_008, 36, 16, 2), 151_936, True),
-    "7B": (_decoder(3584, 18_944, 28, 28, 4), 152_064, False),
+    "3B": (decoder_sizes(2048, 11_008, 36, 16, 2), 151_936, True),
+    "7B": (decoder_sizes(3584, 18_944, 28, 28, 4), 152_064, False),
 }
 
 
 #: of Qwen2-VL; its tower ends in the width of the part that reads
 _QWEN_2_VL_SIZES = {
-    "2B": (_decoder(1536, 8960, 28, 12, 2), 151_936, True),
-    "7B": (_decoder(3584, 18_944, 28, 28, 4), 152_064, False),
+    "2B": (decoder_sizes(1536, 8960, 28, 12, 2), 151_936, True),
+    "7B": (decoder_sizes(3584, 18_944, 28, 28, 4), 152_064, False),
 }
 
 
@@ -489,7 +494,7 @@ def _qwen_2_5_vl(sizes: dict[str, Any], words: int, tied: bool) -> dict[str, Any
         "fullatt_block_indexes": [7, 15, 23, 31],
     }
     return _of(
-        "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", **sizes, **_BF16, vocab_size=words, tie_word_embeddings=tied,
+        "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", **sizes, **BF16, vocab_size=words, tie_word_embeddings=tied,
         rms_norm_eps=1e-6, rope_theta=1_000_000.0, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]},
         max_position_embeddings=128_000, use_sliding_window=False, bos_token_id=151_643, eos_token_id=151_645,
         vision_start_token_id=151_652, vision_end_token_id=151_653, vision_token_id=151_654, image_token_id=151_655,
@@ -514,7 +519,9 @@ def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]
     table: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {}
 
     def vit(architecture: str, kind: str, hidden: int, layers: int, heads: int, patch: int = 16) -> dict[str, Any]:
-        return _of(architecture, kind, image_size=224, patch_size=patch, **_encoder(hidden, 4 * hidden, layers, heads))
+        return _of(
+            architecture, kind, image_size=224, patch_size=patch, **encoder_sizes(hidden, 4 * hidden, layers, heads)
+        )
 
     of_deit = ("ViTForImageClassification", "vit")
     for name, config, images in (
@@ -549,7 +556,7 @@ def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]
     larger = _clip((768, 12, 12), (1024, 24, 16), 14, 768, pixels=336)  # whose tower LLaVA sees with
     table["openai/clip-vit-large-patch14-336"] = (larger, "clip", _clip_images(336))
     large = {
-        **_encoder(1024, 4096, 24, 16), "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True,
+        **encoder_sizes(1024, 4096, 24, 16), "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True,
     }  # fmt: skip
     heard = {"vocab_size": 32, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     of_wave = _of("Wav2Vec2ForPreTraining", "wav2vec2", **heard)
@@ -575,7 +582,7 @@ _WIDE_CODES = {"codevector_dim": 768, "proj_codevector_dim": 768}
 _SENSES = _seeing_and_hearing()
 
 #: name on the hub -> (configuration, family of its tokenizer in `harness.probe.skeleton.families`, or `NO_TOKENIZER`)
-MODELS: _Table = {
+MODELS: Table = {
     **_t5s(),
     **_barts(),
     **_encoders(),

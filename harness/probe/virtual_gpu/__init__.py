@@ -30,6 +30,7 @@ from harness.probe.virtual_gpu import (
     process_groups,
     readings,
     stand_ins,
+    sync_batch_norm,
 )
 from harness.probe.virtual_gpu.books import Books
 from harness.probe.virtual_gpu.card import VirtualCard
@@ -72,6 +73,7 @@ def attached(
         stack.enter_context(launching.on(launching.Device(meter, card, target == "cpu", books.note)))
         stack.enter_context(kernels.stubbed())
         stack.enter_context(stand_ins.provided(target))
+        stack.enter_context(sync_batch_norm.allowed(target))
         stack.enter_context(readings.of_deepspeed(books.readings))
         if target == "meta":
             stack.enter_context(deepspeed_release.on_cuda(books))

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from harness.probe import no_stand_in
+from harness.probe.no_stand_in import StandIn
 from harness.probe.replacing import Patches
 from harness.probe.sim import streams
 from harness.probe.sim.errors import SimulationError, caller, location
@@ -25,10 +27,11 @@ _CUDA_VERSION = "12.8"
 _NCCL_VERSION = (2, 27, 3)
 
 
-class DeviceProperties:
+class DeviceProperties(StandIn):
     """What ``torch.cuda.get_device_properties`` gives."""
 
     def __init__(self, card: VirtualCard) -> None:
+        super().__init__("torch.cuda.get_device_properties()")
         self.name = card.name
         self.major, self.minor = card.compute_capability
         self.total_memory = card.memory_bytes
@@ -94,7 +97,8 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         patches.replace(sys.modules["torch.nn.parallel._functions"], "_get_stream", _nothing)  # of scattering
         _cached_answers()
         try:
-            yield
+            with no_stand_in.refused(_not_answered):
+                yield
         finally:
             patches.close()
             _cached_answers()
@@ -277,6 +281,13 @@ def _refused() -> dict[str, Any]:
 
     names = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "MemPool", "CUDAPluggableAllocator")
     return {name: refuse(f"torch.cuda.{name}") for name in names}
+
+
+def _not_answered(error: BaseException) -> str:
+    """A function of ``torch.cuda`` that has no answer here ends where it calls CUDA's own, which a build for CPUs lacks."""
+    name = str(getattr(error, "name", None) or "")
+    is_of_torch = isinstance(error, AttributeError) and error.obj is torch._C
+    return f"torch._C.{name}" if is_of_torch and name.startswith("_cuda") else ""
 
 
 def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:

@@ -38,14 +38,19 @@ def on_cuda(books: Books) -> Iterator[None]:
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
     """In cpu mode. DeepSpeed's CPU accelerator has no streams, which its activation checkpointing makes; it says its current
-    device as text, which tensor parallelism gives to torch; and by the processor it refuses fp16, where torch computes."""
+    device as text, which tensor parallelism gives to torch; by the processor it refuses fp16, where torch computes; and its
+    ``FloatTensor(1.5)``, by which norms with experts are made, takes no number."""
     if "deepspeed" not in sys.modules:
         yield
         return
     import torch
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
+    from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
 
     with Patches() as patches:
+        for name, constructor in vars(CUDA_Accelerator).items():
+            if name.endswith("Tensor"):
+                patches.replace(CPU_Accelerator, name, constructor)
         patches.replace(CPU_Accelerator, "Stream", property(lambda _: lambda *args, **kwargs: torch.cuda.Stream()))
         patches.replace(CPU_Accelerator, "current_device", lambda _: torch.cuda.current_device())
         patches.replace(CPU_Accelerator, "is_fp16_supported", lambda _: True)

@@ -267,9 +267,11 @@ def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The arguments of ``module.to``, which takes an index as well."""
+    """The arguments of ``module.to``, which takes an index as well, by position or as ``device``."""
     if args and _is_ordinal(args[0]):
         args = (torch.device("cuda", args[0]), *args[1:])
+    if _is_ordinal(kwargs.get("device")):
+        kwargs["device"] = torch.device("cuda", kwargs["device"])
     return func(*args, **kwargs)
 
 
@@ -316,7 +318,9 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
         return
     gradient, tensor.grad = _gradient(tensor), None
     vars(tensor).pop(_LEFT_BEHIND, None)
-    before = other.detach().requires_grad_(tensor.requires_grad)
+    before = other.data.requires_grad_(
+        tensor.requires_grad
+    )  # whose version does not change with that of other, as in torch
     torch._C._swap_tensor_impl(tensor, before)
     with torch.no_grad():
         # A graph may hold what the tensor was, but not its bytes; and it asks for its shape.

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError, StandIn
 from harness.probe.replacing import Patches
 from harness.probe.virtual_gpu import quantizer
 from harness.probe.virtual_gpu.launching import kernel
@@ -123,10 +124,11 @@ def _cpu_lion(settings: Any, step: int, lr: float, beta1: float, beta2: float, d
             _lion(parameter, gradient, momentum, lr, beta1, beta2, decay)
 
 
-class _CpuOptimizer:
+class _CpuOptimizer(StandIn):
     """An extension with ``create_X``, ``X_update`` and ``destroy_X``."""
 
     def __init__(self, name: str, update: Callable[..., None]) -> None:
+        super().__init__(f"DeepSpeed's cpu_{name}")
         self._settings: dict[int, tuple[Any, ...]] = {}
 
         def create(optimizer_id: int, *settings: Any) -> int:
@@ -195,15 +197,17 @@ def _lion(
 def extensions() -> dict[str, Any]:
     """The stand-ins for compiled extensions, by the names of their builders."""
     return {
-        "fused_adam": types.SimpleNamespace(multi_tensor_adam=_multi_tensor_adam),
-        "fused_lion": types.SimpleNamespace(multi_tensor_lion=_multi_tensor_lion),
-        "fused_lamb": types.SimpleNamespace(lamb=_lamb),
+        "fused_adam": StandIn("DeepSpeed's fused_adam", multi_tensor_adam=_multi_tensor_adam),
+        "fused_lion": StandIn("DeepSpeed's fused_lion", multi_tensor_lion=_multi_tensor_lion),
+        "fused_lamb": StandIn("DeepSpeed's fused_lamb", lamb=_lamb),
         "cpu_adam": _CpuOptimizer("adam", _cpu_adam),
         "cpu_adagrad": _CpuOptimizer("adagrad", _cpu_adagrad),
         "cpu_lion": _CpuOptimizer("lion", _cpu_lion),
         "quantizer": quantizer.extension(),
-        "utils": types.SimpleNamespace(
-            flatten=torch._utils._flatten_dense_tensors, unflatten=torch._utils._unflatten_dense_tensors
+        "utils": StandIn(
+            "DeepSpeed's utils",
+            flatten=torch._utils._flatten_dense_tensors,
+            unflatten=torch._utils._unflatten_dense_tensors,
         ),
     }
 
@@ -218,12 +222,34 @@ def stubbed() -> Iterator[None]:
             load, known = base.load, extensions()
 
             def load_stub(self: Any, verbose: bool = True) -> Any:
-                stand_in = known.get(self.name)
-                return load(self, verbose) if stand_in is None else stand_in
+                if (stand_in := known.get(self.name)) is not None:
+                    return stand_in
+                try:
+                    return load(self, verbose)
+                except Exception as error:
+                    raise NoStandInError(f"DeepSpeed's {self.name} cannot be built here and has no stand-in") from error
 
             patches.set(base, "load", load_stub)
+            for unbuilt in filter(_is_not_implemented, _subclasses(base)):
+                patches.set(unbuilt, "load", _not_on_cpu)
             _find_builders_of_cuda(patches, known)
         yield
+
+
+def _subclasses(base: type) -> Iterator[type]:
+    derived: list[type] = base.__subclasses__()
+    for one in derived:
+        yield one
+        yield from _subclasses(one)
+
+
+def _is_not_implemented(builder: type) -> bool:
+    return builder.__name__ == "NotImplementedBuilder"
+
+
+def _not_on_cpu(builder: Any, verbose: bool = True) -> Any:
+    """Of the builder that DeepSpeed's CPU accelerator has for each kernel that a CPU has not."""
+    raise NoStandInError("DeepSpeed's kernel has no stand-in")
 
 
 def _find_builders_of_cuda(patches: Patches, known: Container[str]) -> None:

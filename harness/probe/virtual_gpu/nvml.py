@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from harness.probe.no_stand_in import lacking
 from harness.probe.replacing import Patches
 from harness.probe.virtual_gpu.books import Books
 from harness.probe.virtual_gpu.card import VirtualCard
@@ -45,7 +46,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Any) -> Iterator[None]:
         if importlib.util.find_spec("pynvml") is None:
             module: Any = types.ModuleType("pynvml")
             module.NVMLError = type("NVMLError", (Exception,), {})
-            vars(module).update(answers)
+            vars(module).update(answers, __getattr__=lacking("pynvml"))
             sys.modules["pynvml"] = module
             try:
                 yield

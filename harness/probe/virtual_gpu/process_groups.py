@@ -2,6 +2,10 @@
 
 In sim a program joins torch's ``fake`` group, in cpu mode gloo's; both answer with the backend that the program named. A
 simulated rank starts without a group, as a launched one does.
+
+Of ``cpu:gloo,cuda:nccl`` a checkpoint that is saved in the background uses the first, while training goes on over the
+second. In cpu mode both would be one group of gloo's, which must not be called by two threads at once; so threads get one
+of their own.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +44,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
         if not simulated:
             patches.set(c10d, "ProcessGroupGloo", OrderedGloo)
             _meshes(patches, target)
+            _barriers(patches, c10d)
             _gathers(patches, c10d)
             _coalescing(patches, c10d)
             _wrappers(patches, target)
@@ -66,6 +72,8 @@ def _everywhere(patches: Patches, c10d: Any, name: str, value: Any) -> None:
 
 def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: int, named: dict[int, str]) -> None:
     init, new, get, destroy = c10d.init_process_group, c10d.new_group, c10d.get_backend, c10d.destroy_process_group
+    get_default = c10d._get_default_group
+    of_threads: list[Any] = []  #: a second default group, of all threads but the main one
 
     def init_process_group(backend_named: Any = None, *args: Any, **kwargs: Any) -> None:
         wanted = kwargs.pop("backend", backend_named)
@@ -80,6 +88,8 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
             join_fake_group(init, rank, world_size)
         else:
             init("gloo", *args, **kwargs)
+            if {"cpu", "cuda"} <= _parts(wanted).keys():
+                of_threads.append(new(None, None, backend))
         named[id(dist.group.WORLD)] = _shown(wanted)
 
     def new_group(ranks: Any = None, timeout: Any = None, backend_named: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +107,14 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
         destroy(group)
         if group is None:
             named.clear()
+            of_threads.clear()
 
+    def _get_default_group() -> Any:
+        group = get_default()
+        is_main = threading.current_thread() is threading.main_thread()
+        return of_threads[0] if of_threads and not is_main else group
+
+    _everywhere(patches, c10d, "_get_default_group", _get_default_group)
     _everywhere(patches, c10d, "init_process_group", init_process_group)
     _everywhere(patches, c10d, "new_group", new_group)
     _everywhere(patches, c10d, "get_backend", get_backend)
@@ -145,6 +162,17 @@ def _meshes(patches: Patches, target: str) -> None:
         make(self, target if device_type == "cuda" else device_type, *args, **kwargs)
 
     patches.set(meshes.DeviceMesh, "__init__", __init__)
+
+
+def _barriers(patches: Patches, c10d: Any) -> None:
+    """``barrier(device_ids=[0])``, for which torch makes a tensor on that card, in C++."""
+    wait = c10d.barrier
+
+    @functools.wraps(wait)
+    def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return wait(group, async_op, None, *args, **kwargs)
+
+    _everywhere(patches, c10d, "barrier", barrier)
 
 
 def _gathers(patches: Patches, c10d: Any) -> None:
@@ -199,8 +227,13 @@ def _wrappers(patches: Patches, target: str) -> None:
 
 def _shown(wanted: Any) -> str:
     """What `get_backend` says of a group: the part for CUDA of ``cpu:gloo,cuda:nccl``."""
-    parts = dict(part.split(":") for part in str(wanted).lower().split(",") if ":" in part)
+    parts = _parts(wanted)
     return parts.get("cuda", "nccl" if wanted is None or parts else str(wanted).lower())
+
+
+def _parts(wanted: Any) -> dict[str, str]:
+    """Device -> backend."""
+    return dict(part.split(":") for part in str(wanted).lower().split(",") if ":" in part)
 
 
 def _objects(patches: Patches, c10d: Any, world_size: int) -> None:

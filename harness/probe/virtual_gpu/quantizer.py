@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError, StandIn
 from harness.probe.virtual_gpu.launching import kernel
 
 SYMMETRIC, ASYMMETRIC = "Symmetric", "Asymmetric"
@@ -22,7 +23,8 @@ _Quantized = tuple[torch.Tensor, torch.Tensor]
 
 def extension() -> Any:
     """What ``QuantizerBuilder().load()`` returns. Without its fake quantization, which is for training with fewer bits."""
-    return types.SimpleNamespace(
+    return StandIn(
+        "DeepSpeed's quantizer",
         Symmetric=SYMMETRIC,
         Asymmetric=ASYMMETRIC,
         QuantizationType=types.SimpleNamespace(Symmetric=SYMMETRIC, Asymmetric=ASYMMETRIC),
@@ -96,10 +98,10 @@ def _loco_quantized_reduction(
 
 
 def _only_simulated(error: torch.Tensor) -> None:
-    """LoCo's errors are written in place, which takes no memory. Raises NotImplementedError on real ranks."""
+    """LoCo's errors are written in place, which takes no memory. Raises NoStandInError on real ranks."""
     with kernel(error, launches=0) as compute:
         if compute:
-            raise NotImplementedError("ZeRO++ with LoCo has no stand-in on cpu ranks, only in sim")
+            raise NoStandInError("ZeRO++ with LoCo has no stand-in on cpu ranks", "run it in sim")
 
 
 def _empty(shape: list[int], groups: int, kind: str, beside: torch.Tensor) -> _Quantized:

@@ -14,7 +14,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from harness.compare import Comparison
+from harness.compare import Comparison, ProblemKind
+from harness.compare.training import TRAINS_OTHERWISE
 from harness.report.first_screen import GRAVE, SERIOUS, FirstScreen
 from harness.report.plain import plain
 from harness.report.problems import ProblemLine
@@ -39,8 +40,10 @@ _WORD_STYLES = {**dict.fromkeys(GRAVE, "bold red"), **dict.fromkeys(SERIOUS, "ye
 #: Columns of a row's label: at least where all releases fit then, and at most where not. Columns of a problem's releases.
 _LEAST_LABEL, _MOST_LABEL, _MOST_RELEASES = 24, 40, 18
 
-#: Lines of a problem.
-_MOST_BLOCK = 3
+#: Lines of a problem: as many as it takes where all problems fit, else so few.
+_MOST_BLOCK, _CUT_BLOCK = 8, 3
+
+_ERRORS = (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY, ProblemKind.UNTESTABLE)
 
 _SEE_MORE = "tables, evidence, commands: --details, or --html DIR"
 
@@ -67,8 +70,11 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     room = (
         MOST_LINES - len(lines) - len(upgrade) - len(_wrapped(say(_see_more(len(releases))), width)) - 1
     )  # empty above
-    blocks = {line.number: list(_problem(line, column, width, say)) for line in screen.problems}
-    shown = _shown(screen, blocks, room)
+    for most in (_MOST_BLOCK, _CUT_BLOCK):
+        blocks = {line.number: list(_problem(line, column, width, most, say)) for line in screen.problems}
+        shown = _shown(screen, blocks, room)
+        if _size(screen, blocks) <= room:
+            break
     lines.append(Text())
     for section in screen.sections:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
@@ -93,26 +99,43 @@ def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int)
     return shown
 
 
-def _problem(line: ProblemLine, column: int, width: int, say: Say) -> Iterator[Text]:
-    """``2 0.16.0 to 0.16.7  backward holds ...``."""
+def _size(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
+    """Lines of all problems and of their titles."""
+    return len(screen.sections) + sum(map(len, blocks.values()))
+
+
+def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
+    """``2 0.16.0 to 0.16.7  backward holds ...``, in at most so many lines."""
     number = f"{line.number:>2} "
-    names = _cut_lines(say(line.releases), "", column) or [""]
-    words = _cut_lines(say(line.text), say(line.consequence), max(20, width - len(number) - column - 2)) or [""]
+    names = _cut_lines(say(line.releases), "", column, _CUT_BLOCK) or [""]
+    words = _sentences(line, max(20, width - len(number) - column - 2), most, say) or [""]
     for at in range(max(len(names), len(words))):
         left = f"{number if at == 0 else ' ' * len(number)}{_padded(names[at] if at < len(names) else '', column)}"
         yield Text(f"{left}  {words[at] if at < len(words) else ''}".rstrip())
 
 
-def _cut_lines(text: str, end: str, width: int) -> list[str]:
-    """At most `_MOST_BLOCK` lines: the text, cut where it is too long, and its end."""
+def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
+    """At most so many lines, without what their title says. Where it is too long, who is affected is cut before what
+    happens; of an error its own end, which says least."""
+    whole = line.text.replace(TRAINS_OTHERWISE, "", 1) if line.kind is ProblemKind.DIFFERENT else line.text
+    text, end, who = whole, say(line.consequence), line.who.split()
+    if line.kind not in _ERRORS and text.startswith(f"{line.who}: "):
+        while len(who) > 1 and len(_lines(f"{say(text)} {end}", width)) > most:
+            who.pop()
+            text = f"{' '.join(who).rstrip(',')}...{whole[len(line.who) :]}"
+    return _cut_lines(say(text), end, width, most)
+
+
+def _cut_lines(text: str, end: str, width: int, most: int) -> list[str]:
+    """At most so many lines: the text, cut where it is too long, and its end."""
     end = end if text.endswith("。") else f" {end}"
     lines, words = _lines(f"{text}{end}", width), text.split()
-    while len(lines) > _MOST_BLOCK and words:
+    while len(lines) > most and words:
         words.pop()
         while words and words[-1][-1].isdigit():  # a figure without its unit
             words.pop()
         lines = _lines(f"{' '.join(words).rstrip('.,:;')}...{end}", width)
-    return lines[:_MOST_BLOCK]
+    return lines[:most]
 
 
 def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:

@@ -55,6 +55,7 @@ class ProblemPage(Page, frozen=True, kw_only=True):
     changes: tuple[tuple[str, UpstreamChange], ...]  #: what the change did, and which it is
     script: ScriptText | None
     why_no_script: str
+    by_hand: str
     make_script: str  #: the command that writes one; empty where there is one, or a reason
     upstream: UpstreamProblem | None
     use_url: str  #: of the release to use, at the index
@@ -71,7 +72,7 @@ def problem_page(
 ) -> ProblemPage:
     """``line`` is the problem's in the report; ``findings`` are the rows that it is known by, worst first."""
     heading = facts.title.title if facts.title is not None else line.text
-    changes = (("introduced", facts.began), ("ended", facts.ended))
+    changes = [(what, one) for what, found in (("introduced", facts.began), ("ended", facts.ended)) for one in found]
     return ProblemPage(
         title=f"{line.releases}: {heading}",
         line=line,
@@ -81,9 +82,10 @@ def problem_page(
         conditions=facts.conditions(),
         workloads=tuple((workload, urls.workload_page(workload)) for workload in line.workloads[:_MOST]),
         more_workloads=max(0, len(line.workloads) - _MOST),
-        changes=tuple((what, change) for what, change in changes if change is not None),
+        changes=tuple(changes),
         script=_script(facts),
         why_no_script=facts.why_no_script,
+        by_hand=facts.by_hand,
         make_script="" if facts.why_no_script or facts.reproduction is not None else _make_script(comparison, problem),
         upstream=facts.upstream,
         use_url=_release_url(comparison, line.release_to_use),

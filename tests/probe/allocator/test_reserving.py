@@ -9,7 +9,7 @@ import pytest
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.allocator.replay import replay
 from harness.probe.allocator.reserving import Reserving
-from harness.probe.meters.ledger import DEVICE, FREE_DELAYED, FREE_PASSED, HOST, Event, note
+from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, FREE_DELAYED, FREE_PASSED, HOST, Event, note
 
 MIB = 1 << 20
 
@@ -134,6 +134,20 @@ def test_a_phase_that_asks_for_less_than_one_before_needs_what_it_hands_out() ->
     reserving.follow()
     assert reserving.needed_bytes == 20 * MIB
     assert reserving.smallest_card_bytes == reserving.reserved_peak_bytes == 60 * MIB
+
+
+def test_expandable_segments_whose_addresses_are_in_pieces_need_more_than_was_reserved() -> None:
+    settings = AllocatorSettings(expandable_segments=True)
+    sizes = [(1, 310), (2, 150), (3, 150), (1, -310), (4, 33)]
+    trace: list[Event] = [(key, size * MIB, DEVICE, 1) for key, size in sizes]
+    trace += [(note(CACHE_EMPTIED), 0, DEVICE, 1), (5, 310 * MIB, DEVICE, 1)]
+    reserving = Reserving(trace, settings)
+    reserving.follow()
+    assert reserving.smallest_card_bytes > reserving.reserved_peak_bytes
+    for card_bytes, fails in ((reserving.smallest_card_bytes, False), (reserving.too_small_bytes, True)):
+        on_it = replay(trace, AllocatorSettings(expandable_segments=True, card_bytes=card_bytes))
+        assert (on_it.failure is not None) == fails
+    assert reserving.smallest_card_bytes - reserving.too_small_bytes <= 2 * MIB
 
 
 def test_host_memory_needs_no_card() -> None:

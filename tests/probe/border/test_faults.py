@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border import faults
+from harness.probe.no_stand_in import NoStandInError, StandIn
 
 
 def raised(error: Exception) -> Exception:
@@ -30,6 +34,20 @@ def test_a_signature_is_one_line_of_limited_length() -> None:
     assert len(faults.signature_of(raised(ValueError("x" * 500)))) <= faults.SIGNATURE_LENGTH
 
 
+def test_an_error_of_validation_names_the_setting() -> None:
+    said = (
+        "1 validation error for DeepSpeedZeroConfig\nstage3_prefetch_bucket_size\n  Input should be a valid integer, got a "
+        "number with a fractional part [type=int_from_float, input_value=15099494.4, input_type=float]\n    For further ..."
+    )
+    assert faults.signature_of(raised(ValueError(said))) == (
+        "ValueError: 1 validation error for DeepSpeedZeroConfig: stage3_prefetch_bucket_size: Input should be a valid "
+        "integer, got a number with a fractional part"
+    )
+    assert (
+        faults.signature_of(raised(ValueError("2 validation errors for X"))) == "ValueError: 2 validation errors for X"
+    )
+
+
 def test_an_error_without_a_message_is_named_by_its_type() -> None:
     assert faults.signature_of(raised(ValueError())) == "ValueError"
 
@@ -42,6 +60,39 @@ def test_an_import_that_failed_for_another_import_is_named_by_the_other() -> Non
         except ModuleNotFoundError as caught:
             error = caught
     assert faults.signature_of(error) == "ModuleNotFoundError: No module named 'joblib'"
+
+
+def test_what_has_no_stand_in_says_nothing_of_a_release_whatever_reports_it() -> None:
+    gap = raised(NoStandInError("DeepSpeed's cpu_adam.ctrl_size has no stand-in"))
+    try:
+        raise ValueError("cannot start") from gap
+    except ValueError as error:
+        assert faults.stage_of(error) == "import"
+        assert faults.signature_of(error) == f"NoStandInError: {gap}"
+    assert faults.stage_of(raised(ValueError("cannot start"))) is None
+
+
+def test_what_to_do_without_a_stand_in_is_not_cut_for_the_place(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "deepspeed" / "runtime" / "zenflow" / "zenflow_utils.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("def start_optimizer_process(kernel):\n    kernel.zenflow_adam_ctrl_size()\n")
+    start = runpy.run_path(str(library))["start_optimizer_process"]
+    with pytest.raises(NoStandInError) as caught:
+        start(StandIn("DeepSpeed's cpu_adam"))
+    assert faults.signature_of(caught.value) == (
+        "NoStandInError: DeepSpeed's cpu_adam.zenflow_adam_ctrl_size has no stand-in: leave out what needs it, or run on "
+        "cuda (zenflow_utils.py:start_optimizer_process)"
+    )
+
+
+def test_a_slip_of_the_probe_itself_is_told_from_an_error_of_what_it_measures() -> None:
+    with pytest.raises(KeyError) as caught:
+        CachingAllocator(AllocatorSettings()).free(7)
+    assert faults.is_of_the_probe(caught.value)
+    assert re.fullmatch(r"KeyError: 7 \(harness/probe/allocator/model.py:\d+\)", faults.signature_of(caught.value))
+    with pytest.raises(KeyError) as caught:
+        json.loads("{}")["loss"]
+    assert not faults.is_of_the_probe(caught.value)
 
 
 def test_an_error_of_a_program_itself_is_named_with_its_line(tmp_path: Path) -> None:
@@ -64,6 +115,19 @@ def test_an_error_of_a_program_that_a_library_calls_is_named_with_its_line_as_we
     with pytest.raises(ValueError, match="no data") as caught:
         runpy.run_path(str(program), run_name="__main__")
     assert faults.signature_of(caught.value) == "ValueError: no data (train.py:4)"
+
+
+def test_an_error_beneath_a_function_that_torch_marks_as_old_is_the_caller_s() -> None:
+    names: dict[str, Any] = {}
+    for file, code in (
+        ("torch/distributed/collectives.py", "def gather():\n    raise RuntimeError('invalid tensor type')"),
+        ("typing_extensions.py", "def wrapper():\n    gather()"),
+        ("framework/stage3.py", "def step():\n    wrapper()"),
+    ):
+        exec(compile(code, f"/v/lib/site-packages/{file}", "exec"), names)
+    with pytest.raises(RuntimeError) as caught:
+        names["step"]()
+    assert faults.signature_of(caught.value) == "RuntimeError: invalid tensor type (framework/stage3.py:step)"
 
 
 def test_out_of_memory_is_known_by_class_and_by_words() -> None:
@@ -140,6 +204,29 @@ def test_links_are_not_taken_for_folders() -> None:
 
 def test_signals_are_named() -> None:
     assert faults.signal_signature(9) == "killed by SIGKILL"
+
+
+DIED = """\
+step=1 loss=5.5451
+terminate called after throwing an instance of 'gloo::EnforceNotMet'
+  what():  [enforce fail at /__w/pytorch/pytorch/third_party/gloo/pair.cc:456] 16384 vs 4. At 0x7ff3b243
+Fatal Python error: Aborted
+
+Thread 0x00007ff382c7d6c0 (most recent call first):
+  File "/home/me/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 4287 in all_gather
+
+Current thread 0x00007ff3b2432b80 (most recent call first):
+  File "/home/me/v/lib/python3.11/site-packages/torch/autograd/graph.py", line 841 in _engine_run_backward
+  File "train.py", line 61 in main
+"""
+
+
+def test_a_signal_is_said_with_what_the_process_said_of_it_and_where_it_was() -> None:
+    said = "killed by SIGABRT: [enforce fail at .../pair.cc:456] 16384 vs 4. At 0x..."
+    place = "(torch/autograd/graph.py:_engine_run_backward)"
+    assert faults.signal_signature(6, DIED) == f"{said} {place}"
+    assert faults.signal_signature(11, DIED.partition("Fatal")[2]) == f"killed by SIGSEGV {place}"
+    assert len(faults.signal_signature(6, DIED.replace("vs", "vs" * 900))) <= faults.SIGNATURE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -53,3 +53,11 @@ def test_a_collective_is_over_when_its_thread_holds_no_view_of_the_output_either
         distributed.all_gather_into_tensor(whole, shard)
         del whole
         assert meter.end().device_retained_bytes == meter.ledger.live[DEVICE] == 4 * 1024
+
+
+def test_every_operator_is_a_sign_of_life() -> None:
+    signs: list[None] = []
+    with TorchMeter() as meter:
+        meter.working = lambda: signs.append(None)
+        torch.ones(4) + 1
+    assert len(signs) == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border.machine import DISK_FULL, KILLED
 from harness.probe.border.wire import RoundCost
 from harness.probe.process.channel import Channel
@@ -164,6 +165,16 @@ def test_a_full_disk_on_one_rank_is_the_end_of_the_cell_whatever_the_others_say(
     assert (fault.outcome, fault.machine_fault) == ("machine_fault", DISK_FULL)
 
 
+def test_a_slip_of_the_probe_itself_is_the_harness_failing_and_no_crash_of_what_is_measured(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "backward"})
+        CachingAllocator(AllocatorSettings()).free(7)
+
+    fault = ended(body, tmp_path)
+    assert (fault.outcome, fault.stage) == ("failed", "harness")
+    assert fault.signature.startswith("KeyError: 7 (harness/probe/allocator/model.py:")
+
+
 def test_a_rank_that_hangs_is_timed_out_and_reaped(tmp_path: Path) -> None:
     def hang(rank: int, channel: Channel) -> None:
         (tmp_path / f"pid-{rank}").write_text(str(os.getpid()))
@@ -175,6 +186,21 @@ def test_a_rank_that_hangs_is_timed_out_and_reaped(tmp_path: Path) -> None:
     for rank in (0, 1):
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / f"pid-{rank}").read_text()), 0)
+
+
+def test_the_host_hears_of_a_rank_that_works_while_the_first_one_waits_for_it(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "backward" if rank else "step"})
+        time.sleep(0.2)
+        if rank:
+            channel.send({"at": "stage", "stage": "backward"})
+        channel.send({"at": "measured", "imported": []})
+
+    beats: list[str] = []
+    with Ranks(body, range(2), 2, tmp_path, {}, 20.0, beats.append) as ranks:
+        ranks.measured()
+    assert len(beats) == 3
+    assert beats[-1] == "step"
 
 
 def test_a_sign_of_life_puts_the_limit_off(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.probe.launch_line import LaunchLineError, parse
+from harness.probe.programs import commands
 from harness.probe.programs.launchers import start
 
 LINE = parse("llamafactory-cli train --stage sft")
@@ -75,3 +76,20 @@ def test_torch_distributed_launch_hands_over_the_local_rank(options: str, argume
     line = parse(f"python -m torch.distributed.launch --nproc_per_node 8 {options}train.py --lr 1")
     assert line.ranks == 8
     assert start(line, 3).arguments == arguments
+
+
+def test_trl_whose_command_is_a_package_is_run_as_any_other_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in TRL 1.16, whose modules keep accelerate's launcher when they are imported."""
+    package = tmp_path / "trl" / "cli"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").write_text("raise AssertionError('imported too early')")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "trl"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(commands, "entry", lambda name: f"{name}.cli:main")
+    begun = start(parse("trl grpo --num_processes 2"), 0)
+    assert (begun.program, begun.entry, begun.arguments) == ("trl", "trl.cli:main", ("grpo", "--num_processes", "2"))
+    sys.modules.pop("trl")

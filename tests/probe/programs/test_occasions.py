@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,16 @@ def test_the_outermost_call_counts_also_of_what_is_imported_later(
     assert seen == ["save", "ended", "save", "ended", "save", "failed"]
     assert torch.save.__module__ == "torch.serialization"
     assert not hasattr(torch.save, "__wrapped__")
+
+
+def test_a_checkpoint_that_another_thread_writes_is_no_phase_of_the_program(tmp_path: Path) -> None:
+    seen = Occasions()
+    with StepWatch(seen):
+        writer = threading.Thread(target=torch.save, args=({}, tmp_path / "checkpoint.pt"))
+        writer.start()
+        writer.join()
+        torch.save({}, tmp_path / "last.pt")
+    assert seen == ["save", "ended"]
 
 
 def test_a_programs_own_evaluation_and_an_earlier_save_are_no_part_of_forward(folder: Path) -> None:

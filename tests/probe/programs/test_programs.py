@@ -81,6 +81,7 @@ def test_the_learning_rate_of_each_step_is_the_one_it_was_taken_with(folder: Pat
     assert numerics is not None
     first = [1e-3 * (step + 1) / 8 for step in range(3)]
     assert numerics.learning_rates == [[rate] for rate in first[: 3 if device == "cpu" else 2]]
+    assert numerics.weight_bits == [32] * len(numerics.learning_rates)
 
 
 AS_A_SCENARIO = """
@@ -199,6 +200,17 @@ def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Pat
     assert record.signature == f"CannotRun: code/train.py {needs}"
 
 
+def test_of_many_modules_that_the_environment_lacks_the_detail_names_all(folder: Path) -> None:
+    names = [f"absent_{number:02}" for number in range(20)]
+    (folder / "train.py").write_text("".join(f"import {name}\n" for name in names))
+    record = ran(folder, "sim", 1, "train.py")
+    assert record.signature == (
+        "CannotRun: train.py lacks the modules 'absent_00', 'absent_01', 'absent_02', 'absent_03', 'absent_04' and 15 more: "
+        "add their packages with --with PACKAGE"
+    )
+    assert record.log_tail.splitlines()[-1] == f"All 20: {', '.join(map(repr, names))}"
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [
@@ -215,6 +227,38 @@ def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Pat
             "NotHere: train.py:2: nobody",
         ),
         ("input('Which?')", "StartedError: the program asks for input"),
+        (  # as hydra does
+            "import sys\ntry:\n    input('Which?')\nexcept Exception as error:\n    print(error)\n    sys.exit(1)",
+            "StartedError: the program asks for input",
+        ),
+        ("import flash_attn.ops.fused_dense", "CannotRun: train.py:1: flash_attn.ops.fused_dense has no stand-in; see"),
+        (
+            "from flash_attn.ops import Fused",
+            "CannotRun: train.py:1: flash_attn.ops.Fused has no stand-in; see 'Kernels",
+        ),
+        (
+            "import multiprocessing\ndef its_optimizer_worker(): pass\n"
+            "its_optimizer_worker.__module__ = 'deepspeed.runtime.somewhere'\n"
+            "multiprocessing.Process(target=its_optimizer_worker).start()",
+            "StartedError: train.py:4: an optimizer in a process of its own is not measured: leave out",
+        ),
+        (
+            "import torch\ntorch.load('out/x.pt')",
+            "CannotRun: train.py:2: there is no out/x.pt where the program is launched",
+        ),
+        ("open('/nowhere/x.txt')", "CannotRun: train.py:1: there is no .../x.txt on this machine"),
+        (
+            "import transformers as t\nt.TrainingArguments(output_dir='x', deepspeed='ds/z.json')",
+            "CannotRun: train.py:2: there is no ds/z.json where the program is launched",
+        ),
+        (
+            "import transformers as t\nt.AutoModelForCausalLM.from_pretrained('/nowhere/llama')",
+            "CannotRun: train.py:2: there is no .../llama on this machine",
+        ),
+        (
+            "import transformers as t\nt.AutoModelForCausalLM.from_pretrained('out/stage1/llama')",
+            "CannotRun: train.py:2: there is no out/stage1/llama where the program is launched",
+        ),
         (
             "import socket\nsocket.create_connection(('pypi.org', 443))",
             "CannotRun: train.py:2: no connection to pypi.org",
@@ -226,6 +270,33 @@ def test_what_is_not_here_says_nothing_of_a_release(folder: Path, program: str, 
     record = ran(folder, "sim", 1, "train.py")
     assert (record.outcome, record.stage) == ("failed", "import")
     assert record.signature.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("program", "lacks"),
+    [
+        (
+            "import torch\ntorch.cuda.get_device_properties(0).clock_rate",
+            "torch.cuda.get_device_properties().clock_rate",
+        ),
+        ("import torch\ntorch.cuda.caching_allocator_alloc(8)", "torch._C._cuda_cudaCachingAllocator_raw_alloc"),
+        ("from flash_attn import flash_attn_of_tomorrow", "flash_attn.flash_attn_of_tomorrow"),
+        ("import flash_attn.modules.mha", "flash_attn.modules"),
+        (
+            "from deepspeed.ops.op_builder import CPUAdamBuilder\nkernel = CPUAdamBuilder().load()\n"
+            "assert not hasattr(kernel, 'of_tomorrow')\nkernel.of_tomorrow()",
+            "DeepSpeed's cpu_adam.of_tomorrow",
+        ),
+        ("from deepspeed.ops.op_builder import FPQuantizerBuilder as B\nB().load()", "DeepSpeed's kernel"),
+    ],
+)
+def test_what_a_stand_in_lacks_says_nothing_of_a_release(folder: Path, program: str, lacks: str) -> None:
+    if "deepspeed" in program:
+        pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(program)
+    record = ran(folder, "cpu", 1, "train.py")
+    assert (record.outcome, record.stage) == ("failed", "import")
+    assert record.signature.startswith(f"NoStandInError: {lacks} has no stand-in: leave out what needs it, or run on")
 
 
 def test_a_program_that_tiny_cannot_shrink_is_one_line(folder: Path) -> None:

@@ -8,8 +8,8 @@ import urllib.request
 
 import pytest
 
+from harness.probe.error_chain import behind
 from harness.probe.programs import sockets
-from harness.probe.programs.errors import behind
 
 # Reserved for documentation (RFC 2606, RFC 5737).
 FOREIGN_NAME, FOREIGN_ADDRESS = "data.example.com", "192.0.2.7"

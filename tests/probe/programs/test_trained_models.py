@@ -41,6 +41,22 @@ def test_a_model_is_called_as_the_nearest_variable_that_holds_it_alone() -> None
     assert list(models.by_name()) == ["actor", "critic"]
 
 
+def test_a_caller_that_answers_to_any_name_is_no_module() -> None:
+    """As the handle of a remote actor, whose every attribute is a method."""
+
+    class Handle:
+        def __getattr__(self, name: str) -> Any:
+            return lambda: None
+
+        def call(self, trainer: Trainer, models: TrainedModels) -> None:
+            trainer.step(models)
+
+    models, trainer = TrainedModels(), Trainer()
+    for _ in range(2):
+        Handle().call(trainer, models)
+    assert list(models.by_name()) == ["actor", "critic"]
+
+
 def test_looking_for_names_keeps_nothing_alive() -> None:
     """A frame keeps what it was asked for, as a function's logits: they would count as memory that training holds."""
     models, trainer = TrainedModels(), Trainer()

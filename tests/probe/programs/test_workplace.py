@@ -17,7 +17,49 @@ def test_files_outside_of_the_folder_are_found_and_folders_stay(tmp_path: Path) 
     line = launch_line.parse(
         "accelerate launch --config_file ../zero3.yaml train.py --ds=../zero3.yaml --out ../out --no ../no"
     )
-    read = workplace.beside(line, str(source))
+    read = workplace.placed(line, str(source), tmp_path / "run")
     assert read.options == ("--config_file", str(config))
     assert read.program == "train.py"
     assert read.arguments == (f"--ds={config}", "--out", "../out", "--no", "../no")
+
+
+def test_a_program_that_resolves_its_own_path_stays_in_the_copy(tmp_path: Path) -> None:
+    source, run = tmp_path / "mine", tmp_path / "run"
+    (source / "src").mkdir(parents=True)
+    (source / "src" / "train.py").write_text("import pathlib\n")
+    (source / "data.bin").write_bytes(b"1")
+    (tmp_path / "shared.py").touch()
+    (source / "linked.py").symlink_to(tmp_path / "shared.py")
+    run.mkdir()
+    made = workplace.make(run, str(source))
+    assert (made / "src" / "train.py").resolve().is_relative_to(run)
+    assert (made / "src" / "train.py").read_text() == "import pathlib\n"
+    assert (made / "data.bin").resolve() == source / "data.bin"
+    assert (made / "linked.py").resolve() == tmp_path / "shared.py"
+
+
+def test_what_a_line_would_write_elsewhere_is_written_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    """Else the second release resumes from the first one's checkpoint."""
+    run, mine = tmp_path / "run", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "data.bin").touch()
+    line = launch_line.parse(
+        f"train.py --data {mine}/data.bin --output_dir={mine}/out --log {mine}/a/log.txt --prompt /no_think"
+    )
+    assert line.arguments[2] == f"--output_dir={mine}/out"
+    placed = workplace.placed(line, str(mine), run).arguments
+    assert placed[1] == f"{mine}/data.bin"
+    assert placed[2] == f"--output_dir={run}/elsewhere{mine}/out"
+    Path(placed[2].partition("=")[2]).mkdir()
+    assert not (mine / "out").exists()
+    assert placed[4] == f"{run}/elsewhere{mine}/a/log.txt"
+    assert placed[6] == "/no_think"
+    (mine / "out").mkdir()
+    (mine / "out" / "old.bin").touch()
+    lines = (f"train.py --output_dir {mine}/out", f"train.py --model {mine}/out")
+    written, read = (
+        workplace.placed(launch_line.parse(line), str(mine), tmp_path / "again").arguments[1] for line in lines
+    )
+    assert (written, read) == (f"{tmp_path}/again/elsewhere{mine}/out", f"{mine}/out")
+    assert (Path(written) / "old.bin").resolve() == mine / "out" / "old.bin"
+    assert workplace.as_typed(placed[4], run) == f"{mine}/a/log.txt"

@@ -200,6 +200,22 @@ def test_a_loop_that_asks_for_ever_is_ended_with_its_place(
         iterate()
 
 
+def test_a_generation_that_reads_a_value_for_each_token_is_not_ended(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers.Questions, "LIMIT_S", 0.0)
+    weight = unknown(8, 8)
+    for _ in range(answers.Questions.LIMIT + 2):
+        (weight @ weight).sum().item()
+
+
+def test_every_operator_is_a_sign_of_life(simulation: Simulation) -> None:
+    signs: list[None] = []
+    simulation.meter.working = lambda: signs.append(None)
+    unknown(4) + unknown(4)
+    assert len(signs) == 3
+
+
 def train(device: str) -> None:
     """A job with padding, masks and boolean indices."""
     torch.manual_seed(0)

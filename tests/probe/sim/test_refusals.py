@@ -73,3 +73,11 @@ def test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls() -> No
     with Simulation(0, 2) as simulation, sites.observe_sites(simulation.meter, None, "somewhere"):
         frame = asking()()
     assert frame.f_code.co_name == "test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls"
+
+
+def test_a_parameter_that_another_process_would_train_is_refused() -> None:
+    with Simulation(0, 2):
+        small = torch.ones(8).share_memory_()  # as programs share flags
+        assert small.tolist() == [1.0] * 8
+        with pytest.raises(SimulationError, match="shared with another process, which sim does not follow"):
+            torch.zeros(1 << 34).share_memory_()

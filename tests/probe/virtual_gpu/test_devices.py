@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness.probe import virtual_gpu  # noqa: E402
+from harness.probe.meters.ledger import DEVICE  # noqa: E402
 from harness.probe.meters.meter import TorchMeter  # noqa: E402
 from harness.probe.sim import Simulation, SimulationError  # noqa: E402
 from harness.probe.virtual_gpu import Books  # noqa: E402
@@ -33,6 +34,8 @@ WAYS: dict[str, Callable[[], Any]] = {
     "like another": lambda: torch.zeros_like(torch.empty(1024, device="cuda")),
     "a module": lambda: torch.nn.Linear(1024, 1, bias=False).cuda().weight,
     "a module, to": lambda: torch.nn.Linear(1024, 1, bias=False).to("cuda").weight,
+    "a module, to, an index": lambda: torch.nn.Linear(1024, 1, bias=False).to(0).weight,
+    "a module, to, an index by keyword": lambda: torch.nn.Linear(1024, 1, bias=False).to(device=0).weight,
     "a module's argument": lambda: torch.nn.Linear(1024, 1, bias=False, device="cuda").weight,
 }
 
@@ -69,6 +72,31 @@ def test_what_a_program_puts_on_meta_has_no_bytes_and_says_so(books: Books) -> N
     card = torch.ones(4, device="cuda")
     assert card.to("meta").is_meta
     assert card.is_cuda
+
+
+def test_data_that_came_from_the_host_have_a_version_of_their_own(books: Books) -> None:
+    """As in torch: FSDP writes to the memory that a flat parameter's data are a part of, and views of these train on."""
+    flat = torch.nn.Parameter(torch.zeros(32))
+    gathered = torch.zeros(64, device="cuda")
+    flat.data = gathered[:32]
+    views = torch.split(flat, [16, 16])
+    with torch.no_grad():
+        gathered.fill_(1)
+    torch.nn.functional.linear(torch.ones(2, 4, device="cuda"), views[0].view(4, 4)).sum().backward()
+    assert flat._version == 0
+
+
+@pytest.mark.parametrize("elements", [0, 1024])
+def test_a_storage_that_a_program_makes_on_meta_has_no_bytes(books: Books, elements: int) -> None:
+    """As lazy loading of a checkpoint makes them, which are empty at first (``lightning.fabric.utilities.load``)."""
+    before = books.ledger.live[DEVICE]
+    storage = torch.storage.TypedStorage(elements, dtype=torch.bfloat16, device="meta")
+    rebuilt = torch._utils._rebuild_tensor_v2(storage, 0, (32, 32), (32, 1), False, {})
+    assert (rebuilt.shape, str(rebuilt.device)) == ((32, 32), "meta")
+    assert books.ledger.live[DEVICE] == before
+    card = torch.zeros(8, device="cuda")
+    shared = torch.empty(0, device="cuda").set_(card.untyped_storage(), 4, (4,), (1,))
+    assert str(shared.device) == "cuda:0"
 
 
 @pytest.mark.parametrize("watched", [False, True])
@@ -165,3 +193,13 @@ def test_everything_is_put_back() -> None:
     assert (
         torch.Generator, torch.load, torch.set_autocast_enabled, torch.distributed.init_process_group
     ) == outside  # fmt: skip
+
+
+def test_a_module_with_columns_of_a_weight_moves_and_keeps_its_parameter(books: Books) -> None:
+    """As tensor parallelism cuts them from a checkpoint, and ``load_state_dict(assign=True)`` leaves them."""
+    layer = torch.nn.Linear(8, 8, bias=False)
+    layer.load_state_dict({"weight": torch.ones(8, 16)[:, :8]}, assign=True)
+    weight = layer.weight
+    assert not weight.is_contiguous()
+    assert layer.to("cuda").weight is weight
+    assert weight.is_cuda

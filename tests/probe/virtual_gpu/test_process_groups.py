@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,35 @@ def test_a_group_of_torchs_internals_is_gloos_on_real_ranks(tmp_path: Path) -> N
         sent = torch.ones(4)
         dist.broadcast(sent, 0, group=group)
         assert sent.tolist() == [1, 1, 1, 1]
+        dist.destroy_process_group()
+
+
+def test_a_barrier_may_name_its_card(books: Books) -> None:
+    dist.init_process_group("nccl")
+    dist.barrier(device_ids=[0])
+
+
+def test_a_barrier_may_name_its_card_on_real_ranks(tmp_path: Path) -> None:
+    with attached("cpu", TorchMeter(device="cpu")):
+        dist.init_process_group("nccl", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+        dist.barrier(device_ids=[0])
+        dist.barrier(dist.group.WORLD, device_ids=[0])
+        assert dist.barrier(async_op=True).wait()
+        dist.destroy_process_group()
+
+
+def test_what_is_saved_in_the_background_does_not_meet_the_collectives_of_training(tmp_path: Path) -> None:
+    """gloo ends a process whose threads call one group at once, with other sizes on the other ranks."""
+    with attached("cpu", TorchMeter(device="cpu")):
+        c10d: Any = dist.distributed_c10d
+        dist.init_process_group("cpu:gloo,cuda:nccl", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+        with ThreadPoolExecutor(1) as threads:
+            of_a_thread = threads.submit(c10d._get_default_group).result()
+        assert c10d._get_default_group() is dist.group.WORLD is not of_a_thread
+        dist.destroy_process_group()
+        dist.init_process_group("nccl", init_method=f"file://{tmp_path}/again", rank=0, world_size=1)
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(c10d._get_default_group).result() is dist.group.WORLD
         dist.destroy_process_group()
 
 

@@ -85,6 +85,7 @@ def test_outcomes_are_told_apart_by_where_and_how_they_end() -> None:
         for one in (Passed(), Failed("backward", "E: x"), OutOfMemory("backward"), TimedOut("step", 3), Skipped("no"))
     ]
     assert values == ["passed", "backward: E: x", "out of memory", "step: no sign of life for 3 s", None]
+    assert read(OUTCOME, TimedOut("step", 30, working=True)).value == "step: not done after 30 s of work"
     assert read(OUTCOME, Failed("harness", "a bug of ours")).value is None
 
 

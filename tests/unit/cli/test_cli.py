@@ -106,7 +106,8 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["fit", "tiny", "--gpu", "H200", "--max-layers", "1000000000"], "Invalid value for '--max-layers'"),
         (["remedies", "tiny", "--ranks", "1" + "0" * 20], "Invalid value for '--ranks'"),
         (["bisect", "--scenario", "tiny", "--rounds", "1" + "0" * 20], "Invalid value for '--rounds'"),
-        (["regres"], "No such command 'regres'"),
+        (["regres"], "No such command 'regres'. Did you mean 'regress'?"),
+        (["nonsense"], "No such command 'nonsense'."),
         (
             ["regress", "--deepspeed", ""],
             "error: --deepspeed: empty; give it a value, or leave it out; is a variable not",
@@ -365,8 +366,21 @@ def test_time_left_is_what_was_expected_at_the_pace_seen_so_far() -> None:
     assert estimate.left_s(150.0) == 0
 
 
-def test_what_was_never_run_is_guessed() -> None:
-    assert Estimate([cell("A")], {}).left_s(0) > 0
+def test_a_cell_that_goes_alone_says_what_the_others_of_its_workload_will_take() -> None:
+    cells = [msgspec.structs.replace(cell(version), device="sim") for version in "AB"]
+    estimate = Estimate(cells, {cells[0].workload: 10.0})
+    estimate.finished(cells[0], 3 * (10 + GUESSED_IMPORT_S))
+    assert estimate.left_s(3 * (10 + GUESSED_IMPORT_S)) == 3 * (10 + GUESSED_IMPORT_S)
+
+
+def test_what_nothing_is_known_of_has_no_time_left_until_the_first_has_ended() -> None:
+    cells = [msgspec.structs.replace(cell(version), device="sim") for version in "ABC"]
+    estimate = Estimate(cells, {})
+    assert estimate.left_s(0) is None
+    estimate.finished(cells[0], 5.0)  # it failed, which says nothing of the others
+    assert estimate.left_s(5.0) is None
+    estimate.finished(cells[1], 2 * (5 + 300 + 2 * GUESSED_IMPORT_S), took_s=300.0)
+    assert estimate.left_s(2 * (5 + 300 + 2 * GUESSED_IMPORT_S)) == pytest.approx(306, rel=0.1)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (3900, "1 h 5 min")])

@@ -100,6 +100,29 @@ def test_what_came_and_went_together_is_one_problem_and_the_gravest_names_it() -
     assert {found.metric for found in problem.related} == {"collective_count"}
 
 
+@pytest.mark.parametrize(
+    ("higher_mib", "kind", "phase"), [(200, ProblemKind.LEAK, "backward"), (2000, ProblemKind.MORE, "forward")]
+)
+def test_a_few_bytes_that_stay_do_not_name_what_takes_many_times_as_many(
+    higher_mib: int, kind: ProblemKind, phase: str
+) -> None:
+    """transformers 4.38: a buffer of 256 MiB, and 8 GiB made of it in forward."""
+    worse = run(held_mib=100)
+    for rank in worse.ranks:
+        rank.phases["forward"].device_peak_bytes += higher_mib * MIB
+    (problem,) = judged(result(run=run()), result("0.16.4", run=worse)).problems
+    assert (problem.kind, problem.worst.phase) == (kind, phase)
+
+
+def test_a_few_bytes_of_the_host_do_not_name_what_takes_many_times_as_many_on_the_device() -> None:
+    worse = run()
+    for rank in worse.ranks:
+        rank.phases["init"].host_peak_bytes += 5 * MIB
+        rank.phases["backward"].device_peak_bytes += 300 * MIB
+    (problem,) = judged(result(run=run()), result("0.16.4", run=worse)).problems
+    assert (problem.worst.metric, problem.worst.phase) == ("device_peak_bytes", "backward")
+
+
 def test_what_began_together_and_still_goes_on_is_not_one_cause() -> None:
     both = [run(), run(held_mib=3, collectives=21)]
     found = judged(*(result(f"0.{15 + at}.0", run=made) for at, made in enumerate(both))).problems

@@ -210,6 +210,22 @@ def test_learning_rates_are_compared_without_any_values(rates: list[float], is_f
     assert bool(found) == is_found
 
 
+@pytest.mark.parametrize(("bits", "is_found"), [([None, 32.0], False), ([None, 31.0], False), ([None, 16.0], True)])
+def test_weights_that_are_trained_in_another_precision_train_otherwise(
+    bits: list[float | None], is_found: bool
+) -> None:
+    runs = [
+        changed_run(lambda run, own=own: setattr(run.ranks[0], "numerics", Numerics(losses=[6.2], weight_bits=own)))
+        for own in ([None, 32.0], bits)
+    ]
+    found = judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings
+    message = (
+        "it trains otherwise than the baseline: the number of bits of a trained weight of step 2 is 16, was 32 "
+        "(10.0 tolerances), rank 0"
+    )
+    assert [one.message for one in found] == ([message] if is_found else [])
+
+
 def test_each_of_several_models_is_compared_with_its_own_in_the_baseline() -> None:
     def trained(run: RunRecord, critic: float) -> None:
         run.ranks[0].numerics = None

@@ -23,6 +23,7 @@ from harness.report.view import View, view
 from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording.addresses import thread_name
+from harness.wording.quantities import listing
 from tests.paths import ROOT
 from tests.unit.docs import reproducer_page
 from tests.unit.docs.templates import page_of, rendered
@@ -33,6 +34,9 @@ PAGE = page_of(TEMPLATE)
 
 #: Lines of evidence that a problem has on the page; the site has all.
 _MOST_EVIDENCE = 2
+
+#: Files of a change that are named; its pull request has all.
+_MOST_FILES = 2
 
 #: Factors that do not matter, which the page about scripts has all of.
 _MOST_FACTORS = 8
@@ -65,7 +69,7 @@ class PublishedProblem:
     def cause(self) -> str:
         """What brought it and what ended it, and what upstream knows."""
         changes = [("Introduced", self._facts.began), ("Ended", self._facts.ended)]
-        parts = [_change(what, change) for what, change in changes if change is not None]
+        parts = [_change(what, change, len(found) > 1) for what, found in changes for change in found]
         known = self._facts.upstream
         if known is not None:
             named = [
@@ -77,7 +81,7 @@ class PublishedProblem:
             parts.append(f"Upstream: {markdown(known.what)} ({', '.join(named)}; looked up {known.looked_up}).")
         else:
             parts.append("Upstream: not looked up or not found.")
-        parts += [f"{markdown(site)}." for change in (self._facts.began,) if change for site in change.sites[:1]]
+        parts += [f"{markdown(site)}." for change in self._facts.began for site in change.sites[:1]]
         return " ".join(parts)
 
     @property
@@ -92,6 +96,11 @@ class PublishedProblem:
         if found is not None and found.confirmed:
             runs = "; ".join(f"{found.package} {run.version} `{run.line}`" for run in found.runs[:2])
             return f"yes, by [{found.name}](reproducers/{found.name}.py): {runs}"
+        if self._facts.by_hand:
+            name = Path(self._facts.by_hand).stem
+            return (
+                f"yes, by hand, by [{name}](reproducers/{self._facts.by_hand}): {markdown(self._facts.why_no_script)}"
+            )
         return f"no: {markdown(self._facts.why_no_script or 'no script was written')}"
 
 
@@ -101,13 +110,20 @@ def _with_neighbor(text: str) -> str:
     return f"{release} ({neighbor})"
 
 
-def _change(what: str, change: UpstreamChange) -> str:
+def _change(what: str, change: UpstreamChange, is_one_of_several: bool) -> str:
     between = f"{change.package} {change.before} and {change.after}"
     if not change.where:
         return f"{what} between {f'[{between}]({change.compare_url})' if change.compare_url else between}."
     place = f"[{markdown(change.where)}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
-    files = f" ({', '.join(change.files)})" if change.files and not change.pull_url else ""
-    return f"{what} in {change.package} {change.after} by {place}{files}, found by bisection."
+    own = [file for file in change.files if _is_of(change.package, file)]
+    files = f" ({listing(own, _MOST_FILES)})" if own else ""
+    on = f" on `{change.workload.removesuffix('/cpu')}`" if is_one_of_several else ""
+    return f"{what} in {change.package} {change.after} by {place}{files}, found by bisection{on}."
+
+
+def _is_of(package: str, changed: str) -> bool:
+    """Whether a changed file (``+12 -3 FILE``) is of the package itself, and not of its tests or documentation."""
+    return changed.rpartition(" ")[2].removeprefix("src/").startswith(f"{package}/")
 
 
 def _thread(address: str) -> str:

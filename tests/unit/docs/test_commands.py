@@ -13,7 +13,7 @@ import pytest
 from harness import cli
 from tests.paths import ROOT
 from tests.unit.docs import markdown
-from tests.unit.docs.commands import check, sessions
+from tests.unit.docs.commands import check, printed, sessions
 from tests.unit.docs.markdown import PAGES
 
 _OURS = re.compile(r"(?:python -m harness|dsregress) (?P<rest>[^)`|]*)")
@@ -52,6 +52,19 @@ def test_sessions_exist_and_pass_on_options_that_exist(page: Path) -> None:
             assert set(names) <= known, f"no such session: {set(names) - known}"
             if after and names[0] in cli.COMMANDS:
                 check([names[0], *shlex.split(after)])
+
+
+def test_what_is_explained_and_shown_of_published_results_is_there() -> None:
+    found = {
+        shlex.join(arguments)
+        for page in PAGES
+        for text in written(page)
+        for one in _OURS.finditer(text)
+        if (arguments := words(one["rest"])) and arguments[0] in ("explain", "show") and "results/2026" in one["rest"]
+    }
+    assert found
+    for command in found:
+        assert printed(command, 120)
 
 
 def test_every_command_has_a_heading_of_its_own() -> None:

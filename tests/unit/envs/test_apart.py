@@ -257,6 +257,9 @@ def test_a_file_of_two_packages_is_neither_shared_nor_called_damaged(tmp_path: P
     packages = venv.site_packages(Path(environment.python).parents[1])
     assert (packages / "common.py").stat().st_nlink == 1
     assert (packages / "large" / "__init__.py").stat().st_nlink == 2
+    os.utime(packages / "common.py")  # as a copy of the folder has it: contents decide
+    again = venv.build(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
+    assert again.notes == ()
 
 
 def test_what_no_environment_uses_any_more_is_removed_when_the_next_is_added(tmp_path: Path, index: Path) -> None:

@@ -38,6 +38,7 @@ def test_a_record_is_read_and_its_detail_kept_apart(tmp_path: Path) -> None:
         (record(outcome="failed", stage="init", signature="s", log_tail="t"), Failed("init", "s", "t")),
         (record(outcome="out_of_memory", stage="backward"), OutOfMemory("backward")),
         (record(outcome="timed_out", stage="step"), TimedOut("step", 10)),
+        (record(outcome="still_working", stage="generate"), TimedOut("generate", 100, working=True)),
         (
             record(outcome="machine_fault", machine_fault=machine.DISK_FULL, stage="init", signature="s", log_tail="t"),
             MachineFault("init", machine.DISK_FULL, "s", "t"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 
+import msgspec
+
 from harness.launch import schedule
 from harness.launch.contract import Ended
 from harness.launch.fake import FakeExecutor
@@ -19,7 +21,7 @@ def machine(executor: FakeExecutor, cores: int) -> OneMachine:
 
 
 def environment_of(cell: Cell) -> Environment:
-    return Environment(stack=cell.stack, lock_sha256="")
+    return Environment(stack=cell.environment_stack, lock_sha256="")
 
 
 def test_environments_run_in_parallel_each_on_its_own_worker() -> None:
@@ -31,6 +33,19 @@ def test_environments_run_in_parallel_each_on_its_own_worker() -> None:
     for version in "ABCDE":
         own = [line for line in executor.log if line.endswith(f"{version}:sim")]
         assert own == [f"open {version}:sim", *[f"start s/base {version}:sim"] * 2, f"close {version}:sim"]
+
+
+def test_scenarios_with_packages_of_their_own_never_share_a_worker_with_others_of_their_stack() -> None:
+    executor = FakeExecutor()
+    plain = cell("A", "sim")
+    with_trl = msgspec.structs.replace(plain, scenario="trl", parameters={"packages": {"trl": "0.24.0"}})
+    without = msgspec.structs.replace(plain, scenario="plain", parameters={"packages": {}})
+    list(run_parallel(machine(executor, cores=1), [plain, with_trl, without], environment_of))
+    assert [line for line in executor.log if line.startswith("start")] == [
+        "start s/base A:sim",
+        "start plain/base A:sim",
+        "start trl/base A + trl 0.24.0:sim",
+    ]
 
 
 def test_what_needs_several_places_waits_for_them_and_is_not_overtaken() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ import pytest
 from harness.launch import worker as serving
 from harness.launch.contract import Ended, RunPlan, Waiting
 from harness.launch.process import ServerProcess
-from harness.launch.worker import ServerWorker
+from harness.launch.worker import Server, ServerWorker
 from harness.model import Failed, MachineFault, OutOfMemory, Passed, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.wire import RunRecord
@@ -129,6 +130,15 @@ def test_a_missing_interpreter_is_no_fault_of_the_release(tmp_path: Path) -> Non
     ended = fault(one.start(cell("A"), PLAN))
     assert (ended.stage, ended.fault) == ("import", machine.NO_START)
     assert ended.signature == "its interpreter does not start: No such file or directory"
+
+
+def test_a_machine_that_stands_still_is_not_the_environment_s_fault(tmp_path: Path) -> None:
+    def start(folder: Path, log: Path) -> Server:
+        raise TimeoutError(errno.ETIMEDOUT, "not in 60 s", "python")
+
+    ended = fault(ServerWorker(start, tmp_path / "runs", 20).start(cell("A"), PLAN))
+    assert (ended.stage, ended.fault) == ("import", machine.BUSY)
+    assert ended.signature == "its interpreter does not start: not in 60 s"
 
 
 def test_a_full_disk_before_a_cell_starts_is_the_machines_fault(

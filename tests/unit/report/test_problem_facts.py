@@ -35,9 +35,9 @@ def answered(**changes: Any) -> dict[str, Any]:
     return answers.reproduction(**{"cell": cell, "smallest_cell": smallest, **changes})
 
 
-def searched(**changes: Any) -> dict[str, Any]:
+def searched(subject: str = "engine.py: hook (6 of 7)", **changes: Any) -> dict[str, Any]:
     releases = answers.search("releases", "0.15.4", "0.16.0", **{"sites": ["held at engine.py:1"], **changes})
-    probes = [{"name": "b2", "about": "2024-11-25 engine.py: hook (6 of 7)"}]
+    probes = [{"name": "b2", "about": f"2024-11-25 {subject}"}]
     commits = answers.search("commits", "a1", "b2", probes=probes, files=["+2 -1 engine.py"])
     return answers.bisection(f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim", releases, commits)
 
@@ -108,21 +108,43 @@ def test_a_confirmed_answer_comes_before_another() -> None:
 
 
 def test_a_bisection_says_which_change_it_was() -> None:
-    began = facts(searched()).began
-    assert began is not None
+    (began,) = facts(searched()).began
     assert (began.before, began.after, began.where) == ("0.15.4", "0.16.0", "engine.py: hook (6 of 7)")
     assert began.files == ("+2 -1 engine.py",)
     assert began.sites == ("held at engine.py:1",)
     assert began.compare_url == "https://github.com/deepspeedai/DeepSpeed/compare/v0.15.4...v0.16.0"
 
 
+def test_a_commit_that_upstream_knows_comes_before_one_that_was_made_of_releases() -> None:
+    upstreams = searched("Fix potential memory issues (#6726)")
+    for found in ((searched(), upstreams), (upstreams, searched())):
+        (began,) = facts(*found).began
+        assert began.pull_url == "https://github.com/deepspeedai/DeepSpeed/pull/6726"
+
+
+def test_workloads_that_have_it_by_different_changes_name_each_of_them() -> None:
+    changes = searched("Check for infinities (#7171)"), searched("Check them faster (#7184)"), searched()
+    began = facts(*changes, *changes).began
+    assert [(one.where, one.workload) for one in began] == [
+        ("Check for infinities (#7171)", f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim"),
+        ("Check them faster (#7184)", f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim"),
+    ]
+
+
+def test_a_search_of_releases_alone_adds_nothing_to_the_change_found_in_them() -> None:
+    coarse = answers.bisection(
+        f"llama_zero3_backward/{VARIANT},model=llama-tiny/sim", answers.search("releases", "0.15.0", "0.16.7")
+    )
+    for found in ((coarse, searched()), (searched(), coarse)):
+        (began,) = facts(*found).began
+        assert began.where == "engine.py: hook (6 of 7)"
+
+
 def test_without_a_bisection_the_measured_neighbors_are_said() -> None:
     elsewhere = [{"before": "0.16.0", "after": "0.16.7", "to": "bad", "open": 0, "exact": True}]
     found = facts(searched(changes=elsewhere))
-    assert found.began is not None
-    assert found.ended is not None
-    assert (found.began.before, found.began.after, found.began.where) == ("0.15.4", "0.16.0", "")
-    assert (found.ended.before, found.ended.after) == ("0.16.7", "0.16.8")
+    assert [(one.before, one.after, one.where) for one in found.began] == [("0.15.4", "0.16.0", "")]
+    assert [(one.before, one.after) for one in found.ended] == [("0.16.7", "0.16.8")]
 
 
 def test_upstream_and_the_reason_for_no_script_are_looked_up_by_the_finding(tmp_path: Path) -> None:
@@ -134,6 +156,7 @@ def test_upstream_and_the_reason_for_no_script_are_looked_up_by_the_finding(tmp_
         [[problem]]
         problem = "gathered layers stay"
         reason = "it takes a GPU"
+        by_hand = "layers.py"
         [problem.shown_by]
         package = "deepspeed"
         metrics = ["device_retained_bytes"]
@@ -144,10 +167,11 @@ def test_upstream_and_the_reason_for_no_script_are_looked_up_by_the_finding(tmp_
     (tmp_path / "without_script.toml").write_text(table)
     known = known_answers(str(tmp_path), str(tmp_path))
     found = facts(known=known)
-    assert found.why_no_script == "it takes a GPU"
+    assert (found.why_no_script, found.by_hand) == ("it takes a GPU", "by_hand/layers.py")
     assert found.upstream is not None
     assert found.upstream.reported == ("https://github.com/deepspeedai/DeepSpeed/issues/7116",)
-    assert facts(answered(), known=known).why_no_script == ""  # a script speaks for itself
+    answer = facts(answered(), known=known)
+    assert (answer.why_no_script, answer.by_hand) == ("", "")  # a script speaks for itself
 
 
 def test_a_script_has_the_title_that_it_was_published_with(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_no_release_to_use_is_named_for_what_goes_wrong_now_and_then() -> None:
 
 def test_what_a_changed_default_causes_names_the_setting_and_no_release() -> None:
     old, new = {"configuration": "old"}, {"configuration": "new"}
-    values = {"old": "true", "new": "false"}
+    values = {"old": True, "new": False}
     results = [
         result("0.15.0", variant="base", detail_sha256=old),
         result("0.15.0", variant="zero_stage=2", detail_sha256=old),
@@ -92,7 +92,10 @@ def test_what_a_changed_default_causes_names_the_setting_and_no_release() -> Non
 
     comparison = compare(results, results[0].cell.stack.id, Thresholds(), detail_of)
     (line,) = view(comparison).screen.sections[0].problems
-    assert line.setting == "deepspeed.contiguous_gradients"
+    assert line.sentences == (
+        "llama_zero3_backward/base: backward holds 90.0 MiB more after it ends (46x): 2.00 MiB -> 92.0 MiB; "
+        "contiguous_gradients is false where it is not set, was true. Set it; true keeps the old behaviour."
+    )
     assert line.release_to_use == ""
 
 
@@ -114,6 +117,12 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.16.0")) == said
     absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch."
+    inside = "ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)"
+    assert (
+        consequence(failed("0.16.0", inside))
+        == "Other packages may pass: --deepspeed, --transformers, --accelerate, --torch."
+    )
+    assert consequence(failed("0.15.0", inside), failed("0.16.0", inside)) == said
     assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
     assert consequence(failed("0.15.0", absent), failed("0.16.0")) == ""
 
@@ -153,6 +162,25 @@ def test_a_condition_is_named_only_where_no_free_workload_meets_it() -> None:
     assert texts(screen(*two, *other, *three))[0].startswith("a, ZeRO-2: backward holds")
 
 
+def test_parameters_of_several_scenarios_are_no_condition_where_they_differ_or_one_has_them_not() -> None:
+    def staged(version: str, scenario: str, run: RunRecord | None = None, **parameters: str) -> Result:
+        one = result(version, scenario=scenario, **({} if run is None else {"run": run}))
+        one.cell.parameters.update(parameters)
+        return one
+
+    def affected(scenario: str, **parameters: str) -> tuple[Result, Result]:
+        return staged("0.15.0", scenario, **parameters), staged("0.16.0", scenario, held(9), **parameters)
+
+    free = staged("0.15.0", "free", data="text"), staged("0.16.0", "free", data="text")
+    alike = screen(*affected("a", data="pairs"), *affected("b", data="pairs"), *free)
+    assert texts(alike)[0].startswith("data=pairs (2 workloads): backward holds")
+    listed = "a/gradient_checkpointing=non_reentrant, b/gradient_checkpointing=non_reentrant"
+    several = screen(*affected("a", data="pairs"), *affected("b", data="answers"), *free)
+    assert texts(several)[0].startswith(f"{listed}: backward holds")
+    without = screen(*affected("a", data="pairs"), *affected("b"), *free)
+    assert texts(without)[0].startswith(f"{listed}: backward holds")
+
+
 def test_a_number_is_that_of_the_newest_release_beside_the_last_one_without_the_problem() -> None:
     def calls(version: str, times: float) -> Result:
         made = synthetic.record()
@@ -173,6 +201,13 @@ def test_what_the_baseline_alone_has_is_counted_as_fixed_and_a_run_that_passes_t
     assert seen.headline == "deepspeed 0.15.0 to 0.16.0: 1 memory leak; fixed since 0.15.0: 1 crash"
     assert "baseline itself" not in " ".join(texts(seen))
     assert {row.words for row in seen.overview.rows} == {("passes", "CRASH"), ("LEAK", "same")}
+
+
+def test_a_baseline_beside_failures_alone_passes() -> None:
+    failed = Failed("step", "TypeError: no (engine.py:step)")
+    assert [row.words for row in screen(result("0.15.0"), result("0.16.0", outcome=failed)).overview.rows] == [
+        ("CRASH", "passes")
+    ]
 
 
 def test_a_release_without_a_verdict_ends_a_range() -> None:

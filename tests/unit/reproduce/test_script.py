@@ -152,9 +152,28 @@ def test_the_text_of_a_script() -> None:
     ]
     assert '    "gradient_accumulation_steps": 4,' in lines
     assert '    "zero_optimization": {"stage": 1},' in lines
-    assert "        return (x.float() - y).pow(2).sum(), x" in lines
-    assert "STEPS, MICRO_BATCHES = 2, 4" in lines
-    assert statements(text) <= 55
+    assert "        return (x - y).pow(2).sum(), x" in lines
+    assert "MICRO_BATCHES = 4" in lines
+    assert "RANK" not in text
+    assert statements(text) <= 50
+
+
+def test_a_script_has_ranks_and_micro_batches_only_where_there_are_several() -> None:
+    alone = script("loss_error").text
+    assert "def loss_of(model, step):" in alone
+    assert "for step in range(2):\n    loss = loss_of(engine, step)\n    engine.backward(loss)\n" in alone
+    assert "RANK" not in alone
+    assert "MICRO_BATCHES" not in alone
+    ranks = script("loss_error", world_size=2).text
+    assert "def loss_of(model, step, rank):" in ranks
+    assert "    for rank in range(RANKS):\n        loss = loss_of(plain, step, rank)\n        (loss / RANKS)" in ranks
+    assert 'if RANK == 0:\n    print(f"loss' in ranks
+    assert "MICRO_BATCHES" not in ranks
+
+
+def test_an_optimizer_that_zero_takes_unasked_needs_no_leave() -> None:
+    assert "zero_allow_untested_optimizer" not in script("outcome", zero_stage=1).text
+    assert "zero_allow_untested_optimizer" in script("loss_error", zero_stage=1).text
 
 
 def test_a_model_of_one_output_returns_it_alone() -> None:
@@ -241,7 +260,7 @@ def test_empty_lines_are_where_a_reader_expects_them() -> None:
     assert "\n\n\ndef loss_of" in text
     assert "        super().__init__()\n        self.layers" in text
     assert ")\n\n    def forward" in text
-    assert "\n\n\ncounted = Counted()\ncounted.__enter__()\ntorch.manual_seed(0)\n" in text
+    assert "\n\n\ncounted = Counted().__enter__()\ntorch.manual_seed(0)\n" in text
 
 
 def test_a_setting_is_read_from_the_engine() -> None:

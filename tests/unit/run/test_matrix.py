@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from harness.errors import UsageError
@@ -109,6 +111,16 @@ def test_a_glob_that_matches_nothing_names_what_exists(selection: Selection, mes
     with pytest.raises(UsageError) as caught:
         workloads(selection)
     assert str(caught.value) == message
+
+
+def test_a_value_that_our_own_adapters_do_not_know_is_no_releases_failure() -> None:
+    ours = dataclasses.replace(SCENARIOS["llama"], framework="harness.probe.frameworks.deepspeed")
+    selection = Selection(variants=("zero_stage=9",), devices=("cpu",))
+    with pytest.raises(UsageError) as caught:
+        matrix.build(STACKS, {"llama": ours}, selection, DEFAULT, NO_GPU)
+    assert str(caught.value) == "llama: no such variant: zero_stage=9; known are: 0, 1, 2, 3"
+    others = {"llama": SCENARIOS["llama"]}
+    assert list(matrix.build(STACKS, others, selection, DEFAULT, NO_GPU).workloads) == ["llama/zero_stage=9/cpu"]
 
 
 def test_a_malformed_default_names_its_key() -> None:

@@ -28,6 +28,23 @@ def test_variables_of_a_launch_line_that_have_no_effect_are_named() -> None:
     }
 
 
+def test_a_given_program_that_trains_in_its_own_size_on_a_processor_is_noted() -> None:
+    def cell(scenario: str, device: str, tiny: bool) -> Cell:
+        parameters = {"program": "torchrun train.py", "tiny": tiny}
+        return msgspec.structs.replace(stored_result().cell, scenario=scenario, device=device, parameters=parameters)
+
+    cells = [
+        cell("train-3f9a1c", "sim", tiny=False),
+        cell("train-3f9a1c", "cpu", tiny=False),
+        cell("small-3f9a1d", "cpu", tiny=True),
+        cell("large-3f9a1e", "sim", tiny=False),
+        cell("declared", "cpu", tiny=False),
+    ]
+    assert pipeline.notes_on_programs(cells) == {
+        "train-3f9a1c": "its models train on this processor in their own size; --tiny shrinks those of transformers"
+    }
+
+
 def test_a_missing_detail_is_looked_for_again(tmp_path: Path) -> None:
     detail = Detail(configuration={"zero.stage": 3})
     store, one = Store(str(tmp_path)), stored_result(detail=detail)

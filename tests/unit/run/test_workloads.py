@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.config.settings import Settings
@@ -57,6 +58,14 @@ def test_a_program_that_was_given_is_a_scenario_by_its_exact_name(settings: Sett
     found = workloads.load_scenarios(settings, [name])
     assert list(found) == ["llama", name]
     assert found[name].parameters["program"] == "torchrun train.py"
+
+
+def test_a_folder_of_scenarios_that_is_not_there_is_named(settings: Settings, folder: Path, tmp_path: Path) -> None:
+    nowhere = msgspec.structs.replace(settings, scenarios=str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match="nowhere: there is no such folder of scenarios; set `scenarios`"):
+        workloads.load_scenarios(nowhere, ["llama"])
+    name = given(nowhere, folder)
+    assert list(workloads.load_scenarios(nowhere, [name])) == [name]  # a program needs none
 
 
 @pytest.mark.parametrize(

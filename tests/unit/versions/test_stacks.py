@@ -104,15 +104,20 @@ def test_a_baseline_of_no_axis_says_which_there_are(chosen: str, message: str) -
 
 
 def test_several_axes_make_the_product() -> None:
+    product = [("2.6.0", "0.15.0"), ("2.6.0", "0.16.4"), ("2.7.0", "0.15.0"), ("2.7.0", "0.16.4")]
+    for deepspeed, chosen in (("0.15.0,0.16.4", None), ("0.16.4", "0.15.0"), ("0.16.4", "deepspeed==0.15.0")):
+        result = planned({"torch": "2.6.0,2.7.0", "deepspeed": deepspeed}, chosen=chosen)
+        assert list(zip(column(result, "torch"), column(result, "deepspeed"))) == product
+        assert set(result.axes) == {"torch", "deepspeed"}
+        assert result.stacks[1].label == "torch 2.6.0, deepspeed 0.16.4"
+
+
+def test_one_version_of_the_framework_is_that_of_every_stack_where_another_package_varies() -> None:
     result = planned({"torch": "2.6.0,2.7.0", "deepspeed": "0.16.4"})
-    assert list(zip(column(result, "torch"), column(result, "deepspeed"))) == [
-        ("2.6.0", "0.15.0"),
-        ("2.6.0", "0.16.4"),
-        ("2.7.0", "0.15.0"),
-        ("2.7.0", "0.16.4"),
-    ]
-    assert set(result.axes) == {"torch", "deepspeed"}
-    assert result.stacks[1].label == "torch 2.6.0, deepspeed 0.16.4"
+    assert column(result, "torch") == ["2.6.0", "2.7.0"]
+    assert set(column(result, "deepspeed")) == {"0.16.4"}
+    assert result.axes == ("torch",)
+    assert result.stacks[1].label == "2.7.0 + deepspeed 0.16.4"
 
 
 def test_beside_the_framework_one_version_of_another_package_is_that_of_every_stack() -> None:

@@ -29,6 +29,7 @@ PACKAGES = (
             "flash_attn.ops": (),
             "flash_attn.ops.triton": (),
             "flash_attn.ops.triton.cross_entropy": ("flash_losses",),
+            "flash_attn.ops.triton.layer_norm": ("flash_norm",),
             "flash_attn.ops.triton.rotary": ("flash_rotary",),
             "flash_attn.utils": (),
             "flash_attn.utils.distributed": ("flash_distributed",),

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu import launching
 from harness.probe.virtual_gpu.stand_ins.bnb_optimizers import dynamic_map
 
@@ -238,7 +239,7 @@ dequantize_fp4 = functools.partial(dequantize_4bit, quant_type="fp4")
 
 def create_dynamic_map(signed: bool = True, max_exponent_bits: int = 7, total_bits: int = 8) -> torch.Tensor:
     if (max_exponent_bits, total_bits) != (7, 8):
-        raise NotImplementedError("bitsandbytes.functional.create_dynamic_map has a stand-in for 8 bits")
+        raise NoStandInError("bitsandbytes.functional.create_dynamic_map has a stand-in for 8 bits")
     return dynamic_map(signed).clone()
 
 
@@ -252,7 +253,7 @@ def quantize_blockwise(
 ) -> _Quantized:
     _only_new(out, absmax)
     if nested:
-        raise NotImplementedError("bitsandbytes.functional.quantize_blockwise has no stand-in for nested=True")
+        raise NoStandInError("bitsandbytes.functional.quantize_blockwise has no stand-in for nested=True")
     table = dynamic_map(True) if code is None else code
     largest = torch.empty((-(-A.numel() // blocksize),), device=A.device, dtype=torch.float32)
     made = torch.empty_like(A, dtype=torch.uint8)
@@ -368,4 +369,4 @@ def _unblocked(values: torch.Tensor, scales: torch.Tensor, blocksize: int) -> to
 
 def _only_new(out: torch.Tensor | None, absmax: torch.Tensor | None) -> None:
     if out is not None or absmax is not None:
-        raise NotImplementedError("bitsandbytes.functional has no stand-in for quantizing into given tensors")
+        raise NoStandInError("bitsandbytes.functional has no stand-in for quantizing into given tensors")

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu import launching
 
 _BLOCK = 256
@@ -230,7 +231,7 @@ def _named(name: str, rule: type[_Optimizer], bits: int | None, paged: bool) -> 
         }
         for option, value in more.items():
             if option not in wanted and (option not in plain or value != plain[option]):
-                raise NotImplementedError(f"bitsandbytes.optim.{name} has no stand-in for {option}={value!r}")
+                raise NoStandInError(f"bitsandbytes.optim.{name} has no stand-in for {option}={value!r}")
         options = wanted | more
         as_bits = bits or options["optim_bits"]
         rule.__init__(

@@ -10,11 +10,14 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from harness.probe import no_stand_in
 
 #: Named by Python where a program imports something from a stand-in that it lacks.
 PLACE = "the harness's stand-in: see 'Kernels that are not here' in docs/programs.md"
@@ -61,10 +64,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if parent == module.__name__:
                 setattr(module, child, importlib.import_module(name))
 
-        def missing(name: str) -> Any:
-            raise AttributeError(f"{module.__name__}.{name} has no stand-in ({PLACE})")
-
-        module.__dict__.setdefault("__getattr__", missing)
+        module.__dict__.setdefault("__getattr__", no_stand_in.lacking(module.__name__))
 
     def find_distributions(
         self,
@@ -92,6 +92,21 @@ class _Distribution(importlib.metadata.Distribution):
         return Path(path)
 
 
+def _not_imported(error: BaseException) -> str:
+    """What a program imports of a stand-in that it lacks: a module or a name. Python raises an ImportError for both."""
+    if not isinstance(error, ImportError) or not error.name:
+        return ""
+    top = sys.modules.get(error.name.partition(".")[0])
+    if getattr(top, "__file__", None) != PLACE:
+        return ""
+    name = _NAME.search(str(error))
+    return f"{error.name}.{name[1]}" if name is not None else error.name
+
+
+#: ``cannot import name 'flash_attn_kvpacked' from 'flash_attn'``
+_NAME = re.compile(r"^cannot import name '(\w+)'")
+
+
 def _normalized(name: str) -> str:
     return name.lower().replace("_", "-")
 
@@ -103,7 +118,8 @@ def found(packages: Sequence[Package]) -> Iterator[tuple[Package, ...]]:
     finder = Finder(missing)
     sys.meta_path.append(finder)
     try:
-        yield missing
+        with no_stand_in.refused(_not_imported):
+            yield missing
     finally:
         sys.meta_path.remove(finder)
         for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == PLACE]:

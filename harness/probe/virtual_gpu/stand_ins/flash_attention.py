@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu import launching
 from harness.probe.virtual_gpu.stand_ins import attention_by_torch
 from harness.probe.virtual_gpu.stand_ins.attention_by_torch import Rule
@@ -308,7 +309,7 @@ def flash_attn_varlen_func(
     block_table: torch.Tensor | None = None,
 ) -> Any:
     if block_table is not None:
-        raise NotImplementedError("flash_attn_varlen_func has no stand-in for block_table, a paged cache of keys")
+        raise NoStandInError("flash_attn_varlen_func has no stand-in for block_table, a paged cache of keys")
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
     return _Attention.apply(1, rule, bounds, return_attn_probs, torch.is_grad_enabled(), q, k, v)
@@ -355,4 +356,4 @@ def flash_attn_varlen_qkvpacked_func(
 
 def flash_attn_with_kvcache(*_: Any, **__: Any) -> Any:
     """transformers imports it with the others."""
-    raise NotImplementedError("flash_attn_with_kvcache has no stand-in: generate with attn_implementation='sdpa' here")
+    raise NoStandInError("flash_attn_with_kvcache has no stand-in", "generate with attn_implementation='sdpa' here")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu import launching
 
 __all__ = ["CrossEntropyLoss", "cross_entropy_loss"]
@@ -64,7 +65,7 @@ def cross_entropy_loss(
 ) -> Any:
     """``(rows, vocabulary)``, ``(rows,)`` -> the losses and their part for the log-sum-exp, ``(rows,)`` in fp32."""
     if precomputed_lse is not None or process_group is not None:
-        raise NotImplementedError("flash_attn's cross entropy has no stand-in for process_group and precomputed_lse")
+        raise NoStandInError("flash_attn's cross entropy has no stand-in for process_group and precomputed_lse")
     options = (label_smoothing, logit_scale, lse_square_scale, ignore_index, inplace_backward)
     return _CrossEntropy.apply(logits, labels, options)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu import launching
 
 __all__ = ["RotaryEmbedding", "apply_rotary", "apply_rotary_emb", "apply_rotary_emb_func"]
@@ -94,7 +95,7 @@ class RotaryEmbedding(torch.nn.Module):
     ) -> None:
         super().__init__()
         if scale_base is not None:
-            raise NotImplementedError("flash_attn's RotaryEmbedding has no stand-in for scale_base")
+            raise NoStandInError("flash_attn's RotaryEmbedding has no stand-in for scale_base")
         self.dim, self.base, self.interleaved = dim, float(base), interleaved
         steps = torch.arange(0, dim, 2, device=device, dtype=torch.float32)
         self.register_buffer("inv_freq", 1.0 / (self.base ** (steps / dim)), persistent=False)
@@ -112,6 +113,6 @@ class RotaryEmbedding(torch.nn.Module):
         self._cos_cached, self._sin_cached = angles.cos().to(dtype), angles.sin().to(dtype)
 
     def forward(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(
-            "flash_attn's RotaryEmbedding has no stand-in for its forward: apply_rotary_emb has one"
+        raise NoStandInError(
+            "flash_attn's RotaryEmbedding has no stand-in for its forward", "use apply_rotary_emb here"
         )

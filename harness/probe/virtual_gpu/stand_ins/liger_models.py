@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu.stand_ins.liger_ops import (
     LigerFusedLinearCrossEntropyFunction,
     LigerRMSNormFunction,
@@ -194,7 +195,7 @@ def _apply(
     model: Any = None,
 ) -> None:
     if cross_entropy:
-        raise NotImplementedError("liger_kernel's cross_entropy=True has no stand-in; fused_linear_cross_entropy has")
+        raise NoStandInError("liger_kernel's cross_entropy=True has no stand-in", "use fused_linear_cross_entropy here")
     modeling: Any = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
     prefix = _MODELLED[family]
     if rope:
@@ -238,9 +239,9 @@ apply_liger_kernel_to_qwen3 = _applied_to("qwen3")
 
 def _apply_liger_kernel(model_type: str, **kwargs: Any) -> None:
     if model_type in _OTHERS:
-        raise NotImplementedError(
-            f"liger_kernel's kernels for models of type {model_type} have no stand-in; those of {', '.join(_MODELLED)} "
-            f"have: train without use_liger_kernel here"
+        raise NoStandInError(
+            f"liger_kernel's kernels for models of type {model_type} have no stand-in; those of {', '.join(_MODELLED)} have",
+            "train without use_liger_kernel here",
         )
     if model_type in _MODELLED:
         known = inspect.signature(_apply).parameters

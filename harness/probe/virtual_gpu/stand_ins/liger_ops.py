@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import NoStandInError
 from harness.probe.virtual_gpu import launching
 
 
@@ -149,7 +150,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
         accum_dtype: torch.dtype | None = None,
     ) -> torch.Tensor:
         if ce_weight is not None or return_z_loss or reduction not in ("mean", "sum"):
-            raise NotImplementedError(
+            raise NoStandInError(
                 "LigerFusedLinearCrossEntropyLoss has no stand-in for ce_weight, return_z_loss and reduction='none'"
             )
         tokens, size = _input.shape

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
+from harness.probe.no_stand_in import StandIn
 from harness.probe.virtual_gpu import launching
 
 __all__ = ["active", "driver"]
 
 
-class _Utils:
+class _Utils(StandIn):
     """Answers questions about a card by its number."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
@@ -25,10 +26,10 @@ class _Utils:
         }
 
 
-class _Active:
+class _Active(StandIn):
     """The driver of CUDA."""
 
-    utils = _Utils()
+    utils = _Utils("triton.runtime.driver.active.utils")
 
     def get_current_target(self) -> Any:
         major, minor = launching.card().compute_capability
@@ -47,5 +48,5 @@ class _Active:
         return torch.cuda
 
 
-active = _Active()
-driver = types.SimpleNamespace(active=active)
+active = _Active("triton.runtime.driver.active")
+driver = StandIn("triton.runtime.driver", active=active)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.probe.no_stand_in import NoStandInError
+
 __all__ = ["__getattr__", "constexpr"]
 
 
@@ -22,9 +24,7 @@ class _Name(type):
     ``isinstance``."""
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(
-            f"{cls.__qualname__} has no stand-in: only kernels can call it, and none is run in sim"
-        )
+        raise NoStandInError(f"{cls.__qualname__} has no stand-in: only kernels can call it, and none is run in sim")
 
 
 def __getattr__(name: str) -> Any:

@@ -233,6 +233,40 @@ def test_the_loss_is_torchs_cross_entropy(meter: Any, options: dict[str, Any]) -
     torch.testing.assert_close(torch.autograd.grad(mine, logits), torch.autograd.grad(theirs, logits))
 
 
+@pytest.mark.parametrize("is_rms_norm", [True, False])
+def test_norms_of_the_residual_stream_are_torchs(meter: Any, is_rms_norm: bool) -> None:
+    from flash_attn.ops.triton.layer_norm import layer_norm_fn
+
+    readings = []
+    x, residual, weight, bias = (torch.randn(shape) for shape in [(2, 5, 8), (2, 5, 8), (8,), (8,)])
+    for mine in (True, False):
+        inputs = [tensor.clone().requires_grad_() for tensor in (x, residual, weight, bias)]
+        if mine:
+            out, added = layer_norm_fn(
+                *(inputs[i] for i in (0, 2, 3, 1)), eps=1e-5, prenorm=True, is_rms_norm=is_rms_norm
+            )
+        else:
+            added = inputs[0] + inputs[1]
+            norm = torch.nn.functional.rms_norm if is_rms_norm else torch.nn.functional.layer_norm
+            out = norm(added, (8,), inputs[2], eps=1e-5) + inputs[3]
+        (out.square().sum() + added.sum()).backward()
+        readings.append([out.detach(), *(tensor.grad for tensor in inputs)])
+    for one, other in zip(*readings):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_norm_keeps_its_input_and_a_number_per_row(books: Books) -> None:
+    from flash_attn.ops.triton.layer_norm import RMSNorm
+
+    (x,) = inputs((4, 256, 1024))
+    norm = RMSNorm(1024, device="cuda", dtype=torch.bfloat16)
+    out, held, _ = held_by(lambda: norm(x))
+    assert held == x.nbytes + 4 * 256 * 4
+    upstream = torch.ones_like(out)
+    _, _, peak = held_by(lambda: out.backward(upstream))
+    assert peak == x.nbytes + 8 * 132 * 1024 * 4 + 1024 * 4 + 1024 * 2
+
+
 def test_frameworks_see_it_while_the_card_is_there(books: Books) -> None:
     utils = pytest.importorskip("transformers.utils")
     assert utils.is_flash_attn_2_available()

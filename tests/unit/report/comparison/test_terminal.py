@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, stack_label
+from harness.probe.border.wire import Numerics
 from harness.report.comparison import terminal
 from harness.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
 from harness.report.view import view
@@ -45,10 +46,33 @@ def test_problems_that_have_no_room_are_counted() -> None:
     assert len(text.splitlines()) <= terminal.MOST_LINES + 1  # a first problem is shown whole
 
 
-def test_a_problem_takes_three_lines_and_keeps_its_consequence() -> None:
-    lines = terminal._cut_lines("word " * 60, "Use 0.16.8.", 40)
-    assert len(lines) == 3
-    assert " ".join(lines).endswith("word... Use 0.16.8.")
+def test_a_problem_takes_so_many_lines_and_keeps_its_consequence() -> None:
+    for most in (3, 8):
+        lines = terminal._cut_lines("word " * 100, "Use 0.16.8.", 40, most)
+        assert len(lines) == most
+        assert " ".join(lines).endswith("word... Use 0.16.8.")
+
+
+def test_what_went_wrong_is_cut_only_where_there_is_no_room_for_it() -> None:
+    signature = f"ValueError: {'word ' * 24}end"
+    results = [result("0.15.0"), result("0.16.4", outcome=Failed("init", signature, signature))]
+    seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    assert "word end" in " ".join(on_terminal(seen, 80, details=False).split())
+    assert "word end" not in " ".join(on_terminal(seen, 20, details=False).split())
+
+
+def test_below_its_title_a_problem_does_not_say_again_that_it_trains_otherwise() -> None:
+    runs = [noisy_record(1), noisy_record(1)]
+    for run, loss in zip(runs, (1.0, 1.1), strict=True):
+        run.ranks[0].numerics = Numerics(losses=[loss])
+    results = [result("0.15.0", run=runs[0]), result("0.16.4", run=runs[1])]
+    seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    screen = " ".join(on_terminal(seen, 80, details=False).split())
+    assert (
+        "TRAINS DIFFERENTLY 1 0.16.4 llama_zero3_backward: the loss of step 1 is 1.1, was 1 (4.5 tolerances)." in screen
+    )
+    assert "otherwise" not in screen
+    assert "it trains otherwise than the baseline: the loss" in " ".join(on_terminal(seen, 80).split())
 
 
 def test_every_section_shows_its_first_problem_before_any_second() -> None:

@@ -1,0 +1,104 @@
+"""Files of a program's own that are not here: its data, a checkpoint, a configuration. No release is judged without them.
+
+Programs and libraries open them, and raise an error that names what is missing: Python's own, or one in a library's words
+(``Expected a string path to an existing deepspeed config``). Not each such error is about a file of the program's: a release
+may look for one of its own, or for one that it should have written. So none counts that lies where packages or the system
+have theirs, or in a folder that this run made; and none that is a command to start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.probe.error_chain import behind_one_another
+from harness.probe.programs import workplace
+from harness.probe.programs.errors import LIBRARIES, place_of
+
+_SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
+
+#: How libraries say that what they were given is not there, and how they write a path.
+_ABSENCE = re.compile(
+    r"no such|exist|(?:not|n't) (?:be )?(?:find|found)|not a (?:file|directory|folder)|unable to find", re.IGNORECASE
+)
+_WRITTEN = re.compile(r"(?<!\w)'([^'\n]+)'|\"([^\"\n]+)\"|: ([^\s:'\"]+)$", re.MULTILINE)
+
+#: A word of an error ends so where it can only be a file.
+_FILES = (
+    *(".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".csv", ".tsv", ".parquet", ".arrow", ".npy", ".model"),
+    *(".bin", ".pt", ".pth", ".ckpt", ".safetensors"),
+)
+
+
+def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> str | None:
+    """One line that names the file or folder of the program's own for whose absence the program ended; None where it ended
+    for another reason.
+
+    ``arguments`` are the program's, ``source`` is the user's folder, of which the working folder is a copy.
+    """
+    for one in behind_one_another(error):
+        for path in _named(one, arguments):
+            whole = os.path.abspath(os.path.expanduser(path))
+            if not os.path.exists(whole) and _is_the_programs(whole, source):
+                return f"{place_of(error)}: {_said(path, whole)}"
+    return None
+
+
+def _named(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
+    """Paths that an error says are not there."""
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):
+        if not _starts_a_process(error):
+            yield os.fsdecode(error.filename)
+        return
+    said = str(error)
+    if (
+        type(error).__name__ == "HFValidationError"
+    ):  # what is no folder may be a name on the hub, and this cannot be one
+        yield from re.findall(r": '([^']+)'", said)
+    if not _ABSENCE.search(said):
+        return
+    words = re.split(r"[\s'\"`,:()\[\]]+", said)
+    given = [value for word in arguments for value in (word, word.partition("=")[2]) if value and value in words]
+    for word in [*given, *(next(filter(None, found.groups())) for found in _WRITTEN.finditer(said))]:
+        is_a_path = os.sep in word and (word in given or isinstance(error, FileNotFoundError))
+        if "://" not in word and (is_a_path or word.endswith(_FILES)):
+            yield word
+
+
+def _starts_a_process(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == "subprocess":
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _is_the_programs(path: str, source: str) -> bool:
+    if path.startswith((*_SYSTEM, *LIBRARIES, sys.prefix + os.sep)):
+        return False
+    if (inside := _inside(path, os.getcwd())) is None:
+        return True
+    folder = os.path.dirname(inside)
+    return not os.path.isdir(folder) or os.path.isdir(os.path.join(source, folder))
+
+
+def _inside(path: str, folder: str) -> str | None:
+    """The path from the folder; None where it is not in it."""
+    whole = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    folder = os.path.realpath(folder) + os.sep
+    return whole.removeprefix(folder) if whole.startswith(folder) else None
+
+
+def _said(path: str, whole: str) -> str:
+    if (inside := _inside(whole, os.getcwd())) is not None:
+        return (
+            f"there is no {inside} where the program is launched: put it there, or launch it in the folder that has it"
+        )
+    if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
+        return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"
+    typed = workplace.as_typed(path, Path(os.path.realpath(os.getcwd())).parent)
+    return f"there is no {typed} on this machine: put it there, or give a path that is here"

@@ -1,0 +1,118 @@
+"""Commands that packages install: ``litgpt finetune_lora ARGS``, ``axolotl train FILE``, ``tune run ARGS``.
+
+Such a command trains in its own process, or starts a launcher. It begins as the program; where it starts one of the
+launchers that a launch line can have, that line goes on in its place, as the rank that this process is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.metadata
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from harness.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError, parse_words
+from harness.probe.replacing import Patches
+
+if TYPE_CHECKING:
+    from harness.probe.programs.started import StartedProcesses
+
+#: Where the project in whose folder the line is typed says what its installation would make.
+_PROJECT_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
+
+
+class HandedOver(BaseException):
+    """What a command starts, past whatever the command catches: a line, or the parsed options of ``accelerate launch``."""
+
+    def __init__(self, what: LaunchLine | Any) -> None:
+        super().__init__()
+        self.what = what
+
+
+def entry(name: str) -> str:
+    """``module:function`` of a command, by the packages that are installed, or by the project in the working folder. Raises
+    LaunchLineError."""
+    for point in importlib.metadata.entry_points(group="console_scripts", name=name):
+        return point.value
+    said = re.compile(rf"""(?:^|[\s"'.]){re.escape(name)}["']?\s*=\s*["']?([\w.]+:[\w.]+)""", re.MULTILINE)
+    for file in map(Path, _PROJECT_FILES):
+        if file.is_file() and (found := said.search(file.read_text(encoding="utf-8", errors="replace"))):
+            return found[1]
+    raise LaunchLineError(
+        f"no file and no installed command is called {name!r}: give --with the package that has it, or write the line that "
+        "it starts, e.g. 'torchrun train.py'"
+    )
+
+
+def run(name: str, entry_point: str) -> NoReturn:
+    """As the script does that an installer writes. ``name`` is what it is called. Raises SystemExit."""
+    module, _, function = entry_point.partition(":")
+    sys.argv[0] = name
+    command: Any = importlib.import_module(module)
+    for attribute in function.split("."):
+        command = getattr(command, attribute)
+    sys.exit(command())
+
+
+@contextlib.contextmanager
+def handing_over(others: StartedProcesses) -> Iterator[None]:
+    """Within, a launcher that is started ends the block with HandedOver, whether in a process or by its function."""
+    launch = importlib.import_module("accelerate.commands.launch")
+    torchrun = importlib.import_module("torch.distributed.run")
+
+    def process(words: Sequence[str], environment: Mapping[str, str] | None) -> None:
+        line = _launch_line(words, environment)
+        if line is not None:
+            raise HandedOver(line)
+
+    def accelerate_launch(options: Any) -> NoReturn:
+        raise HandedOver(options)
+
+    def torch_run(options: Any) -> NoReturn:
+        module = ("--module",) if options.module else ()
+        raise HandedOver(
+            parse_words(("torchrun", *module, options.training_script, *map(str, options.training_script_args)))
+        )
+
+    def execute(file: Any, arguments: Sequence[Any], environment: Mapping[str, str] | None = None) -> NoReturn:
+        process([os.fsdecode(word) for word in arguments], environment)
+        raise LaunchLineError(
+            f"the command goes on as {os.fsdecode(file)}, which is no launcher that is understood here"
+        )
+
+    before, others.seen_by = others.seen_by, process
+    try:
+        with Patches() as patches:
+            patches.everywhere(launch.launch_command, accelerate_launch, "launch_command")
+            patches.everywhere(torchrun.run, torch_run, "run")
+            for name in ("execv", "execve", "execvp", "execvpe"):
+                patches.set(os, name, execute)
+            patches.set(os, "system", lambda line: subprocess.call(line, shell=True))
+            yield
+    finally:
+        others.seen_by = before
+
+
+def _launch_line(words: Sequence[str], environment: Mapping[str, str] | None) -> LaunchLine | None:
+    """The launch line that a process is; None where it is anything else."""
+    try:
+        line = parse_words(shlex.split(words[0]) if len(words) == 1 else words)  # one word is a line for a shell
+    except (LaunchLineError, ValueError):
+        return None
+    if line.launcher == INSTALLED or (line.launcher == "python" and _is_tool(line)):
+        return None
+    changed = {name: value for name, value in (environment or {}).items() if os.environ.get(name) != value}
+    return dataclasses.replace(line, variables=(*line.variables, *changed.items()))
+
+
+def _is_tool(line: LaunchLine) -> bool:
+    """Whether Python runs something that trains nothing."""
+    return line.is_module and line.program.partition(".")[0] in ("pip", "venv", "ensurepip", "compileall")

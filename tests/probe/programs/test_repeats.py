@@ -1,0 +1,26 @@
+"""The starter of repeats ends with its rank."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from harness.probe.programs import repeats
+
+
+def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with repeats.at_hand(tmp_path, 0, "", lambda order, rank: None, lambda: None):
+        worker = os.fork()  # as a data loader's, which has what its parent has opened
+        if not worker:
+            time.sleep(30)
+            os._exit(0)
+    assert time.monotonic() - began < 20
+    os.kill(worker, signal.SIGKILL)
+    os.waitpid(worker, 0)
