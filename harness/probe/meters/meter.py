@@ -120,6 +120,8 @@ class TorchMeter(TorchDispatchMode):
     ) -> Any:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
+        if is_asked_for_shapes(types):
+            return func(*args, **(kwargs or {}))
         self.working()
         what = operators.traits(func)
         if what.kind:
@@ -241,6 +243,18 @@ class TorchMeter(TorchDispatchMode):
 def made_of_others(types: Any) -> bool:
     """Whether a tensor among arguments of these types has no bytes of its own, but other tensors (DTensor)."""
     return any(hasattr(kind, "__tensor_flatten__") for kind in types)
+
+
+#: Which mode torch keeps below all others on the stack, so that it runs after a meter; a torch without that has none.
+_MODE_OF_SHAPES = getattr(getattr(torch._C, "_TorchDispatchModeKey", None), "FAKE", None)
+
+
+def is_asked_for_shapes(types: Any) -> bool:
+    """Whether torch itself looks for the shape of something, as a DTensor does before each operator: what a FakeTensorMode
+    makes has no bytes, and nothing runs."""
+    if types and any(kind.__name__ == "FakeTensor" for kind in types):
+        return True
+    return _MODE_OF_SHAPES is not None and torch._C._get_dispatch_mode(_MODE_OF_SHAPES) is not None
 
 
 def _wait_for(wait: Any, out: Any) -> None:

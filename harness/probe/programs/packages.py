@@ -14,10 +14,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from harness.probe.error_chain import behind_one_another
 from harness.probe.programs import imports
-from harness.probe.programs.errors import place_of
-from harness.probe.virtual_gpu.stand_ins.finder import PLACE
 
 #: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` counts. An option or an address has no such name.
 _PIP_INSTALL = re.compile(r"pip3? install (?:-\S+ +)*[\"'`]?([A-Za-z]\w*(?:[.-]\w+)*)(?![\w+:/-])")
@@ -59,31 +56,6 @@ def asked_for(error: BaseException) -> list[str]:
             return sorted(found)
         cause = cause.__cause__
     return []
-
-
-def without_stand_in(error: BaseException) -> str | None:
-    """One line that names the part of a package of kernels, such as flash_attn, for which there is no stand-in, where the
-    program ended for its want."""
-    for one in behind_one_another(error):
-        said = str(one)
-        if isinstance(one, ModuleNotFoundError) and _is_stand_in(one.name):
-            said = f"{one.name} has no stand-in"
-        elif isinstance(one, ImportError) and PLACE in said and (name := _CANNOT_IMPORT.search(said)):
-            said = f"{one.name}.{name[1]} has no stand-in"
-        elif " no stand-in" not in said or not isinstance(one, (AttributeError, NotImplementedError)):
-            continue
-        return (
-            f"{place_of(error)}: {said.replace(f' ({PLACE})', '')}; see 'Kernels that are not here' in docs/programs.md"
-        )
-    return None
-
-
-_CANNOT_IMPORT = re.compile(r"cannot import name '(\w+)'")
-
-
-def _is_stand_in(module: str | None) -> bool:
-    top = sys.modules.get(str(module or "").partition(".")[0])
-    return getattr(top, "__file__", None) == PLACE
 
 
 #: A program may have made a circle of them.

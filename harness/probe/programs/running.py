@@ -125,8 +125,6 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                     raise absence from None  # transformers replaces it by advice about the hub
                 if (refused := behind(error, NoNetworkError)) is not None:
                     raise CannotRun(str(refused)) from error
-                if lacking := packages.without_stand_in(error):
-                    raise CannotRun(lacking) from error
                 if needed := packages.asked_for(error):
                     raise CannotRun(_refused(error, needed)) from error
                 if not measuring.steps and (absent := absent_file(error, line.arguments, source)):

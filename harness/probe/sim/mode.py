@@ -27,7 +27,7 @@ from harness.probe.allocator.reserving import Reserving
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE
-from harness.probe.meters.meter import TorchMeter, finished_work, made_of_others
+from harness.probe.meters.meter import TorchMeter, finished_work, is_asked_for_shapes, made_of_others
 from harness.probe.sim import answers, geometry, host, reading
 from harness.probe.sim.by_value import ByValue, each_tensor
 from harness.probe.sim.errors import SimulationError, caller, location, spells
@@ -129,8 +129,8 @@ class SimulationMode(TorchMeter):
     ) -> Any:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
-        if types and any(kind.__name__ == "FakeTensor" for kind in types):
-            return func(*args, **(kwargs or _NOTHING))  # torch itself looks for the shape of something
+        if is_asked_for_shapes(types):
+            return func(*args, **(kwargs or _NOTHING))
         self.working()
         plan = self._plans.get(func)
         if plan is None:

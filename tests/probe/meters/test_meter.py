@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import distributed  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from harness.probe.meters.ledger import DEVICE  # noqa: E402
@@ -61,3 +62,11 @@ def test_every_operator_is_a_sign_of_life() -> None:
         meter.working = lambda: signs.append(None)
         torch.ones(4) + 1
     assert len(signs) == 2
+
+
+def test_what_torch_makes_to_find_a_shape_takes_no_memory() -> None:
+    with TorchMeter() as meter, FakeTensorMode():
+        meter.begin()
+        shape = torch.empty(1024) + torch.zeros(1024)
+        assert shape.shape == (1024,)
+        assert meter.end().device_peak_bytes == 0

@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from harness.probe.sim import Simulation  # noqa: E402
@@ -150,3 +151,12 @@ def test_afterwards_torch_is_as_it_was() -> None:
     with Simulation(0, 2):
         assert all(getattr(torch.Tensor, name) is not was for name, was in zip(names, before))
     assert [getattr(torch.Tensor, name) for name in names] == before
+
+
+def test_what_torch_makes_to_find_a_shape_reserves_nothing(simulation: Simulation) -> None:
+    simulation.mode.begin()
+    with FakeTensorMode():
+        shape = torch.empty_strided((1024, 1024), (1024, 1), device=DEVICE)
+        assert (shape @ shape).shape == (1024, 1024)
+    reading = simulation.mode.end()
+    assert (reading.device_peak_bytes, reading.reserved_peak_bytes, reading.op_launches) == (0, 0, 0)
