@@ -157,18 +157,13 @@ def group_text(what: Traits, args: tuple[Any, ...]) -> str:
     group = args[what.group_at]
     if isinstance(group, torch.ScriptObject):
         group = torch._C._distributed_c10d.ProcessGroup.unbox(group)
-    name = group if isinstance(group, str) else group.group_name
-    known = _GROUPS.get(name)
-    if known is None:
-        resolved = torch.distributed.distributed_c10d._resolve_process_group(name)
-        known = _GROUPS[name] = _ranks_text(torch.distributed.get_process_group_ranks(resolved))
-    return known
+    name = group if isinstance(group, str) else group.group_name  # a later group may have it again, with other ranks
+    resolved = torch.distributed.distributed_c10d._resolve_process_group(name)
+    return _ranks_text(tuple(torch.distributed.get_process_group_ranks(resolved)))
 
 
-_GROUPS: dict[str, str] = {}
-
-
-def _ranks_text(ranks: list[int]) -> str:
+@functools.lru_cache
+def _ranks_text(ranks: tuple[int, ...]) -> str:
     steps = {later - earlier for earlier, later in itertools.pairwise(ranks)}
     if len(steps) == 1:
         (step,) = steps
