@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
@@ -21,6 +22,7 @@ from harness.report.plain import plain, plain_lines
 from harness.run.decide import is_timed
 from harness.run.eta import GUESSED_IMPORT_S
 from harness.wording.names import outcome_text
+from harness.wording.quantities import plural
 
 
 class Estimate:
@@ -82,6 +84,10 @@ class Estimate:
         return time.monotonic() - self._began if given_s is None else given_s
 
 
+#: A log that says nothing says what runs after so long, and each time after twice as long; looked at so often.
+_SILENCE_S, _LOOK_S = 60.0, 5.0
+
+
 @final
 class Progress:
     """See `harness.run.watch.Watch`. Enter it around a run; ``brief`` leaves the lines about cells to the caller."""
@@ -95,15 +101,21 @@ class Progress:
         self._total = self._done = 0
         self._estimate = Estimate((), {})
         self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)
+        self._said = time.monotonic()
+        self._silence_s = _SILENCE_S
+        self._is_over = threading.Event()
 
     def __enter__(self) -> Progress:
         if self._is_live:
             self._live.start()
+        else:
+            threading.Thread(target=self._look, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        self._is_over.set()
         if self._is_live:
             self._live.stop()
 
@@ -127,7 +139,11 @@ class Progress:
             return
         left = self._estimate.left_s()
         about = f", about {duration_text(left)}" if left else ""
-        self.note(f"{len(cells)} cells to run{about}; {reused} are stored already" if cells else f"all {reused} stored")
+        self.note(
+            f"{plural(len(cells), 'cell')} to run{about}; {reused} are stored already"
+            if cells
+            else f"all {reused} stored"
+        )
 
     def event(self, event: Event) -> None:
         cell = event.cell
@@ -150,18 +166,38 @@ class Progress:
                 self.note(f"[{self._done}/{self._total}{about}] {_name(cell)}: {text}")
 
     def note(self, line: str) -> None:
+        self._said, self._silence_s = time.monotonic(), _SILENCE_S
+        self._print(line)
+
+    def break_silence(self, now: float) -> None:
+        """Says what runs, where the log has said nothing for long. ``now``: as of `time.monotonic`."""
+        if now - self._said < self._silence_s or not (running := self._under_way(now)):
+            return
+        self._said, self._silence_s = now, 2 * self._silence_s
+        left = self._estimate.left_s() if self._total else None
+        about = f"; {duration_text(left)} left" if left else ""
+        self._print(f"still {'; '.join(f'{doing} {name}: {since}' for doing, name, since in running)}{about}")
+
+    def _look(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            self.break_silence(time.monotonic())
+
+    def _print(self, line: str) -> None:
         self._console.print(Text(plain_lines(" ".join(line.splitlines()))), soft_wrap=True)
+
+    def _under_way(self, now: float) -> list[tuple[str, str, str]]:
+        """(what is done, to what, since when) of what is built and of the cell that began last."""
+        rows = [("building", name, f"{now - began:.0f} s") for name, began in list(self._building.items())]
+        if running := list(self._running.values()):
+            cell, what, began = running[-1]
+            beside = f" (and {len(running) - 1} open beside it)" if len(running) > 1 else ""
+            rows.append(("running", _name(cell), f"{what}{beside}, {duration_text(now - began)}"))
+        return rows
 
     def _render(self) -> Table:
         table = Table.grid(padding=(0, 1))
-        now = time.monotonic()
-        for name, began in list(self._building.items()):
-            table.add_row("building", Text(plain(name)), f"{now - began:.0f} s")
-        rounds = [(cell, what) for cell, what, _ in list(self._running.values())]
-        if rounds:
-            cell, what = rounds[-1]
-            beside = f" (and {len(rounds) - 1} open beside it)" if len(rounds) > 1 else ""
-            table.add_row("running", Text(plain(_name(cell))), what + beside)
+        for doing, name, since in self._under_way(time.monotonic()):
+            table.add_row(doing, Text(plain(name)), since)
         if self._total:
             left = self._estimate.left_s()
             table.add_row(

@@ -32,7 +32,7 @@ def running(project: Project) -> Iterator[subprocess.Popen[str]]:
 def goes_on(project: Project) -> None:
     """The next run takes what was measured and measures the rest."""
     report = project.regress("--timeout", "2")
-    assert "1 cells to run" in report.said.err
+    assert "1 cell to run" in report.said.err
     assert "1 are stored already" in report.said.err
     assert [report.cell(version)["outcome"] for version in (GOOD, HANGING)] == ["passed", "timed_out"]
     assert report.code == 1

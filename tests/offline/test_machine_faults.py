@@ -84,7 +84,7 @@ def test_the_machines_fault_is_no_verdict_and_is_measured_again(
     assert last.endswith(", then measure again")
 
     again = project.regress("--fail-on", "none")
-    assert "1 cells to run" in again.said.err
+    assert "1 cell to run" in again.said.err
     assert "; 2 are stored already" in again.said.err
     assert again.code == 3
     assert project.run("report", "--baseline", GOOD).code == 3
@@ -125,7 +125,7 @@ def test_a_failure_that_an_earlier_version_stored_for_a_full_disk_is_measured_an
 
     again = project.regress()
     assert again.code == 0
-    assert "1 cells to run" in again.said.err
+    assert "1 cell to run" in again.said.err
     assert project.run("report", "--baseline", GOOD).code == 0
 
 
@@ -280,7 +280,7 @@ def test_a_stored_pass_without_figures_is_measured_again(three: Project, ranks: 
     assert said.code == 3
     assert "not measured: 2.0.0 (fit/base/cpu): the harness failed: it passed, and a rank has no" in last_line(said)
     again = three.regress("--fail-on", "none")
-    assert "1 cells to run" in again.said.err
+    assert "1 cell to run" in again.said.err
     assert again.code == 0
 
 

@@ -156,9 +156,9 @@ def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
     lines = [Text()]
     for label, texts in headings:
         lines.append(_cells(_cut(label, column), column, [(texts[at], widths[at], "") for at in fitting]))
-    for label, row in zip(labels, overview.rows, strict=True):
+    for label, row in zip(_cut_apart(labels, column), overview.rows, strict=True):
         words = [(say(row.words[at]), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
-        lines.append(_cells(_cut(label, column), column, words))
+        lines.append(_cells(label, column, words))
     older = sum(overview.sizes[len(fitting) :])
     counts = [
         *([plural(overview.more, "more workload")] if overview.more else []),
@@ -186,6 +186,21 @@ def _cut(text: str, most: int) -> str:
     while cell_len(text) > most - 3:
         text = text[:-1]
     return f"{text}..."
+
+
+def _cut_apart(texts: Sequence[str], most: int) -> list[str]:
+    """Each cut at its end; in the middle, where another one would read the same."""
+    cut = [_cut(text, most) for text in texts]
+    return [
+        _cut(text, most // 2) + _end(text, most - most // 2) if cut.count(short) > 1 else short
+        for text, short in zip(texts, cut, strict=True)
+    ]
+
+
+def _end(text: str, most: int) -> str:
+    while cell_len(text) > most:
+        text = text[1:]
+    return text
 
 
 #: Follows each character that fills two columns while lines are wrapped: it makes them as long as they are wide. Text that

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console
 
 from harness.cli.progress import Progress
-from harness.model import Environment, Stack
+from harness.launch.schedule import Started
+from harness.model import Cell, Environment, Stack
 
 STACK = Stack(python="3.11", versions={"deepspeed": "0.16.4"})
+CELL = Cell(
+    stack=STACK, scenario="toy", scenario_version=1, variant="base", device="cpu", framework="deepspeed", parameters={}
+)
 
 
 def _said(build_s: float) -> str:
@@ -24,3 +30,24 @@ def test_an_environment_that_was_built_is_said_with_its_time() -> None:
 
 def test_an_environment_that_stood_already_is_not_said_however_slow_the_machine_was_to_see_it() -> None:
     assert _said(0.0) == ""
+
+
+def test_a_log_that_says_nothing_for_a_minute_says_what_runs_and_then_after_twice_as_long() -> None:
+    console = Console(record=True, width=100, force_terminal=False)
+    progress = Progress(console)
+    progress.measuring([CELL], 0, {})
+    progress.event(Started(CELL))
+    began = time.monotonic()
+    for after_s in (30, 70, 100, 195, 300):
+        progress.break_silence(began + after_s)
+    assert console.export_text().splitlines() == [
+        "1 cell to run; 0 are stored already",
+        "still running py3.11-deepspeed0.16.4  toy/base/cpu: untimed part, 1 min 10 s",
+        "still running py3.11-deepspeed0.16.4  toy/base/cpu: untimed part, 3 min 15 s",
+    ]
+
+
+def test_a_log_in_which_nothing_runs_stays_silent() -> None:
+    console = Console(record=True, width=100, force_terminal=False)
+    Progress(console).break_silence(time.monotonic() + 600)
+    assert console.export_text() == ""

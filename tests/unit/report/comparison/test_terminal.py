@@ -103,6 +103,19 @@ def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_
         assert [str(span.style) for span in row.spans] == ["bold red"] * 3
 
 
+def test_labels_that_would_read_the_same_are_cut_in_the_middle() -> None:
+    labels = [
+        "trainer, settings=zero3, rate=warmup",
+        "trainer, settings=zero3, rate=cosine",
+        "llama, checkpointing=never",
+    ]
+    assert terminal._cut_apart(labels, 24) == [
+        "trainer, ... rate=warmup",
+        "trainer, ... rate=cosine",
+        "llama, checkpointing=...",
+    ]
+
+
 def test_nothing_worse_is_said_with_what_was_measured() -> None:
     results = [result("0.15.0"), result("0.16.8")]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
