@@ -29,8 +29,8 @@ class Estimate:
     """How long the rest will take: what the cells are expected to take, corrected by what the finished ones took. Those of
     which nothing is known are expected to take what others of them took.
 
-    Timed ones by workloads and not by cells: those of one are measured in turns, and end all together. A stack is imported
-    for the first of its cells.
+    Timed ones by workloads and not by cells: those of one are measured in turns, and end all together. An environment is
+    imported for the first of its cells.
     """
 
     def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
@@ -38,7 +38,7 @@ class Estimate:
         self._imports_s = dict.fromkeys(self._expected_s, 0.0)
         first: dict[str, str] = {}
         for cell in sorted(cells, key=is_timed, reverse=True):  # timed cells run before the others
-            first.setdefault(cell.stack.id, cell.id)
+            first.setdefault(cell.environment_stack.id, cell.id)
         for cell_id in first.values():
             self._imports_s[cell_id] = GUESSED_IMPORT_S
         self._surprises_s: list[float] = []  #: what cells took of which nothing was known
