@@ -44,7 +44,13 @@ from harness.wording import commands
 @options.executor_options
 @options.results_option
 @options.json_option
-@click.option("--svg", "svg_file", metavar="FILE", help="Draw the live bytes through the step (- for stdout).")
+@click.option(
+    "--svg",
+    "svg_file",
+    type=options.OUTPUT_FILE,
+    metavar="FILE",
+    help="Draw the live bytes through the step (- for stdout).",
+)
 def command(
     wanted: str,
     against: str | None,

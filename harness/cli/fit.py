@@ -123,7 +123,13 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 @options.results_option
 @options.json_option
 @options.markdown_option
-@click.option("--svg", "svg_file", metavar="FILE", help="Draw the peaks over the ranks, or over the swept parameter.")
+@click.option(
+    "--svg",
+    "svg_file",
+    type=options.OUTPUT_FILE,
+    metavar="FILE",
+    help="Draw the peaks over the ranks, or over the swept parameter.",
+)
 def command(
     scenario: str | None,
     program: Program | None,

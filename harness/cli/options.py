@@ -31,6 +31,9 @@ from harness.wording.language import ENGLISH, LANGUAGES, saying
 
 _GIB = 1 << 30
 
+#: A file that a command writes. What could not be written is said before anything is measured.
+OUTPUT_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True)
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -149,6 +152,10 @@ def _report_files(
             raise UsageError(
                 f"not a format with its file: {text!r}", where="--export", hint=f"formats: {', '.join(FORMATS)}"
             )
+        try:
+            OUTPUT_FILE.convert(file, None, None)
+        except click.BadParameter as refused:
+            raise UsageError(refused.message.rstrip("."), where="--export", hint="name a writable file") from None
         formats.append((name, file))
     return ReportFiles(
         json=json_file,
@@ -361,9 +368,16 @@ report_options = _group(
     [
         click.Option(["--details"], is_flag=True, help="Print the tables and the evidence too."),
         _LANGUAGE,
-        click.Option(["--json", "json_file"], metavar="FILE", help="Write JSON (- for stdout)."),
-        click.Option(["--markdown", "markdown_file"], metavar="FILE", help="Write Markdown (- for stdout)."),
-        click.Option(["--html", "html_folder"], metavar="DIR", help="Write a static site, as --html public."),
+        click.Option(["--json", "json_file"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout)."),
+        click.Option(
+            ["--markdown", "markdown_file"], type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
+        ),
+        click.Option(
+            ["--html", "html_folder"],
+            type=click.Path(file_okay=False),
+            metavar="DIR",
+            help="Write a static site, as --html public.",
+        ),
         click.Option(
             ["--export", "exports"],
             multiple=True,
@@ -380,8 +394,10 @@ def fixed_option(help: str) -> Callable[[_Command], _Command]:
 
 
 results_option = click.option("--results", metavar="DIR", help="Folder of the results, or a bundle of them to read.")
-json_option = click.option("--json", "json_file", metavar="FILE", help="Write JSON (- for stdout).")
-markdown_option = click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown (- for stdout).")
+json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
+markdown_option = click.option(
+    "--markdown", "markdown_file", type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
+)
 
 
 FAIL_ON_HELP = "What makes the exit code 1, of memory,time,numerics,crash; or none."

@@ -30,7 +30,9 @@ from harness.versions.stacks import spelled
 @click.argument("finding", metavar="FINDING")
 @click.option("--metric", metavar="NAME", help="Which finding on the cell, as `bisect` takes it. Default: the gravest.")
 @click.option("--against", metavar="VERSION", help="A release that does not have it. Default: the nearest stored one.")
-@click.option("--output", metavar="FILE", default="reproduce.py", show_default=True, help="The script.")
+@click.option(
+    "--output", type=options.OUTPUT_FILE, metavar="FILE", default="reproduce.py", show_default=True, help="The script."
+)
 @click.option(
     "--conditions/--no-conditions", default=True, help="Say which factors it needs, which takes most of the time."
 )

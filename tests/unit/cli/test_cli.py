@@ -236,6 +236,16 @@ def test_stored_results_are_compared_and_written_as_json(say: RunCommand, projec
     assert say("compare", "0.15.0", "0.16.4", "--fail-on", "memory").code != 1
 
 
+@pytest.mark.parametrize("option", ["--json=taken", "--markdown=taken", "--export=junit=taken"])
+def test_a_folder_in_the_place_of_a_file_is_said_before_anything_is_measured(
+    say: RunCommand, project: Path, option: str
+) -> None:
+    (project / "taken").mkdir()
+    told = say("regress", option)
+    assert told.code == 2
+    assert "File 'taken' is a directory" in told.err
+
+
 def test_the_results_of_several_jobs_become_one_report(say: RunCommand, project: Path) -> None:
     Store(str(project / "one")).write(of("0.15.0"))
     Store(str(project / "two")).write(of("0.16.4", outcome=Failed(stage="init", signature="x")))
