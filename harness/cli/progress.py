@@ -183,7 +183,12 @@ class Progress:
             self.break_silence(time.monotonic())
 
     def _print(self, line: str) -> None:
-        self._console.print(Text(plain_lines(" ".join(line.splitlines()))), soft_wrap=True)
+        text = plain_lines(" ".join(line.splitlines()))
+        if self._is_live:  # above the table
+            self._console.print(Text(text), soft_wrap=True)
+        else:  # rich prints a line again that Ctrl-C interrupted once it was written
+            self._console.file.write(f"{text}\n")
+            self._console.file.flush()
 
     def _under_way(self, now: float) -> list[tuple[str, str, str]]:
         """(what is done, to what, since when) of what is built and of the cell that began last."""

@@ -55,7 +55,7 @@ def test_a_timed_session_holds_all_of_its_node(project: Project, ray_cluster: No
         heard(process, "cells to run", LIMIT_S)  # environments are built where there is room
         until(ended, LIMIT_S)
     # Ray says late that what built environments has ended.
-    of_session = itertools.dropwhile(lambda used: 2.0 not in used.values(), seen)
+    of_session = itertools.dropwhile(lambda used: set(used.values()) != {0.0, 2.0}, seen)
     states = [
         (state, len([*run])) for state, run in itertools.groupby(tuple(sorted(one.values())) for one in of_session)
     ]

@@ -130,7 +130,8 @@ class SimulationMode(TorchMeter):
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
         if is_asked_for_shapes(types):
-            return func(*args, **(kwargs or _NOTHING))
+            named = kwargs or _NOTHING
+            return func(*args, **(named if self.program is None else self.program.mapped(named)))
         self.working()
         plan = self._plans.get(func)
         if plan is None:

@@ -447,14 +447,19 @@ class InDispatch:
 
     def run(self, plan: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs one operator on what torch sees."""
-        device = kwargs.get("device")
-        if device is not None and device.type == "cuda":  # where no mode is on: DTensor propagating shardings
-            kwargs = {**kwargs, "device": self._mapping.mapped(device)}
+        kwargs = self.mapped(kwargs)
         with torch._C.DisableTorchFunction():
             nowhere = self._nowhere = bool(self._books.ledger.live[NOWHERE]) and self._only_nowhere(args)
             if not nowhere:
                 self._books.launched(func)
             return plan(func, args, kwargs)
+
+    def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the device that torch sees: those of DTensors' own code, where no mode for functions is on."""
+        device = kwargs.get("device")
+        if device is None or device.type != "cuda":
+            return kwargs
+        return {**kwargs, "device": self._mapping.mapped(device)}
 
     def memory(self) -> int:
         """Of what an operator made on meta: where its arguments are."""

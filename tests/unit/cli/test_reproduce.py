@@ -7,7 +7,7 @@ import pytest
 from harness import cli
 
 
-@pytest.mark.parametrize("output", ["-", "..", "-c.py", "/"])
+@pytest.mark.parametrize("output", ["-", "new/..", "-c.py"])
 def test_a_script_needs_a_name_that_torchrun_can_run(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--output", output])
