@@ -63,4 +63,4 @@ def _stored(cell: Cell, key: str, store: Store, watch: Watch) -> tuple[Result, .
     loaded = store.of_cell(cell, key)
     for problem in loaded.problems:
         watch.note(f"left out: {problem}")
-    return loaded.results
+    return tuple(msgspec.structs.replace(result, cell=cell) for result in loaded.results)  # named as in this call

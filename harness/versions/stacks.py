@@ -9,10 +9,10 @@ baseline is a version of it.
   stands at the newest of its configured list, as if torch were upgraded in an up-to-date stack. The baseline is the
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
-- Beside the primary package (``--deepspeed 0.16.4,0.16.8 --torch 2.6.0``), a package with one version has that version in
-  every stack, the baseline too, so that the stacks still differ in their axes alone: an old program needs several such.
-  So has the primary package itself, with one version beside several of another (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``):
-  it is what torch is compared with, and the configured baseline was not asked for.
+- Beside the primary package (``--deepspeed 0.16.4,0.16.8 --torch 2.6.0``), or several versions of another one
+  (``--transformers 4.46.3,4.47.0 --accelerate 1.1.1``), a package with one version has that version in every stack, the
+  baseline too, so that the stacks still differ in their axes alone: an old program needs several such. So has the
+  primary package itself (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``): the configured baseline was not asked for.
 - So has a package that the configured stack lacks (``--with trl=0.24.0``). Without a version (``--with trl``) it is the
   newest that goes with the baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
@@ -79,8 +79,11 @@ def plan(
         return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
 
     given = {package: versions(package, spec) for package, spec in overrides.items()}
-    held = given.keys() if primary in given else given.keys() - configured.keys()
-    if not any(len(found) > 1 for package, found in given.items() if package != primary):
+    package, equals, _ = (chosen or "").partition("==")
+    compared = spelled(package.strip(), given) if equals and package.strip() else ""
+    moves = any(package == compared or len(found) > 1 for package, found in given.items() if package != primary)
+    held = given.keys() if moves or primary in given else given.keys() - configured.keys()
+    if not moves:
         held = held - {primary}
     added = {package: found for package, found in given.items() if package in held and len(found) == 1}
     varied = {package: found for package, found in given.items() if package not in added}

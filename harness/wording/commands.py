@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from harness.model import AXES, Finding, Stack
-from harness.wording.names import varied_axes, version
+from harness.wording.names import pins, varied_axes, version
 
 _PROGRAM = ("python", "-m", "harness")
 
@@ -137,8 +137,8 @@ def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
 
 
 def _added(stack: Stack, axes: Sequence[str]) -> list[str]:
-    """``--with trl=0.24.0`` for what a stack has besides the usual packages and the axes."""
-    others = sorted(stack.versions.keys() - {*AXES, *axes})
+    """``--transformers 4.46.3 --with trl=0.24.0`` for what a stack has besides the configured packages and the axes."""
+    others = sorted((stack.versions.keys() - {*AXES} | pins(stack).keys()) - {*axes})
     return [word for package in others for word in _releases(package, [stack.versions[package]])]
 
 

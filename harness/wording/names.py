@@ -53,6 +53,16 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
     return {key: name if taken.count(name) == 1 else key for key, name in names.items()}
 
 
+def pins(stack: Stack) -> dict[str, str]:
+    """The packages that its label names with the version that it has: those that its command fixed, or varied."""
+    said = {
+        pin
+        for words in stack.label.removeprefix(stack_label(stack.named, "")).split(ADDED)
+        for pin in words.split(", ")
+    }
+    return {package: version for package, version in stack.versions.items() if f"{package} {version}" in said}
+
+
 def stored_name(stack: Stack, axis: str) -> str:
     """The shortest text by which a command finds a stored stack: ``0.16.4 + trl 0.24.0`` of the default
     pins, else its id."""

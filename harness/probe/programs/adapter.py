@@ -63,10 +63,13 @@ def preload(device: str) -> None:
 
         # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    for name in _USUAL:
-        _forget_annotations()
-        with contextlib.suppress(ImportError, AttributeError):
-            importlib.import_module(name)
+    from harness.probe.virtual_gpu import stand_ins
+
+    with stand_ins.there_at_import() if device != "cuda" else contextlib.nullcontext():
+        for name in _USUAL:
+            _forget_annotations()
+            with contextlib.suppress(ImportError, AttributeError):
+                importlib.import_module(name)
     import harness.probe.meters.meter
     import harness.probe.oracles.truth
     import harness.probe.programs.running  # noqa: F401

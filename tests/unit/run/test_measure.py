@@ -31,6 +31,7 @@ class Lab:
         self.store = Store(str(folder))
         self.executor = FakeExecutor()
         self.failures: dict[str, Failed] = {}
+        self.added = ""  #: to the labels of its stacks
 
     def run(
         self,
@@ -43,7 +44,7 @@ class Lab:
         behaviour = self.executor.behaviour
         self.executor = FakeExecutor(behaviour)
         hardware = Hardware(cpu="c", cores=2, memory_bytes=memory)
-        stacks = [stack(version) for version in versions]
+        stacks = [replace(stack(version), label=version + self.added) for version in versions]
         return measure(
             matrix.build(stacks, SCENARIOS, matrix.Selection(), [select], hardware),
             [Environment(stack=s, lock_sha256="l", failure=self.failures.get(s.label)) for s in stacks],
@@ -95,6 +96,13 @@ def test_a_second_run_measures_nothing(lab: Lab) -> None:
     again = lab.run("A", "B")
     assert lab.asked == []
     assert {r.cell.id for r in again} == {r.cell.id for r in first}
+
+
+def test_what_is_reused_is_called_as_in_this_call(lab: Lab) -> None:
+    lab.run("A", "B")
+    lab.added = " + trl 0.24.0"
+    assert [result.cell.stack.label for result in lab.run("A", "B")] == ["A + trl 0.24.0", "B + trl 0.24.0"]
+    assert lab.asked == []
 
 
 def test_fresh_measures_all_of_it_again_and_keeps_the_old(lab: Lab) -> None:

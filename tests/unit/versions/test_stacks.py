@@ -129,6 +129,19 @@ def test_beside_the_framework_one_version_of_another_package_is_that_of_every_st
     assert result.stacks[1].label == "0.16.4 + torch 2.6.0 + transformers 4.48.3"
 
 
+@pytest.mark.parametrize(
+    ("others", "chosen"),
+    [({"transformers": "4.46.3,4.48.3"}, None), ({"transformers": "4.48.3"}, "transformers==4.46.3")],
+)
+def test_beside_several_versions_of_one_package_one_of_another_is_that_of_every_stack(
+    others: dict[str, str], chosen: str | None
+) -> None:
+    result = planned({"torch": "2.6.0", **others}, chosen=chosen)
+    assert column(result, "transformers") == ["4.46.3", "4.48.3"]
+    assert set(column(result, "torch")) == {"2.6.0"}
+    assert result.axes == ("transformers",)
+
+
 def test_a_named_stack_is_compared_with_the_baseline_inside_itself() -> None:
     result = planned(name="report")
     assert column(result, "deepspeed") == ["0.15.0", "0.16.3"]

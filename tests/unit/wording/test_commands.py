@@ -156,6 +156,25 @@ def test_what_a_stack_has_besides_the_usual_packages_stays_in_every_command() ->
     assert context.params["others"] == ("liger=1.0",)
 
 
+def test_a_usual_package_that_the_command_fixed_stays_in_every_command() -> None:
+    old, new = (
+        Stack(
+            python="3.11",
+            versions={"torch": "2.5.1", "transformers": "4.46.3", "deepspeed": version},
+            label=f"{version} + transformers 4.46.3",
+        )
+        for version in ("0.15.0", "0.16.4")
+    )
+    for line in (
+        commands.measure_again(new, old, finding()),
+        commands.bisect("deepspeed", old, new, finding(), "outcome"),
+        commands.remedies(new, finding()),
+    ):
+        assert "--transformers 4.46.3" in line
+        assert "--torch" not in line
+        parsed(line)
+
+
 def test_an_interpreter_that_existed_is_named_without_its_path() -> None:
     mine = Stack(python="3.11+1a2b3c4d", versions={"torch": "2.5.1", "deepspeed": "0.15.0"}, label="mine")
     other = Stack(python="3.11+5e6f7a8b", versions=mine.versions, label="other")

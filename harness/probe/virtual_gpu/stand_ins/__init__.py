@@ -95,6 +95,14 @@ TRITON = Package(
 
 
 @contextlib.contextmanager
+def there_at_import() -> Iterator[None]:
+    """Around imports that are made ahead of a program's. peft up to 0.7 asks for bitsandbytes at the top of its modules, and
+    nothing asks again."""
+    with finder.found([package for package in PACKAGES if package.name == "bitsandbytes"]):
+        yield
+
+
+@contextlib.contextmanager
 def provided(target: str) -> Iterator[None]:
     """Inside, the packages that are not installed have stand-ins, for kernels that run on ``target``: ``meta`` in sim."""
     simulated = target == "meta"

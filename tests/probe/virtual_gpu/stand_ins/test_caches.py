@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -40,3 +41,26 @@ def test_a_module_that_asked_while_it_was_imported_asks_again(tmp_path: Path, mo
     assert early.flash_attn_func is None
     assert not hasattr(early, "apply_rotary_emb")
     del sys.modules["asks_early"]
+
+
+#: As peft has it up to 0.7.
+ASKS_ONCE = """
+import importlib.util
+if importlib.util.find_spec("bitsandbytes") is not None:
+    import bitsandbytes as bnb
+"""
+
+
+def test_what_was_imported_ahead_of_a_program_has_what_the_program_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if importlib.util.find_spec("bitsandbytes") is not None:
+        pytest.skip("bitsandbytes is installed")
+    (tmp_path / "asks_once.py").write_text(ASKS_ONCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with stand_ins.there_at_import():
+        ahead = importlib.import_module("asks_once")
+    assert importlib.util.find_spec("bitsandbytes") is None
+    with stand_ins.provided("cpu"):
+        assert ahead.bnb.nn.Linear8bitLt is importlib.import_module("bitsandbytes.nn").Linear8bitLt
+    del sys.modules["asks_once"]
