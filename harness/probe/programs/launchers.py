@@ -30,13 +30,16 @@ class Start:
     arguments: tuple[str, ...]
     variables: dict[str, str]  #: of the environment, besides those that say which rank it is
     entry: str = ""  #: of an installed command: ``litgpt.__main__:main``
+    is_told_its_rank: bool = True  #: as each launcher tells it, and nobody a ``python train.py``
 
 
-#: Variables of a job's geometry, which are the harness's to set.
-_GEOMETRY = frozenset((
+#: Variables by which a launcher tells a process its rank.
+OF_A_RANK = frozenset((
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "NODE_RANK",
-    "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES",
+    "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
 ))  # fmt: skip
+#: Variables of a job's geometry, which are the harness's to set.
+_GEOMETRY = OF_A_RANK | {"CUDA_VISIBLE_DEVICES"}
 
 
 def start(line: LaunchLine, local_rank: int) -> Start:
@@ -46,11 +49,23 @@ def start(line: LaunchLine, local_rank: int) -> Start:
         begun = _STARTS[line.launcher](line, local_rank)
     given.update(begun.variables)  # a launcher has the last word
     kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
-    return dataclasses.replace(begun, variables=kept)
+    # One of several ranks is told by mpirun or srun, where no launcher is in the line.
+    is_told = begun.is_told_its_rank or not OF_A_RANK.isdisjoint(dict(line.variables)) or _ranks() > 1
+    return dataclasses.replace(begun, variables=kept, is_told_its_rank=is_told)
+
+
+def _ranks() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _plain(line: LaunchLine, local_rank: int) -> Start:
-    return Start(program=line.program, is_module=line.is_module, arguments=line.arguments, variables={})
+    return Start(
+        program=line.program,
+        is_module=line.is_module,
+        arguments=line.arguments,
+        variables={},
+        is_told_its_rank=False,
+    )
 
 
 def _installed(line: LaunchLine, local_rank: int) -> Start:
@@ -60,6 +75,7 @@ def _installed(line: LaunchLine, local_rank: int) -> Start:
 def _torchrun(line: LaunchLine, local_rank: int) -> Start:
     return dataclasses.replace(
         _plain(line, local_rank),
+        is_told_its_rank=True,
         variables={"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none"},
     )
 
@@ -78,7 +94,7 @@ def _torch_launch(line: LaunchLine, local_rank: int) -> Start:
 def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
     """As deepspeed.launcher.launch starts a rank: the program gets its local rank as an argument."""
     own = () if "--no_local_rank" in line.options else (f"--local_rank={local_rank}",)
-    return dataclasses.replace(_plain(line, local_rank), arguments=(*own, *line.arguments))
+    return dataclasses.replace(_plain(line, local_rank), is_told_its_rank=True, arguments=(*own, *line.arguments))
 
 
 def _accelerate(line: LaunchLine, local_rank: int) -> Start:
@@ -97,7 +113,7 @@ def accelerated(arguments: Any) -> Start:
     utils = importlib.import_module("accelerate.utils.launch")
     started: list[Start] = []
 
-    def takes_over(environment_of: Callable[[Any], Any]) -> Callable[[Any], None]:
+    def takes_over(environment_of: Callable[[Any], Any], is_told: bool) -> Callable[[Any], None]:
         def take_over(chosen: Any) -> None:
             found = environment_of(chosen)
             variables = found[1] if isinstance(found, tuple) else found
@@ -107,18 +123,19 @@ def accelerated(arguments: Any) -> Start:
                     is_module=bool(chosen.module),
                     arguments=tuple(chosen.training_script_args),
                     variables={name: str(value) for name, value in variables.items() if os.environ.get(name) != value},
+                    is_told_its_rank=is_told,
                 )
             )
 
         return take_over
 
     with Patches() as patches:
-        for name, environment_of in (
-            ("deepspeed_launcher", utils.prepare_deepspeed_cmd_env),
-            ("multi_gpu_launcher", utils.prepare_multi_gpu_env),
-            ("simple_launcher", utils.prepare_simple_launcher_cmd_env),
+        for name, environment_of, is_told in (
+            ("deepspeed_launcher", utils.prepare_deepspeed_cmd_env, True),
+            ("multi_gpu_launcher", utils.prepare_multi_gpu_env, True),
+            ("simple_launcher", utils.prepare_simple_launcher_cmd_env, False),
         ):
-            _replace(patches, launch, name, takes_over(environment_of))
+            _replace(patches, launch, name, takes_over(environment_of, is_told))
         patches.enter_context(_exits_explained("accelerate launch"))
         try:
             launch.launch_command(arguments)
@@ -136,7 +153,9 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
     found = importlib.util.find_spec("trl.cli")
     if found is not None and found.submodule_search_locations:
         arguments = (line.program, *line.arguments)
-        return Start(program="trl", is_module=False, arguments=arguments, variables={}, entry=commands.entry("trl"))
+        return dataclasses.replace(
+            _plain(line, local_rank), program="trl", arguments=arguments, entry=commands.entry("trl")
+        )
     cli = importlib.import_module("trl.cli")
     handed_over: list[Any] = []
     with Patches() as patches:
@@ -155,13 +174,12 @@ def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
     command's own process."""
     if line.program != "train":
         raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    with variables({"FORCE_TORCHRUN": "1"} if several else {}):
+    with variables({"FORCE_TORCHRUN": "1"} if _ranks() > 1 else {}):
         if os.environ.get("FORCE_TORCHRUN", "").lower() not in ("1", "true", "y"):
-            if importlib.util.find_spec("llamafactory.launcher") is None:
-                words = (line.program, *line.arguments)
-                return Start(program="llamafactory.cli", is_module=True, arguments=words, variables={})
-            return Start(program="llamafactory.launcher", is_module=True, arguments=line.arguments, variables={})
+            alone = dataclasses.replace(_plain(line, local_rank), program="llamafactory.launcher", is_module=True)
+            if importlib.util.find_spec(alone.program) is None:
+                return dataclasses.replace(alone, program="llamafactory.cli", arguments=(line.program, *line.arguments))
+            return alone
         command, environment = _handed_to_torchrun(["llamafactory-cli", line.program, *line.arguments])
         changed = {name: value for name, value in environment.items() if os.environ.get(name) != value}
     begun = _torchrun(parse(shlex.join(command)), local_rank)

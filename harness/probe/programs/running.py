@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from harness.probe import launch_line
 from harness.probe.border import faults
 from harness.probe.border.surroundings import SKELETONS
-from harness.probe.error_chain import behind
+from harness.probe.error_chain import behind, behind_one_another
 from harness.probe.launch_line import LaunchLineError
 from harness.probe.programs import (
     commands,
@@ -102,7 +102,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             synthetic_data(bool(parameters["synthetic_data"])),
             made_up_images(bool(parameters["synthetic_data"])),
             absent_metrics(),
-            variables(start.variables),
+            _environment(start, of_a_rank := _of_a_rank()),
             _command_line(start),
             project.importable(folder),
             started.watched() as others,
@@ -113,12 +113,16 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
             try:
                 with measuring.watch, _exits_explained(lambda: last.line, line.program, others):
-                    _execute(start, others)
+                    _execute(start, others, of_a_rank)
             except ProgramEnded:
                 return
             except ProgramError:
                 raise
             except Exception as error:
+                if not start.is_told_its_rank and _asks_for_its_rank(error):
+                    raise CannotRun(
+                        f"{line.program} asks for its rank, and no launcher tells it: start it by torchrun or deepspeed"
+                    ) from error
                 if isinstance(error, ModuleNotFoundError) and imports.is_missing(error.name):
                     raise CannotRun(_without(error, line.program, start)) from error
                 if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
@@ -134,6 +138,18 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                 measuring.end()
     if not measuring.is_complete:
         raise ProgramError(_too_early(measuring, line.program, others))
+
+
+def _asks_for_its_rank(error: BaseException) -> bool:
+    """Whether torch or the program missed a variable of a rank, or DeepSpeed asked MPI for it."""
+    for one in behind_one_another(error):
+        if isinstance(one, KeyError) and one.args and one.args[0] in launchers.OF_A_RANK:
+            return True
+        if isinstance(one, ModuleNotFoundError) and one.name == "mpi4py":
+            return True
+        if "env:// rendezvous: environment variable" in str(one):
+            return True
+    return False
 
 
 @contextlib.contextmanager
@@ -232,11 +248,11 @@ def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -
     return f"{program} ended after {took}, and {measuring.wanted_steps} are needed: give it more data or epochs"
 
 
-def _execute(start: launchers.Start, others: started.StartedProcesses) -> None:
+def _execute(start: launchers.Start, others: started.StartedProcesses, of_a_rank: Mapping[str, str]) -> None:
     if start.entry:
         if (handed_over := _command(start, others)) is not None:
-            with variables(handed_over.variables), _command_line(handed_over):
-                _execute(handed_over, others)
+            with _environment(handed_over, of_a_rank), _command_line(handed_over):
+                _execute(handed_over, others, of_a_rank)
     elif start.is_module:
         runpy.run_module(start.program, run_name="__main__", alter_sys=True)
     else:
@@ -253,6 +269,20 @@ def _command(start: launchers.Start, others: started.StartedProcesses) -> launch
     if isinstance(what, launch_line.LaunchLine):
         return _started(what)
     return launchers.accelerated(what)
+
+
+def _of_a_rank() -> dict[str, str]:
+    return {name: os.environ[name] for name in launchers.OF_A_RANK & os.environ.keys()}
+
+
+@contextlib.contextmanager
+def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
+    """Its variables. One that nobody tells its rank has none of those of a rank, for which accelerate makes it DDP."""
+    with variables({**of_a_rank, **start.variables}):
+        if not start.is_told_its_rank:
+            for name in of_a_rank:
+                del os.environ[name]
+        yield
 
 
 @contextlib.contextmanager

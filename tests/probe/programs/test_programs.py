@@ -296,6 +296,58 @@ def test_what_a_stand_in_lacks_says_nothing_of_a_release(folder: Path, program: 
     assert record.signature.startswith(f"NoStandInError: {lacks} has no stand-in: leave out what needs it, or run on")
 
 
+TELLS = """
+import os, sys
+told = sorted(name for name in os.environ if name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"))
+sys.exit(" ".join(told) or "nothing")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("python train.py", "nothing"),
+        ("torchrun train.py", "LOCAL_RANK MASTER_PORT RANK WORLD_SIZE"),
+        (
+            "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_PORT=29500 python train.py",
+            "LOCAL_RANK MASTER_PORT RANK WORLD_SIZE",
+        ),
+        ("accelerate launch --num_processes 1 train.py", "nothing"),
+    ],
+)
+def test_only_a_launcher_tells_a_program_its_rank(folder: Path, line: str, told: str) -> None:
+    if line.startswith("accelerate"):
+        pytest.importorskip("accelerate")
+    (folder / "train.py").write_text(TELLS)
+    assert ran(folder, "cpu", 1, line).signature == f"ProgramError: train.py exits with '{told}'"
+
+
+def test_one_of_several_ranks_is_told_its_rank_by_whatever_started_it(folder: Path) -> None:
+    (folder / "train.py").write_text(TELLS)
+    assert "LOCAL_RANK" in ran(folder, "cpu", 2, "python train.py").signature
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "import torch\ntorch.distributed.init_process_group('gloo')",
+        "import deepspeed\ndeepspeed.init_distributed()",
+        "import os\nos.environ['LOCAL_RANK']",
+    ],
+)
+def test_a_program_that_asks_for_a_rank_that_nobody_tells_is_to_be_started_by_a_launcher(
+    folder: Path, asks: str
+) -> None:
+    if "deepspeed" in asks:
+        pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(asks)
+    record = ran(folder, "cpu", 1, "python train.py")
+    assert (record.outcome, record.stage) == ("failed", "import")
+    assert record.signature == (
+        "CannotRun: train.py asks for its rank, and no launcher tells it: start it by torchrun or deepspeed"
+    )
+
+
 def test_a_program_that_tiny_cannot_shrink_is_one_line(folder: Path) -> None:
     (folder / "train.py").write_text(PLAIN)
     signature = ran(folder, "sim", 1, "train.py", tiny=True).signature
