@@ -141,7 +141,7 @@ class PublishedProblem:
         if not self._answers:
             return ""
         answer = self._answers.get(self._release(stack))
-        done = {Verdict.GOOD: "passes", Verdict.BAD: "shows the fault"}
+        done = {Verdict.GOOD: "passes", Verdict.BAD: "does not pass"}
         return f"The script {done[answer]} there." if answer in done else "The script was not run there."
 
     def _where_jobs_do_not_tell(self) -> str:
