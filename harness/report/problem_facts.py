@@ -24,7 +24,14 @@ from harness.errors import UsageError
 from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
 from harness.probe.scenario import variant_id
 from harness.report.answers import stored as answers
-from harness.report.answers.stored import StoredAnswers, StoredBisection, StoredRemedy, StoredReproduction
+from harness.report.answers.stored import (
+    FurtherRuns,
+    StoredAnswers,
+    StoredBisection,
+    StoredCondition,
+    StoredRemedy,
+    StoredReproduction,
+)
 from harness.reproduce import upstream
 from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, among
 from harness.reproduce.patterns import ProblemPattern
@@ -41,8 +48,9 @@ _T = TypeVar("_T")
 #: What workloads that do not name these parameters do.
 _UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 
-#: Tables in the folder of reproducers: the titles of scripts by their names, and problems that no script shows.
-TITLES, WITHOUT_SCRIPT = "titles.toml", "without_script.toml"
+#: Tables in the folder of reproducers: the titles of scripts by their names, what these showed in further releases, and
+#: problems that no script shows.
+TITLES, FURTHER_RUNS, WITHOUT_SCRIPT = "titles.toml", "runs.toml", "without_script.toml"
 
 
 class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +59,10 @@ class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     title: str
     what: str = ""  #: a sentence, where the title does not say it all
     shown_by: ProblemPattern | None = None  #: further findings that it shows, as of another package than the releases'
+    shown_with: dict[
+        str, tuple[Any, ...]
+    ] = {}  #: factor -> values of which a script by hand showed it, and the answer cannot say
+    is_intended: bool = False  #: whether the newer release is the one that does what is configured
 
 
 class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +96,14 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
     releases: str
 
 
+class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a problem ended by its script, whose workloads go on to be wrong: by another cause, which they have as well."""
+
+    last: str  #: the last release in which the script shows it
+    after: str  #: the first one after that in which it passes
+    first: Finding | None  #: the worst in the first release
+
+
 class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All of one problem. What is not known is empty or None."""
 
@@ -93,9 +113,12 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     overlaps: tuple[Overlap, ...] = ()  #: with others of its kind
     why_no_script: str = ""
     by_hand: str = ""  #: the script that confirms it, written by hand: a file in the folder of reproducers
+    known_as: str = ""  #: what that script shows, in words
     began: tuple[UpstreamChange, ...] = ()  #: several where workloads have it by different changes
     ended: tuple[UpstreamChange, ...] = ()
     upstream: UpstreamProblem | None = None
+    own_end: OwnEnd | None = None  #: where it lies before that of the workloads' findings
+    in_part: str = ""  #: why its script confirms a part of what is said; empty where it confirms all, or none does
 
     def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
         """Label and text, with at most so many factors that do not matter. Empty where no answer says them; of one that was
@@ -135,8 +158,39 @@ def known_answers(results: str, reproducers: str, problem: ProblemHandler = sile
     """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
     stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
+    further = _table(Path(reproducers) / FURTHER_RUNS, dict[str, tuple[FurtherRuns, ...]], problem)
     without = _table(Path(reproducers) / WITHOUT_SCRIPT, dict[str, tuple[WithoutScript, ...]], problem)
+    known = [_with_what_is_known_by_hand(one, titles.get(one.name), further) for one in stored.reproductions]
+    stored = msgspec.structs.replace(stored, reproductions=tuple(known))
     return KnownAnswers(stored=stored, titles=titles, without_script=without.get("problem", ()))
+
+
+def _with_what_is_known_by_hand(
+    answer: StoredReproduction, title: Title | None, further: Mapping[str, tuple[FurtherRuns, ...]]
+) -> StoredReproduction:
+    """An answer with the script's runs in further releases, and with the values that its title says show the fault."""
+    shown_with = title.shown_with if title is not None else {}
+
+    def settled(of: Sequence[StoredCondition]) -> tuple[StoredCondition, ...]:
+        return tuple(_settled(one, shown_with.get(one.factor, ())) for one in of)
+
+    return msgspec.structs.replace(
+        answer,
+        further=further.get(answer.name, ()),
+        needs=settled(answer.needs),
+        indifferent=settled(answer.indifferent),
+        not_known=settled(answer.not_known),
+    )
+
+
+def _settled(condition: StoredCondition, shown: Sequence[Any]) -> StoredCondition:
+    """With these values among those that show the fault."""
+    values = BY_NAME[condition.factor].values if shown else ()
+    return msgspec.structs.replace(
+        condition,
+        shown=tuple(sorted({*condition.shown, *shown}, key=values.index)) if shown else condition.shown,
+        unknown=tuple(one for one in condition.unknown if one not in shown),
+    )
 
 
 def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> dict[str, _T]:
@@ -170,18 +224,77 @@ class _Joint:
         has_script = reproduction is not None and reproduction.confirmed
         why_not = "" if reproduction is None else reproduction.why_not
         patterns = [(one, one.shown_by) for one in self._known.without_script if one.shown_by is not None]
-        reason = self._shown(problem, patterns)
+        reason = self._shown(problem.worst, patterns)
+        by_hand = reason if not has_script and reason is not None and reason.by_hand else None
+        own_end = self._own_end(problem, reproduction) if reproduction is not None else None
         return ProblemFacts(
             reproduction=reproduction,
             remedies=tuple(self._remedies(problem, reproduction)) if reproduction is not None else (),
             title=self._known.titles.get(reproduction.name) if reproduction is not None else None,
             overlaps=tuple(self._overlaps(problem, reproduction)),
             why_no_script="" if has_script else reason.reason if reason is not None else why_not,
-            by_hand=f"by_hand/{reason.by_hand}" if not has_script and reason is not None and reason.by_hand else "",
+            by_hand=f"by_hand/{by_hand.by_hand}" if by_hand is not None else "",
+            known_as=by_hand.problem if by_hand is not None else "",
             began=self._changes(problem, Verdict.BAD),
-            ended=self._changes(problem, Verdict.GOOD),
-            upstream=self._shown(problem, [(one, one) for one in upstream.known()]),
+            ended=self._ended(problem, reproduction, own_end),
+            upstream=self._upstream(problem),
+            own_end=own_end,
+            in_part=self._in_part(problem, reproduction) if reproduction is not None and has_script else "",
         )
+
+    def _own_end(self, problem: Problem, script: StoredReproduction) -> OwnEnd | None:
+        """Of a script that was run in releases of the problem up to one in which it passes. Counts of work come in steps, of
+        which a script shows one."""
+        if problem.kind.is_cost or problem.worst.intermittent:
+            return None
+        order = sorted((at, one) for one in script.answers if (at := parsed_version(one)) is not None)
+        having = {
+            stack: parsed_version(self._stacks[stack].versions.get(script.package, "")) for stack in problem.having
+        }
+        last = max((at for at, one in order if script.answers[one] is Verdict.BAD), default=None)
+        after = next((at for at, _ in order if last is not None and at > last), None)
+        if last is None or after is None or not any(at is not None and at >= after for at in having.values()):
+            return None
+        names = dict(order)
+        return OwnEnd(last=names[last], after=names[after], first=_first(problem))
+
+    def _ended(
+        self, problem: Problem, script: StoredReproduction | None, own: OwnEnd | None
+    ) -> tuple[UpstreamChange, ...]:
+        """What ended the problem; not what ended another one that its workloads had until later."""
+        found = self._changes(problem, Verdict.GOOD)
+        if script is None or own is None:
+            return found
+        own_change = _change(script.package, own.last, own.after)
+        return tuple(one for one in found if _may_be(own_change, one)) or (own_change,)
+
+    def _in_part(self, problem: Problem, script: StoredReproduction) -> str:
+        """Of a count of work, which each release may change: whether the script counts the same, in the release that brought
+        it or ended it and its neighbour."""
+        if not problem.kind.is_cost:
+            return ""
+        newest = next((one for one in problem.findings if one.stack == problem.until), problem.worst)
+        question = _question(script.metric)
+        if question is None or not _answers(newest, question):
+            return f"the script measures {script.metric}"
+
+        def answer(stack: str) -> Verdict | None:
+            return script.answers.get(self._stacks[stack].versions.get(script.package, "")) if stack else None
+
+        ends = ((problem.since, problem.before), (problem.until, problem.after))
+        if any((answer(has), answer(has_not)) == (Verdict.BAD, Verdict.GOOD) for has, has_not in ends):
+            return ""
+        return f"the script compares {script.bad} with {script.good}"
+
+    def _upstream(self, problem: Problem) -> UpstreamProblem | None:
+        """By what was found in the first release that has it. What a release measured without it had by then is another."""
+        versions = self._stacks[problem.before].versions if problem.before else {}
+
+        def is_older(pattern: UpstreamProblem) -> bool:
+            before, since = parsed_version(versions.get(pattern.package, "")), parsed_version(pattern.since)
+            return before is not None and since is not None and before >= since
+
+        return self._shown(_first(problem), [(one, one) for one in upstream.known() if not is_older(one)])
 
     def _reproduction(self, problem: Problem) -> StoredReproduction | None:
         """The confirmed one first; where none is about it, one whose title says that it shows such findings."""
@@ -189,7 +302,7 @@ class _Joint:
         found = [one for one in known if problem.worst.key in self._problems_of[one.name]]
         titles = [(one, self._known.titles.get(one.name)) for one in known]
         patterns = [(one, title.shown_by) for one, title in titles if title is not None and title.shown_by is not None]
-        return min(found, key=lambda one: (not one.confirmed, one.name), default=self._shown(problem, patterns))
+        return min(found, key=lambda one: (not one.confirmed, one.name), default=self._shown(problem.worst, patterns))
 
     def _overlaps(self, problem: Problem, own: StoredReproduction | None) -> Iterator[Overlap]:
         """With those by another script, of which all of its workloads have the conditions. A crash says what it is, and
@@ -256,9 +369,8 @@ class _Joint:
                 return own
         return set()
 
-    def _shown(self, problem: Problem, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
-        """What belongs to the first of the patterns that the worst finding shows."""
-        found = problem.worst
+    def _shown(self, found: Finding, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
+        """What belongs to the first of the patterns that a finding shows."""
         question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
         parameters = {**_UNNAMED, **self._comparison.parameters[found.workload]}
         versions = self._stacks[found.stack].versions
@@ -358,6 +470,11 @@ class _Joint:
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
+
+
+def _first(problem: Problem) -> Finding:
+    """The worst one in the first release that has it."""
+    return next((one for one in problem.findings if one.stack == problem.since), problem.worst)
 
 
 def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -33,6 +33,18 @@ class StoredRemedy(StoredRun, frozen=True, kw_only=True):
     text: str
 
 
+class FurtherRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a script that was run by hand did alike in several releases."""
+
+    releases: tuple[str, ...]
+    exit_code: int
+    line: str
+
+    @property
+    def answer(self) -> Verdict:
+        return Verdict.BAD if self.exit_code else Verdict.GOOD
+
+
 class StoredCondition(msgspec.Struct, frozen=True, kw_only=True):
     """What one factor does to a finding: values that show it, that do not, and of which that cannot be said."""
 
@@ -70,6 +82,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[StoredRelease, ...] = ()  #: of the stored results, oldest first
     script: str | None
     name: str = ""  #: of its file, without the ending
+    further: tuple[FurtherRuns, ...] = ()  #: in other releases, which the file does not have
 
     @property
     def question(self) -> Question:
@@ -91,6 +104,12 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
             ((one.factor, value) for one in self.needs for value in one.hidden if _words(one, (value,)) == remedy.text),
             None,
         )
+
+    @property
+    def answers(self) -> dict[str, Verdict]:
+        """What the script showed in each release that it was run in."""
+        by_hand = {release: one.answer for one in self.further for release in one.releases}
+        return {**{run.version: run.answer for run in self.runs}, **by_hand}
 
     @property
     def needed(self) -> tuple[str, ...]:

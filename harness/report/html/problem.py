@@ -54,6 +54,7 @@ class ProblemPage(Page, frozen=True, kw_only=True):
     more_workloads: int
     changes: tuple[tuple[str, UpstreamChange], ...]  #: what the change did, and which it is
     script: ScriptText | None
+    in_part: str  #: why the script confirms a part of it; empty where it confirms all
     why_no_script: str
     by_hand: str
     make_script: str  #: the command that writes one; empty where there is one, or a reason
@@ -84,6 +85,7 @@ def problem_page(
         more_workloads=max(0, len(line.workloads) - _MOST),
         changes=tuple(changes),
         script=_script(facts),
+        in_part=facts.in_part,
         why_no_script=facts.why_no_script,
         by_hand=facts.by_hand,
         make_script="" if facts.why_no_script or facts.reproduction is not None else _make_script(comparison, problem),

@@ -12,10 +12,12 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from harness.cli import options
 from harness.cli.stored import most_common, stack_id
 from harness.compare import Comparison, ProblemKind
+from harness.model import Verdict
 from harness.report.plain import markdown, markdown_table
 from harness.report.problem_facts import ProblemFacts, UpstreamChange, problem_facts
 from harness.report.problems import TITLES, ProblemLine
@@ -35,6 +37,9 @@ PAGE = page_of(TEMPLATE)
 #: Lines of evidence that a problem has on the page; the site has all.
 _MOST_EVIDENCE = 2
 
+#: What ends a message, which the line about the problem goes without.
+_RANK = re.compile(r", rank \d+$")
+
 #: Files of a change that are named; its pull request has all.
 _MOST_FILES = 2
 
@@ -48,17 +53,33 @@ class PublishedProblem:
     def __init__(self, line: ProblemLine, facts: ProblemFacts) -> None:
         self._line = line
         self._facts = facts
-        self.number = line.number
-        self.section = TITLES[line.kind].capitalize()
-        self.rank = min(kind for kind, title in TITLES.items() if title == TITLES[line.kind])  # of the section
+        is_intended = facts.title is not None and facts.title.is_intended
+        kind = ProblemKind.DIFFERENT if is_intended else line.kind
+        self.section = TITLES[kind].capitalize()
+        self.rank = min(one for one, title in TITLES.items() if title == TITLES[kind])  # of the section
         self.is_cost = line.kind.is_cost
         self.is_untestable = line.kind is ProblemKind.UNTESTABLE
-        self.releases = markdown(line.releases)
-        self.span = markdown(f"since {_with_neighbor(line.since)}, until {_with_neighbor(line.until)}")
-        self.text, self.sentences = markdown(line.text), markdown(line.sentences)
-        titled = [f"{facts.title.title}.", facts.title.what] if facts.title is not None else []
-        self.what = markdown(" ".join(filter(None, (*titled, line.text))))
-        self.evidence = tuple(markdown(text) for text in line.evidence[:_MOST_EVIDENCE])
+        since, until = _with_neighbor(line.since), _with_neighbor(line.until)
+        text, evidence, releases = line.text, line.evidence, line.releases
+        own = facts.own_end
+        if own is not None:
+            releases = f"{line.since.partition(';')[0]} to {own.last}"
+            others = (
+                listing([f'"{one.title}"' for one in facts.overlaps]) or "another cause, which is not separated here"
+            )
+            until = (
+                f"{own.last} by its script (not in {own.after}); its jobs go on to be wrong until {until}, by {others}"
+            )
+            if own.first is not None:
+                text = f"{line.who}: {_RANK.sub('', own.first.message).removeprefix('the ')}."
+                evidence = (own.first.message, *own.first.evidence)
+        self.releases = markdown(releases)
+        self.span = markdown(f"since {since}, until {until}{self._where_jobs_do_not_tell()}")
+        self.sentences = markdown(line.sentences)
+        named = f"{facts.known_as}." if facts.known_as else ""
+        titled = [f"{facts.title.title}.", facts.title.what] if facts.title is not None else [named]
+        self.what = markdown(" ".join(filter(None, (*titled, text))))
+        self.evidence = tuple(markdown(text) for text in evidence[:_MOST_EVIDENCE])
 
     @property
     def conditions(self) -> str:
@@ -86,16 +107,68 @@ class PublishedProblem:
 
     @property
     def remedy(self) -> str:
-        parts = [self._line.consequence]
+        title, own = self._facts.title, self._facts.own_end
+        is_intended = title is not None and title.is_intended
+        parts = ["" if is_intended else self._line.consequence]
+        if not is_intended and self._line.release_to_use:
+            parts.append(self._run_in(self._line.release_to_use))
+        if own is not None:
+            parts.append(f"By its script {own.after} is right already; what its jobs show there is the other cause.")
         parts += [f"In {one.version} the script passes with {one.text}." for one in self._facts.remedies]
+        if not any(parts) and (passing := self._passing()):
+            parts.append(
+                f"No release was found that is sound on all of its jobs; the script passes in {listing(passing)}."
+            )
         return markdown(" ".join(filter(None, parts))) or "none is known"
+
+    @property
+    def _answers(self) -> dict[str, Verdict]:
+        """Of the script, by release."""
+        return self._facts.reproduction.answers if self._facts.reproduction is not None else {}
+
+    def _passing(self) -> list[str]:
+        """Releases in which the script passes, oldest first."""
+        return sorted((one for one, answer in self._answers.items() if answer is Verdict.GOOD), key=Version)
+
+    def _release(self, stack: str) -> str:
+        """Of the script's package in a stack, by its id; empty without a script."""
+        found = self._facts.reproduction
+        named = re.search(rf"-{found.package}([^-/]+)", stack) if found is not None else None
+        return named[1] if named is not None else ""
+
+    def _run_in(self, stack: str) -> str:
+        """Whether the script was run in the release to use."""
+        if not self._answers:
+            return ""
+        answer = self._answers.get(self._release(stack))
+        done = {Verdict.GOOD: "passes", Verdict.BAD: "does not pass"}
+        return f"The script {done[answer]} there." if answer in done else "The script was not run there."
+
+    def _where_jobs_do_not_tell(self) -> str:
+        """Of releases between, in which the jobs end before they can be judged, what the script says."""
+        first, *_, last = map(self._release, (self._line.having[0], *self._line.having))
+        between = [
+            one
+            for one in map(self._release, self._line.unknown)
+            if one and Version(first) < Version(one) < Version(last)
+        ]
+        if not between:
+            return ""
+        said = {
+            done: [one for one in between if self._answers.get(one) is answer]
+            for done, answer in (("shows it in", Verdict.BAD), ("passes in", Verdict.GOOD), ("was not run in", None))
+        }
+        parts = [f"{done} {', '.join(releases)}" for done, releases in said.items() if releases]
+        return f"; where the jobs end before they can be judged, the script {' and '.join(parts)}"
 
     @property
     def confirmed(self) -> str:
         found = self._facts.reproduction
         if found is not None and found.confirmed:
-            runs = "; ".join(f"{found.package} {run.version} `{run.line}`" for run in found.runs[:2])
-            return f"yes, by [{found.name}](reproducers/{found.name}.py): {runs}"
+            runs = "; ".join(f"{found.package} {run.version} `{run.line}`" for run in found.runs)
+            further = "".join(f"; {', '.join(one.releases)} `{one.line}`" for one in found.further)
+            yes = f"in part, as {self._facts.in_part}" if self._facts.in_part else "yes"
+            return f"{yes}, by [{found.name}](reproducers/{found.name}.py): {runs}{further}"
         if self._facts.by_hand:
             name = Path(self._facts.by_hand).stem
             return (

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import msgspec
 import pytest
 
-from harness.report.answers.stored import StoredReproduction
+from harness.report.answers.stored import FurtherRuns, StoredReproduction
 from harness.report.problem_facts import KnownAnswers, Title, known_answers
 from tests.paths import ROOT
 
 FOLDER = ROOT / "docs" / "reproducers"
 PAGE = FOLDER / "README.md"
+BY_HAND = FOLDER / "by_hand"
 
 _HEAD = """# Reproducers: findings without the harness
 
@@ -21,6 +23,12 @@ Each script needs the released packages alone, prints one line and ends with exi
 comment has the two `pip install` lines. [reproduce](../reproduce.md) wrote them and ran them in the releases below, on CPU.
 The `.json` beside each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one factor varied at a
 time; *goes away with* is a setting with which the script was run and passed.
+"""
+
+
+_HEAD_BY_HAND = """
+What `reproduce` has no words for. These were written by hand, need the released packages alone as well, and are told of in
+[findings](../findings.md), with all releases that they were run in; here is what they print.
 """
 
 
@@ -43,7 +51,31 @@ def written() -> str:
     sections = [_section(title, found[name]) for name, title in known().titles.items() if name in found]
     reasons = [f"- {one.problem}: {one.reason}" for one in known().without_script]
     last = ["## Problems without a script", "\n".join(reasons)] if reasons else []
+    last += ["## Scripts by hand", _HEAD_BY_HAND.strip(), *map(_by_hand_section, by_hand().items())]
     return "\n\n".join([_HEAD.rstrip(), *sections, *last]) + "\n"
+
+
+class ByHand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A script that was written by hand."""
+
+    about: str
+    runs: tuple[FurtherRuns, ...] = ()
+
+
+def by_hand() -> dict[str, ByHand]:
+    """By the names of their files."""
+    return msgspec.toml.decode((BY_HAND / "runs.toml").read_bytes(), type=dict[str, ByHand])
+
+
+def _by_hand_section(one: tuple[str, ByHand]) -> str:
+    name, script = one
+    return "\n\n".join([f"[{name}](by_hand/{name}.py): {script.about}", *_further(script.runs)])
+
+
+def _further(runs: Sequence[FurtherRuns]) -> list[str]:
+    """What a script printed, as one block; none where it was not run."""
+    lines = [f"    {', '.join(one.releases)}, exit code {one.exit_code}: {one.line}" for one in runs]
+    return ["\n".join(lines)] if lines else []
 
 
 def _section(title: Title, answer: StoredReproduction) -> str:
@@ -52,6 +84,8 @@ def _section(title: Title, answer: StoredReproduction) -> str:
         blocks.append(title.what)
     outputs = [f"    {run.version}, exit code {run.exit_code}: {run.line}" for run in answer.runs]
     blocks += [f"[{answer.name}]({answer.name}.py), from", f"    {_command(answer)}", "prints", "\n".join(outputs)]
+    if answer.further:
+        blocks += ["and, run by hand,", *_further(answer.further)]
     blocks.append("\n".join(f"- {label}: {text}" for label, text in _facts(answer)))
     return "\n\n".join(blocks)
 

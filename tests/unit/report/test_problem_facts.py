@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Result
@@ -168,10 +170,11 @@ def test_upstream_and_the_reason_for_no_script_are_looked_up_by_the_finding(tmp_
     known = known_answers(str(tmp_path), str(tmp_path))
     found = facts(known=known)
     assert (found.why_no_script, found.by_hand) == ("it takes a GPU", "by_hand/layers.py")
+    assert found.known_as == "gathered layers stay"
     assert found.upstream is not None
     assert found.upstream.reported == ("https://github.com/deepspeedai/DeepSpeed/issues/7116",)
     answer = facts(answered(), known=known)
-    assert (answer.why_no_script, answer.by_hand) == ("", "")  # a script speaks for itself
+    assert (answer.why_no_script, answer.by_hand, answer.known_as) == ("", "", "")  # a script speaks for itself
 
 
 def test_a_script_has_the_title_that_it_was_published_with(tmp_path: Path) -> None:
@@ -283,3 +286,85 @@ def test_a_title_may_name_further_findings_that_its_script_shows(tmp_path: Path)
     assert found.title is not None
     assert found.is_confirmed
     assert facts(of_torch).reproduction is None
+
+
+def known_by_hand(folder: Path, answer: dict[str, Any], titles: str = "", runs: str = "") -> KnownAnswers:
+    """Of a folder with an answer and tables beside it."""
+    (folder / "leak0.json").write_text(json.dumps(answer))
+    (folder / "titles.toml").write_text(titles)
+    (folder / "runs.toml").write_text(runs)
+    return known_answers(str(folder), str(folder), lambda file, why: pytest.fail(f"{file}: {why}"))
+
+
+BY_HAND = """
+    [[leak0]]
+    releases = ["0.16.0"]
+    exit_code = 1
+    line = "ratio 0.5"
+
+    [[leak0]]
+    releases = ["0.16.7", "0.16.8"]
+    exit_code = 0
+    line = "ratio 1.0"
+"""
+
+
+def wrong_on(variant: str, errors: dict[str, float], **parameters: Any) -> list[Result]:
+    return [wrong(version, variant, error, **parameters) for version, error in errors.items()]
+
+
+def test_what_the_script_shows_no_more_is_another_cause_of_workloads_that_stay_wrong(tmp_path: Path) -> None:
+    results = wrong_on("dtype=1", {"0.15.4": 0.1, "0.16.0": 9.0, "0.16.7": 9.0, "0.16.8": 0.1})
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    script = answered(cell="a-stack/llama_zero3_backward/dtype=1/cpu", metric="gradient_norm_error")
+    (found,) = problem_facts(comparison, known_by_hand(tmp_path, script, runs=BY_HAND)).values()
+    assert found.own_end is not None
+    assert (found.own_end.last, found.own_end.after) == ("0.16.0", "0.16.7")
+    assert found.own_end.first is not None
+    assert found.own_end.first.stack.endswith("0.16.0")
+    assert [(one.before, one.after) for one in found.ended] == [("0.16.0", "0.16.7")]
+    (without,) = problem_facts(comparison, known_by_hand(tmp_path, script)).values()
+    assert without.own_end is None
+    assert [(one.before, one.after) for one in without.ended] == [("0.16.7", "0.16.8")]
+
+
+def test_values_of_which_a_script_by_hand_shows_it_are_conditions(tmp_path: Path) -> None:
+    needs = [{"factor": "zero_stage", "value": 3, "shown": [3], "hidden": [1], "unknown": [0, 2]}]
+    title = '[leak0]\ntitle = "Layers stay"\nshown_with = { zero_stage = [2] }\n'
+    assert ("not known", "ZeRO stage 0 or 2") in facts(answered(needs=needs)).conditions()
+    known = known_by_hand(tmp_path, answered(needs=needs), titles=title)
+    (leak,) = [one for one in problem_facts(compared(), known).values() if one.reproduction is not None]
+    assert leak.conditions() == (("needs", "ZeRO stage 2 or 3"), ("not known", "ZeRO stage 0"))
+
+
+def costs(tmp_path: Path, **changes: Any) -> str:
+    """Why a script confirms a part of what 0.16.7 makes more calls than 0.16.0; empty where it confirms all."""
+    results = []
+    for version, calls in {"0.15.4": 1, "0.16.0": 1, "0.16.7": 2, "0.16.8": 2}.items():
+        results.append(result(version, variant=VARIANT, run=noisy_record(1, calls=calls)))
+        results[-1].cell.parameters.update(PARAMETERS)
+    comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    ran = [{"version": "0.16.7", "answer": "bad", "exit_code": 1, "line": ""}]
+    ran.append({"version": changes.get("good", "0.16.0"), "answer": "good", "exit_code": 0, "line": ""})
+    script = answered(**{"metric": "backward.host_calls", "bad": "0.16.7", "good": "0.16.0", "runs": ran, **changes})
+    found = problem_facts(comparison, known_by_hand(tmp_path, script))
+    (more,) = [one for one in comparison.problems if one.worst.metric == "host_calls"]
+    return found[more.worst.key].in_part
+
+
+def test_a_cost_is_confirmed_by_a_script_of_the_release_that_brought_it_and_its_neighbor(tmp_path: Path) -> None:
+    assert costs(tmp_path) == ""
+    assert costs(tmp_path, good="0.15.4") == "the script compares 0.16.7 with 0.15.4"
+
+
+def test_what_upstream_knows_to_have_begun_before_is_another_problem() -> None:
+    def known_upstream(first: str) -> bool:
+        """Of a norm that is wrong without ZeRO in bf16, from a release on."""
+        errors = {version: 9.0 if version >= first else 0.1 for version in ("0.17.5", "0.17.6", "0.18.2", "0.18.5")}
+        results = wrong_on("dtype=1", errors, zero_stage=0, dtype="bf16")
+        comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+        (found,) = problem_facts(comparison, KnownAnswers()).values()
+        return found.upstream is not None
+
+    assert known_upstream("0.17.6")
+    assert not known_upstream("0.18.2")

@@ -26,7 +26,14 @@ def test_each_entry_has_an_address_and_parameters_of_the_simplest_scenario(probl
 @pytest.mark.parametrize(
     ("version", "question", "changes", "number"),
     [
-        ("0.18.3", NORM, {"zero_stage": 2, "gradient_accumulation_steps": 4}, "7718"),
+        ("0.18.2", NORM, {"zero_stage": 2, "gradient_accumulation_steps": 4}, "7718"),
+        (
+            "0.18.3",
+            NORM,
+            {"zero_stage": 2, "gradient_accumulation_steps": 4},
+            "",
+        ),  # a model of one output, after it ended
+        ("0.18.3", NORM, {"zero_stage": 2, "gradient_accumulation_steps": 4, "model_outputs": "all"}, "7665"),
         ("0.16.4", NORM, {"zero_stage": 2, "gradient_accumulation_steps": 4, "offload_optimizer": True}, "7967"),
         ("0.19.3", Question("parameter_error"), {"gradient_clipping": None}, "8068"),
         ("0.17.6", Question("outcome", "", "AttributeError: 'Linear'"), {"zero_stage": 3}, ""),
