@@ -553,6 +553,31 @@ def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
     assert "give it --ranks 8" in ran(folder, "sim", 4, "python train.py 8").signature
 
 
+IN_A_NOTEBOOK = """
+import sys, torch
+from accelerate import Accelerator, notebook_launcher
+def main(steps):
+    accelerator = Accelerator()
+    assert accelerator.num_processes == 2
+    model = torch.nn.Linear(64, 64)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+    for _ in range(steps):
+        accelerator.backward(model(torch.ones(4, 64, device=accelerator.device)).mean())
+        optimizer.step()
+        optimizer.zero_grad()
+notebook_launcher(main, (3,), num_processes=2)
+"""
+
+
+@pytest.mark.parametrize("device", ["sim", "cpu"])
+def test_a_program_that_launches_its_ranks_as_a_notebook_does_is_each_of_them(device: str, folder: Path) -> None:
+    """torchrun's agent would listen at one port for each rank."""
+    (folder / "train.py").write_text(IN_A_NOTEBOOK)
+    record = passed(ran(folder, device, 2, "python train.py"))
+    assert "all_reduce" in record.ranks[0].phases["backward"].collectives
+    assert "main starts 2 processes" in ran(folder, device, 1, "python train.py").signature
+
+
 def test_the_process_that_makes_a_skeleton_is_none_of_the_programs(folder: Path) -> None:
     """It is started in the program's call, by its own interpreter."""
     (folder / "train.py").write_text("import transformers\ntransformers.AutoConfig.from_pretrained('gpt2')\n")
