@@ -553,6 +553,34 @@ def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
     assert "give it --ranks 8" in ran(folder, "sim", 4, "python train.py 8").signature
 
 
+SAVED_WHOLE = """
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel as FSDP, StateDictType
+dist.init_process_group("nccl")
+device = dist.get_rank()
+torch.cuda.set_device(device)
+model = FSDP(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)).cuda(), device_id=device)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.ones(2, 64, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    whole = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+    with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, whole):
+        saved = model.state_dict()
+    if device == 0:
+        assert saved["0.weight"].shape == (64, 64) and saved["0.weight"].abs().sum() > 0
+        torch.save(saved, "model.pt")
+"""
+
+
+def test_a_model_that_fsdp_gathers_on_the_host_is_saved_on_ranks(folder: Path) -> None:
+    """torch itself reads what it has freed where card and host are one memory."""
+    (folder / "train.py").write_text(SAVED_WHOLE)
+    record = passed(ran(folder, "cpu", 2, "torchrun --nproc_per_node 2 train.py"))
+    assert "save" in record.ranks[0].phases
+
+
 IN_A_NOTEBOOK = """
 import sys, torch
 from accelerate import Accelerator, notebook_launcher
