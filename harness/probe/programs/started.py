@@ -1,13 +1,15 @@
 """Processes that a program starts itself.
 
-``torch.multiprocessing.spawn`` starts ranks: each rank here runs the one that it is. Of other processes it is remembered
-what they run, because nothing in them is measured.
+``torch.multiprocessing.spawn`` starts ranks, and so does torchrun's ``elastic_launch`` with a function (accelerate's
+``notebook_launcher``): each rank here runs the one that it is. Of other processes it is remembered what they run, because
+nothing in them is measured.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import os
 import subprocess
 import sys
@@ -80,6 +82,7 @@ def watched() -> Iterator[StartedProcesses]:
         patches.set(builtins, "input", _asks)
         patches.everywhere(_SPAWNING.start_processes, _start_processes, "start_processes")
         patches.everywhere(_SPAWNING.spawn, _spawn, "spawn")
+        patches.set(_LAUNCHING.elastic_launch, "__call__", _elastic_launch)
         yield started
 
 
@@ -98,6 +101,8 @@ def _is_ours(frame: Any) -> bool:
 
 
 _SPAWNING: Any = sys.modules["torch.multiprocessing.spawn"]
+_LAUNCHING: Any = importlib.import_module("torch.distributed.launcher.api")
+_LAUNCHED = _LAUNCHING.elastic_launch.__call__
 
 
 def _spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
@@ -106,14 +111,27 @@ def _spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any,
 
 def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
     """The process that this rank is, in this process. Raises StartedError where there are not as many ranks on a node."""
-    ranks, rank = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
-    if nprocs != ranks:
-        raise StartedError(
-            f"mp.spawn starts {nprocs} processes, and this job has {ranks} ranks on a node: give it --ranks {nprocs}. At "
-            f"{place()}"
-        )
-    fn(rank, *args)
+    fn(_local_rank(nprocs, "mp.spawn"), *args)
     return None if join else _Joined()
+
+
+def _elastic_launch(launch: Any, *args: Any) -> Any:
+    """The same. torchrun's agent would listen at a port, and here each rank would be an agent."""
+    entry = launch._entrypoint
+    if not callable(entry):
+        return _LAUNCHED(launch, *args)
+    rank = _local_rank(launch._config.nproc_per_node, getattr(entry, "__name__", "the launcher"))
+    return {rank: entry(*args)}
+
+
+def _local_rank(processes: int, starter: str) -> int:
+    ranks, rank = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    if processes != ranks:
+        raise StartedError(
+            f"{starter} starts {processes} processes, and this job has {ranks} ranks on a node: give it --ranks "
+            f"{processes}. At {place()}"
+        )
+    return rank
 
 
 class _Joined:

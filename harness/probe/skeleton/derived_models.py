@@ -34,7 +34,10 @@ def _llamas() -> Table:
     first = {**ids, **FP16, "vocab_size": 32_000, "max_position_embeddings": 2048}
     table: Table = {}
     for size in ("13b", "30b", "65b"):
-        table[f"huggyllama/llama-{size}"] = (like_llama("llama", *_LLAMA_SIZES[size], **first), "llama-1")
+        table[f"huggyllama/llama-{size}"] = (
+            like_llama("llama", *_LLAMA_SIZES[size], **first, pad_token_id=0),
+            "llama-1",
+        )
     open_sizes = {"3b": (3200, 8640, 26, 32, 32), "7b": _LLAMA_SIZES["7b"], "13b": _LLAMA_SIZES["13b"]}
     for size, sizes in open_sizes.items():
         for version in ("", "_v2") if size != "13b" else ("",):

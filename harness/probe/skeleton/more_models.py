@@ -277,7 +277,17 @@ def _llamas() -> Table:
     """Models of Llama's and Mistral's classes that others trained."""
     ids = {"bos_token_id": 1, "eos_token_id": 2}
     first = like_llama(
-        "llama", 4096, 11_008, 32, 32, 32, vocab_size=32_000, max_position_embeddings=2048, **ids, **FP16
+        "llama",
+        4096,
+        11_008,
+        32,
+        32,
+        32,
+        vocab_size=32_000,
+        max_position_embeddings=2048,
+        pad_token_id=0,
+        **ids,
+        **FP16,
     )
     small = like_llama(
         "llama",

@@ -23,6 +23,7 @@ from harness.probe.virtual_gpu import (
     cuda_api,
     deepspeed_release,
     devices,
+    fsdp,
     kernels,
     launching,
     nvml,
@@ -65,6 +66,7 @@ def attached(
         if target == "cpu":  # a simulation follows them itself
             stack.enter_context(streams.followed(meter.ledger))
             stack.enter_context(deepspeed_release.on_cpu())
+            stack.enter_context(fsdp.on_cpu())
         stack.enter_context(nvml.answered(card, books, ordinals))
         stack.enter_context(compilers.eager(books.note))
         stack.enter_context(process_groups.joined(target, rank, world_size))

@@ -252,10 +252,18 @@ def _attention(patches: Patches, policy: Policy) -> None:
 
 
 def _scaler(patches: Patches) -> None:
-    """A healthy job's gradients are finite: the scaler steps."""
+    """A healthy job's gradients are finite: the scaler steps, and too few times for its scale to grow."""
     scaler: Any = torch.amp.grad_scaler.GradScaler
 
     def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
         return optimizer.step(*args, **kwargs)
 
+    def get_scale(self: Any) -> float:
+        return float(self._init_scale) if self._enabled else 1.0
+
+    def _get_growth_tracker(self: Any) -> int:
+        return int(self._init_growth_tracker) if self._enabled else 0
+
     patches.replace(scaler, "_maybe_opt_step", _maybe_opt_step)
+    patches.set(scaler, "get_scale", get_scale)
+    patches.set(scaler, "_get_growth_tracker", _get_growth_tracker)

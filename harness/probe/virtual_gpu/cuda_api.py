@@ -89,6 +89,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         _legacy_types(patches)
         _builds(patches)
         _accelerators(patches, ordinals, answers)
+        _profiler(patches)
         patches.set(torch._C, "_cuda_clearCublasWorkspaces", books.clear_workspaces)
         patches.set(torch._C, "_cuda_getDeviceCount", lambda: ordinals.count)
         patches.set(torch._C, "_cuda_isInBadFork", lambda: False)
@@ -102,6 +103,14 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         finally:
             patches.close()
             _cached_answers()
+
+
+def _profiler(patches: Patches) -> None:
+    """It records what the host does, and of the card nothing. Where the card is no activity that it supports, it asks for a
+    CUDA event at each operator, which without CUDA takes half a second of making an error message, or it refuses."""
+    everything = {torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA}
+    for module in (torch.autograd, sys.modules["torch.autograd.profiler"]):
+        patches.replace(module, "_supported_activities", lambda: everything)
 
 
 def _of_the_card(card: VirtualCard, ordinals: Ordinals) -> dict[str, Any]:

@@ -131,11 +131,14 @@ class DeviceMapping(TorchFunctionMode):
         """A page-locked copy in host memory."""
         if not self.shows_cuda or tensor.device.type != "cpu" or self.is_pinned(tensor):
             return tensor
-        copy = tensor.detach().clone() if host.keeps_contents(tensor) else torch.empty_like(tensor)
-        entry = self.books.ledger.find(copy.untyped_storage())
-        if entry is not None:
+        return self.pinned(tensor.detach().clone() if host.keeps_contents(tensor) else torch.empty_like(tensor))
+
+    def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same tensor, known from here on to be in page-locked host memory."""
+        entry = self.books.ledger.find(tensor.untyped_storage())
+        if self.shows_cuda and tensor.device.type == "cpu" and entry is not None:
             self._pinned.add(entry.serial)
-        return copy
+        return tensor
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         entry = self.books.ledger.find(tensor.untyped_storage())
@@ -168,6 +171,9 @@ def _plan(func: Any) -> Plan:
 def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not kwargs:
         return func(*args)
+    if kwargs.get("pin_memory"):  # torch asks its allocator, of which a machine without a GPU has none
+        made: torch.Tensor = _any(mode, func, args, {**kwargs, "pin_memory": False})
+        return mode.pinned(made)
     device = kwargs.get("device")
     if device is None:
         return func(*args, **kwargs)

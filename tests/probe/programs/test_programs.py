@@ -605,6 +605,59 @@ def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
     assert "give it --ranks 8" in ran(folder, "sim", 4, "python train.py 8").signature
 
 
+SAVED_WHOLE = """
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel as FSDP, StateDictType
+dist.init_process_group("nccl")
+device = dist.get_rank()
+torch.cuda.set_device(device)
+model = FSDP(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)).cuda(), device_id=device)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.ones(2, 64, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    whole = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+    with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, whole):
+        saved = model.state_dict()
+    if device == 0:
+        assert saved["0.weight"].shape == (64, 64) and saved["0.weight"].abs().sum() > 0
+        torch.save(saved, "model.pt")
+"""
+
+
+def test_a_model_that_fsdp_gathers_on_the_host_is_saved_on_ranks(folder: Path) -> None:
+    """torch itself reads what it has freed where card and host are one memory."""
+    (folder / "train.py").write_text(SAVED_WHOLE)
+    record = passed(ran(folder, "cpu", 2, "torchrun --nproc_per_node 2 train.py"))
+    assert "save" in record.ranks[0].phases
+
+
+IN_A_NOTEBOOK = """
+import sys, torch
+from accelerate import Accelerator, notebook_launcher
+def main(steps):
+    accelerator = Accelerator()
+    assert accelerator.num_processes == 2
+    model = torch.nn.Linear(64, 64)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+    for _ in range(steps):
+        accelerator.backward(model(torch.ones(4, 64, device=accelerator.device)).mean())
+        optimizer.step()
+        optimizer.zero_grad()
+notebook_launcher(main, (3,), num_processes=2)
+"""
+
+
+@pytest.mark.parametrize("device", ["sim", "cpu"])
+def test_a_program_that_launches_its_ranks_as_a_notebook_does_is_each_of_them(device: str, folder: Path) -> None:
+    """torchrun's agent would listen at one port for each rank."""
+    (folder / "train.py").write_text(IN_A_NOTEBOOK)
+    record = passed(ran(folder, device, 2, "python train.py"))
+    assert "all_reduce" in record.ranks[0].phases["backward"].collectives
+    assert "main starts 2 processes" in ran(folder, device, 1, "python train.py").signature
+
+
 def test_the_process_that_makes_a_skeleton_is_none_of_the_programs(folder: Path) -> None:
     """It is started in the program's call, by its own interpreter."""
     (folder / "train.py").write_text("import transformers\ntransformers.AutoConfig.from_pretrained('gpt2')\n")

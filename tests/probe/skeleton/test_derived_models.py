@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from harness.probe.skeleton import derived_models, make, parameters
+from harness.probe.skeleton import derived_models, make, more_models, parameters
 
 #: As huggingface.co counts those of each repository's checkpoint.
 PUBLISHED = {
@@ -42,3 +42,10 @@ PUBLISHED = {
 def test_a_derived_model_has_the_published_number_of_parameters(name: str) -> None:
     model = parameters.build(make.loaded(dict(derived_models.MODELS[name][0])), "meta")
     assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("size", ["7b", "13b", "30b", "65b"])
+def test_the_first_llama_pads_with_its_unknown_token(size: str) -> None:
+    """As scripts of its time rely on (``convert_ids_to_tokens(model.config.pad_token_id)``)."""
+    tables = {**more_models.MODELS, **derived_models.MODELS}
+    assert tables[f"huggyllama/llama-{size}"][0]["pad_token_id"] == 0

@@ -62,6 +62,21 @@ def test_gradients_go_through_the_casts(books: Books) -> None:
     assert (weight.grad.dtype, loss.dtype) == (FULL, FULL)
 
 
+def test_a_scaler_steps_and_keeps_its_scale_which_a_checkpoint_reads(books: Books) -> None:
+    weight = torch.nn.Parameter(torch.ones(8, device="cuda"))
+    optimizer = torch.optim.AdamW([weight])
+    scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+    scaler.scale(weight.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 1024.0
+    resumed = torch.amp.GradScaler("cuda")
+    resumed.load_state_dict(scaler.state_dict())
+    assert resumed.get_scale() == 1024.0
+    assert torch.amp.GradScaler("cuda", enabled=False).get_scale() == 1.0
+    assert weight in optimizer.state
+
+
 def test_on_cpu_ranks_the_result_is_that_of_the_cpus_own_autocast_where_both_cast() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))

@@ -177,6 +177,28 @@ def test_pinned_memory_is_the_hosts_and_known_as_such(books: Books) -> None:
     assert torch.cuda.memory_allocated() == 0
 
 
+PINNED: dict[str, Callable[[], Any]] = {
+    "empty": lambda: torch.empty(8, pin_memory=True),
+    "randint": lambda: torch.randint(0, 9, (8,), device="cpu", pin_memory=True),
+    "tensor": lambda: torch.tensor([1, 2], pin_memory=True),
+    "full_like": lambda: torch.full_like(torch.ones(3), 2.0, pin_memory=True),
+    "new_empty": lambda: torch.ones(2).new_empty(4, pin_memory=True),
+}
+
+
+@pytest.mark.parametrize("way", PINNED)
+def test_what_is_made_pinned_is_the_hosts_and_known_as_such(way: str, books: Books) -> None:
+    """torch itself refuses it on a machine without a GPU."""
+    made = PINNED[way]()
+    assert (made.is_pinned(), made.device.type) == (True, "cpu")
+    assert torch.cuda.memory_allocated() == 0
+
+
+def test_on_cpu_ranks_what_is_made_pinned_is_a_tensor() -> None:
+    with TorchMeter("cpu", trace=True) as meter, virtual_gpu.attached("cpu", meter):
+        assert torch.zeros(4, pin_memory=True).cuda().sum() == 0
+
+
 def test_on_cpu_ranks_the_card_is_the_hosts_memory() -> None:
     with TorchMeter("cpu", trace=True) as meter, virtual_gpu.attached("cpu", meter):
         tensor = torch.full((1024,), 3.0, device="cuda")
