@@ -9,7 +9,8 @@ reference is the policy with its adapters disabled, run between the policy's for
 integration resolves "auto". A V100 has no flash attention: in fp16 torch takes the memory-efficient kernel, which holds as
 much.
 
-Not known in public, and chosen: the model (Qwen2.5-7B), prompts of 512 tokens, accumulation 1, LoRA of LLaMA-Factory's
+The report's model is Qwen2-VL-7B-Instruct, which `llamafactory_qwen2_vl_dpo` trains by LLaMA-Factory's own code; here it is
+Qwen2.5-7B, on text alone. Not known in public, and chosen: prompts of 512 tokens, accumulation 1, LoRA of LLaMA-Factory's
 defaults (rank 8, alpha 16, all linear layers). The loss is the project's own (`harness.probe.workloads.losses.dpo_loss`).
 """
 

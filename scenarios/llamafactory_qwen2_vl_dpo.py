@@ -45,8 +45,11 @@ SCENARIO = program(
     packages={
         "llamafactory": "0.9.2", "trl": "0.9.6", "datasets": "3.2.0", "pyarrow": "19.0.1", "numpy": "1.26.4",
     },
-    # DeepSpeed refuses fp16 on most CPUs
-    devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2, "precision": "bf16", "cutoff_len": 2048}},
+    # DeepSpeed refuses fp16 on most CPUs, and transformers bf16 on a V100
+    devices={
+        "sim": {},
+        "cpu": {"tiny": True, "world_size": 2, "gpu": "A100-80G", "precision": "bf16", "cutoff_len": 2048},
+    },
     variants=(
         {}, _LORA, _SFT, {**_SFT, **_LORA},
         {**_LORA, **_NON_REENTRANT}, {**_SFT, **_LORA, **_NON_REENTRANT},

@@ -1,9 +1,10 @@
-"""Open-Reasoner-Zero#24: PPO of Qwen2.5-1.5B with everything on the same 4 A100-80G.
+"""PPO of Qwen2.5-1.5B with all roles resident on the same 4 A100-80G, after Open-Reasoner-Zero#24, which is another program.
 
-Policy and critic are trained, the reference and the reward model are frozen, and a vLLM engine per GPU keeps its share
-(``gpu_memory_utilization``: 0.7 by default, 0.5 as the remedy), which `fit` takes off the card. Reported: out of memory,
-278 MiB free and 66.85 GiB held by torch. The advised stack was CUDA 12.4, torch 2.5.1, DeepSpeed 0.16.3, vLLM 0.7.2; its
-container image pins DeepSpeed 0.16.0 with two files from before the regression, a plain pip install does not.
+Here policy, critic, reference and reward model are in one process, and a vLLM engine per GPU that never sleeps keeps its
+share (``gpu_memory_utilization``), which `fit` takes off the card. In the report each role has a process, they take turns
+while the engine sleeps, and it fails while loading: `open_reasoner_zero_ppo` is that job, by Open-Reasoner-Zero's own code.
+The advised stack was CUDA 12.4, torch 2.5.1, DeepSpeed 0.16.3, vLLM 0.7.2; its container image pins DeepSpeed 0.16.0 with
+two files from before the regression, a plain pip install does not.
 
 The DeepSpeed dictionary is OpenRLHF's, with gradients accumulated in fp32. ``roles`` can be shortened, so that what each
 model takes is the difference of two cells: what a missing one would have said is drawn from a seed.

@@ -1,9 +1,10 @@
 """TRL#3172 by TRL's own trainer: GRPO of Qwen2.5-7B with LoRA, ZeRO-3 by accelerate's YAML, 4 of 8 H100-80G train, 4 serve.
 
-``programs/trl_grpo/train.py`` loads the model as the report did, whole onto the GPU of every rank before there is a
-configuration (``loading`` cuda). vLLM needs a GPU: ``programs/trl_grpo/no_engine`` answers in its place, so that what the
-trainer does for an engine is the real code: whole weights gathered at once, adapters merged, a request per parameter. A
-server runs on other GPUs; ``gpu_memory_utilization`` is the share of this one that a server of somebody else's keeps.
+``programs/trl_grpo/train.py`` loads the model as the report did, whole and ``.to("cuda")`` on every rank before there is a
+configuration, so before a rank has chosen its card: all copies go to GPU 0 (``loading`` cuda). vLLM needs a GPU:
+``programs/trl_grpo/no_engine`` answers in its place, so that what the trainer does for an engine is the real code: whole
+weights gathered at once, adapters merged, a request per parameter. A server runs on other GPUs;
+``gpu_memory_utilization`` is the share of this one that a server of somebody else's keeps.
 ``colocate`` puts an engine onto the trainer's own, from TRL 0.18 on: it holds its ``engine_share`` of the card, with
 ``engine_sleeps`` only while it generates and gets weights.
 

@@ -184,8 +184,12 @@ def _with_card(scenario: Scenario) -> Scenario:
     """A program's, with what its GPU is; others' as they are. Raises UsageError."""
     if scenario.framework != ADAPTER:
         return scenario
+    devices = {
+        device: {**values, "card": _facts(gpus.card(values["gpu"]))} if "gpu" in values else values
+        for device, values in scenario.devices.items()
+    }
     facts = _facts(gpus.card(scenario.parameters["gpu"]))
-    return dataclasses.replace(scenario, parameters={**scenario.parameters, "card": facts})
+    return dataclasses.replace(scenario, parameters={**scenario.parameters, "card": facts}, devices=devices)
 
 
 def _programs(settings: Settings) -> dict[str, Program]:

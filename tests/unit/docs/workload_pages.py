@@ -84,6 +84,11 @@ class PublishedCell:
         """Of one rank, at its peak."""
         return size(max(reading.host_peak_bytes for reading in self.phases.values()))
 
+    def node_host(self, phase: str) -> str:
+        """Of all ranks of a node, each at its peak in the phase."""
+        ranks = min(int(self.parameters["world_size"]), gpus.step_time.GPUS_PER_NODE)
+        return size(ranks * self.phases[phase].host_peak_bytes)
+
     @property
     def sent(self) -> str:
         """In the collectives of one step."""

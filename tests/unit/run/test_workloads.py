@@ -146,12 +146,13 @@ def test_a_program_of_the_scenarios_folder_is_staged_with_it_and_finds_its_card(
         "from harness.probe.program import program\n"
         "SCENARIO = program(version=1, line='python train.py', folder=str(Path(__file__).parent / 'programs/lora'),\n"
         "                   packages={'trl': '0.24.0'}, gpu='V100-32G',\n"
-        "                   devices={'sim': {}, 'cpu': {'tiny': True, 'world_size': 2}})\n"
+        "                   devices={'sim': {}, 'cpu': {'tiny': True, 'world_size': 2, 'gpu': 'A100-80G'}})\n"
     )
     scenario = workloads.load_scenarios(settings)["lora"]
     assert workloads.folders(settings) == {"lora": "scenarios/programs/lora"}
     assert scenario.resolve("base", "cpu")["tiny"]
-    assert scenario.parameters["card"]["compute_capability"] == [7, 0]
+    assert scenario.resolve("base", "sim")["card"]["compute_capability"] == [7, 0]
+    assert scenario.resolve("base", "cpu")["card"]["compute_capability"] == [8, 0]
     assert scenario.parameters["packages"] == {"trl": "0.24.0"}
 
 
