@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from harness.probe import no_stand_in
+from harness.probe.meters.ledger import DEVICE
 from harness.probe.no_stand_in import StandIn
 from harness.probe.replacing import Patches
 from harness.probe.sim import streams
@@ -75,7 +76,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
     with Patches() as patches:
         cuda: Any = torch.cuda
         answers = {
-            **_of_the_card(card, ordinals),
+            **_of_the_card(card, books, ordinals),
             **_of_the_books(books),
             **_of_the_generators(),
             **_of_the_streams(),
@@ -113,10 +114,20 @@ def _profiler(patches: Patches) -> None:
         patches.replace(module, "_supported_activities", lambda: everything)
 
 
-def _of_the_card(card: VirtualCard, ordinals: Ordinals) -> dict[str, Any]:
+#: What a context or a first small tensor takes is no matter.
+_MUCH_BYTES = 64 << 20
+
+
+def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[str, Any]:
     def set_device(device: Any) -> None:
-        index = ordinals.index(device)
-        ordinals.current = index
+        held = books.ledger.live[DEVICE]
+        if not ordinals.is_set and ordinals.is_first_used and ordinals.count > 1 and held >= _MUCH_BYTES:
+            each, all_of_them = (f"{nbytes / (1 << 30):.1f} GiB" for nbytes in (held, ordinals.count * held))
+            books.note(
+                f"each of the {ordinals.count} ranks of a node puts {each} on GPU 0 before torch.cuda.set_device, "
+                f"{all_of_them} in all; the figures are those of a rank alone"
+            )
+        ordinals.set(device)
 
     def exchange(index: int) -> int:
         before = ordinals.current

@@ -44,6 +44,22 @@ class Ordinals:
         self.local_rank = local_rank
         self.count = count
         self.current = 0
+        self.is_set = False  #: whether the program has said which card it is on
+        self.is_first_used = (
+            False  #: whether it put something on ``cuda`` before: on the first card, whichever rank it is
+        )
+
+    def set(self, device: Any) -> None:
+        """``torch.cuda.set_device``"""
+        self.current = self.index(device)
+        self.is_set = True
+
+    def place(self, device: Any) -> None:
+        """Something is put on a device. Raises SimulationError for another rank's card."""
+        self.index(device)
+        named = torch.device(device) if isinstance(device, str) else device
+        if not self.is_set and getattr(named, "index", None) is None and not _is_ordinal(named):
+            self.is_first_used = True
 
     def index(self, device: Any) -> int:
         """The card that ``device`` (None, an index, a name, a ``torch.device``) means. Raises SimulationError for another
@@ -96,7 +112,7 @@ class DeviceMapping(TorchFunctionMode):
     def mapped(self, device: Any) -> Any:
         """The device that torch gets."""
         if _is_ordinal(device) or self.names_cuda(device):
-            self.ordinals.index(device)
+            self.ordinals.place(device)
             return self.target
         return device
 
@@ -242,7 +258,7 @@ def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
 def _cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``tensor.cuda(device=None, non_blocking=False, memory_format=...)``"""
     device = kwargs.pop("device", args[1] if len(args) > 1 else None)
-    mode.ordinals.index(device)
+    mode.ordinals.place(device)
     non_blocking = kwargs.pop("non_blocking", args[2] if len(args) > 2 else False)
     return _moved(mode, args[0], "cuda", lambda: args[0].to(mode.target, non_blocking=non_blocking, **kwargs))
 

@@ -296,6 +296,37 @@ def test_what_a_stand_in_lacks_says_nothing_of_a_release(folder: Path, program: 
     assert record.signature.startswith(f"NoStandInError: {lacks} has no stand-in: leave out what needs it, or run on")
 
 
+BEFORE_ITS_CARD = """
+import os, torch
+rank = int(os.environ["LOCAL_RANK"])
+model = torch.nn.Linear(4096, 8192, bias=False).to({where})
+torch.cuda.set_device(rank)
+model = model.cuda()
+optimizer = torch.optim.SGD(model.parameters())
+while True:
+    model(torch.ones(1, 4096, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "notes"),
+    [
+        (
+            "'cuda'",
+            [
+                "each of the 2 ranks of a node puts 0.1 GiB on GPU 0 before torch.cuda.set_device, 0.2 GiB in all; "
+                "the figures are those of a rank alone"
+            ],
+        ),
+        ("f'cuda:{rank}'", []),
+    ],
+)
+def test_what_every_rank_puts_on_the_first_card_is_said(folder: Path, where: str, notes: list[str]) -> None:
+    (folder / "train.py").write_text(BEFORE_ITS_CARD.replace("{where}", where))
+    assert passed(ran(folder, "sim", 2, "torchrun train.py")).ranks[0].notes == notes
+
+
 TELLS = """
 import os, sys
 told = sorted(name for name in os.environ if name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"))
