@@ -27,7 +27,8 @@ SCENARIO = program(
     version=1,
     summary="LLaMA-Factory, full DPO of Qwen2-VL-7B with its vision tower frozen, ZeRO-3, fp16, 8 ranks, cutoff_len 4096",
     folder=os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "llamafactory"),
-    line="DISABLE_VERSION_CHECK={unchecked} PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{segments} llamafactory-cli train "
+    line="FORCE_TORCHRUN=1 DISABLE_VERSION_CHECK={unchecked} "  # or it starts no rank on one card, and takes no DeepSpeed
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{segments} llamafactory-cli train "
     "--model_name_or_path Qwen/{base_model} --stage {stage} --do_train true --finetuning_type {finetuning} "
     "--deepspeed '{zero}' "
     "--dataset_dir data --dataset {dataset} --template {template} --cutoff_len {cutoff_len} "
