@@ -44,7 +44,7 @@ def test_two_are_compared_and_left_as_they_are(project: Project, wheels: Path, t
     moved = made(tmp_path / "moved", wheels, HUNGRY)
     again = project.regress("--python", str(old), "--python", str(moved), "--details")
     assert again.said.err == "all 2 stored\n"
-    assert "--python PATH-OF-old --python PATH-OF-new" in again.said.out
+    assert "--python PATH-OF-old --python PATH-OF-moved" in again.said.out
     assert project.run("compare", base, other).code == 1
     assert other in project.run("show").out
     assert project.run("report").code == 1
