@@ -374,7 +374,6 @@ report_options = _group(
         ),
         click.Option(
             ["--html", "html_folder"],
-            type=click.Path(file_okay=False),
             metavar="DIR",
             help="Write a static site, as --html public.",
         ),
