@@ -98,7 +98,7 @@ def run(
 ) -> Iterator[BenchmarkFigure]:
     """Sessions for ``budget_s`` in all, two at least with each load, of ``session_s`` of timed rounds each. ``executor``
     must have the `adapters`, and closes what it started."""
-    workers = _Workers(environment, executor, hardware.cores)
+    workers = _WorkersByRelease(environment, executor, hardware.cores)
     for load in LOADS:
         seen = _Seen()
         for releases in (_SLOWER, _SAME):
@@ -113,8 +113,8 @@ def run(
         yield from seen.figures(f"step time beside {load} busy processes, {session_s:g} s for {len(_SLOWER)} pairs")
 
 
-class _Workers:
-    """Workers of all sessions, each of which takes those that it needs."""
+class _WorkersByRelease:
+    """The workers of all sessions, which each session takes from."""
 
     def __init__(self, environment: Environment, executor: Executor, cores: int) -> None:
         self._environment, self._executor, self._cores = environment, executor, cores
@@ -153,7 +153,7 @@ def _load(processes: int) -> Iterator[None]:
 def _session(
     environment: Environment,
     scenario: Scenario,
-    workers: _Workers,
+    workers: _WorkersByRelease,
     hardware: Hardware,
     settings: Settings,
     releases: Sequence[str],

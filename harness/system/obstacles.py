@@ -1,4 +1,4 @@
-"""What stands where a file or folder of ours belongs: the advice to free space helps nobody there."""
+"""What is in the way of a file or folder of ours: to free space would not help."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refused(kind: type[_Error], what: str, error: OSError, *, where: str | Path,
 
 
 def _obstacle(error: OSError, where: str | Path) -> tuple[str, str, str] | None:
-    """The outermost part of the path that is no folder, what it is instead, and what to do with it. Nobody is told to
+    """The outermost part of the path that is no folder, what it is instead, and what to do with it. No advice says to
     remove anything: a file may be the user's own, next to a mistyped path, and a link may lead to a disk not mounted."""
     if error.errno not in _IN_THE_WAY:
         return None

@@ -65,7 +65,7 @@ def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Seq
     left = set(range(len(others)))
     while left:
         # Those that tell most apart, with the fewest values.
-        ranks = {name: (-len(left & told), len(known[name])) for name, told in apart.items()}
+        ranks = {name: (-len(left & excluded), len(known[name])) for name, excluded in apart.items()}
         best = [name for name in sorted(ranks, key=order.index) if ranks[name] == min(ranks.values())]
         if not best or left.isdisjoint(apart[best[0]]) or len(named) >= _MOST_NAMED:
             return ""

@@ -10,7 +10,7 @@ from harness.probe.meters.ledger import DEVICE, Event
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Failure:
+class CardFull:
     """Where a card would have been full."""
 
     phase: int  #: as the ledger numbers them
@@ -27,7 +27,7 @@ class ReplayResult:
 
     phases: dict[int, Usage]
     retries: int  #: how often everything cached was given back to the card (`num_alloc_retries`), a stall each time
-    failure: Failure | None = None
+    failure: CardFull | None = None
 
 
 def replay(trace: Iterable[Event], settings: AllocatorSettings, memory: int = DEVICE) -> ReplayResult:
@@ -47,7 +47,7 @@ def replay(trace: Iterable[Event], settings: AllocatorSettings, memory: int = DE
             allocator.book(key, nbytes)
         except OutOfMemoryError:
             phases[phase] = allocator.usage()
-            failure = Failure(
+            failure = CardFull(
                 phase=phase,
                 event=index,
                 requested_bytes=nbytes,

@@ -30,7 +30,7 @@ class Start:
     arguments: tuple[str, ...]
     variables: dict[str, str]  #: of the environment, besides those that say which rank it is
     entry: str = ""  #: of an installed command: ``litgpt.__main__:main``
-    is_told_its_rank: bool = True  #: as each launcher tells it, and nobody a ``python train.py``
+    has_rank: bool = True  #: a launcher gives it one; ``python train.py`` has none
 
 
 #: Variables by which a launcher tells a process its rank.
@@ -49,9 +49,9 @@ def start(line: LaunchLine, local_rank: int) -> Start:
         begun = _STARTS[line.launcher](line, local_rank)
     given.update(begun.variables)  # a launcher has the last word
     kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
-    # One of several ranks is told by mpirun or srun, where no launcher is in the line.
-    is_told = begun.is_told_its_rank or not OF_A_RANK.isdisjoint(dict(line.variables)) or _ranks() > 1
-    return dataclasses.replace(begun, variables=kept, is_told_its_rank=is_told)
+    # mpirun and srun give ranks as well, and are in no line.
+    has_rank = begun.has_rank or not OF_A_RANK.isdisjoint(dict(line.variables)) or _ranks() > 1
+    return dataclasses.replace(begun, variables=kept, has_rank=has_rank)
 
 
 def _ranks() -> int:
@@ -64,7 +64,7 @@ def _plain(line: LaunchLine, local_rank: int) -> Start:
         is_module=line.is_module,
         arguments=line.arguments,
         variables={},
-        is_told_its_rank=False,
+        has_rank=False,
     )
 
 
@@ -75,7 +75,7 @@ def _installed(line: LaunchLine, local_rank: int) -> Start:
 def _torchrun(line: LaunchLine, local_rank: int) -> Start:
     return dataclasses.replace(
         _plain(line, local_rank),
-        is_told_its_rank=True,
+        has_rank=True,
         variables={"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none"},
     )
 
@@ -94,7 +94,7 @@ def _torch_launch(line: LaunchLine, local_rank: int) -> Start:
 def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
     """As deepspeed.launcher.launch starts a rank: the program gets its local rank as an argument."""
     own = () if "--no_local_rank" in line.options else (f"--local_rank={local_rank}",)
-    return dataclasses.replace(_plain(line, local_rank), is_told_its_rank=True, arguments=(*own, *line.arguments))
+    return dataclasses.replace(_plain(line, local_rank), has_rank=True, arguments=(*own, *line.arguments))
 
 
 def _accelerate(line: LaunchLine, local_rank: int) -> Start:
@@ -113,7 +113,7 @@ def accelerated(arguments: Any) -> Start:
     utils = importlib.import_module("accelerate.utils.launch")
     started: list[Start] = []
 
-    def takes_over(environment_of: Callable[[Any], Any], is_told: bool) -> Callable[[Any], None]:
+    def takes_over(environment_of: Callable[[Any], Any], has_rank: bool) -> Callable[[Any], None]:
         def take_over(chosen: Any) -> None:
             found = environment_of(chosen)
             variables = found[1] if isinstance(found, tuple) else found
@@ -123,19 +123,19 @@ def accelerated(arguments: Any) -> Start:
                     is_module=bool(chosen.module),
                     arguments=tuple(chosen.training_script_args),
                     variables={name: str(value) for name, value in variables.items() if os.environ.get(name) != value},
-                    is_told_its_rank=is_told,
+                    has_rank=has_rank,
                 )
             )
 
         return take_over
 
     with Patches() as patches:
-        for name, environment_of, is_told in (
+        for name, environment_of, has_rank in (
             ("deepspeed_launcher", utils.prepare_deepspeed_cmd_env, True),
             ("multi_gpu_launcher", utils.prepare_multi_gpu_env, True),
             ("simple_launcher", utils.prepare_simple_launcher_cmd_env, False),
         ):
-            _replace(patches, launch, name, takes_over(environment_of, is_told))
+            _replace(patches, launch, name, takes_over(environment_of, has_rank))
         patches.enter_context(_exits_explained("accelerate launch"))
         try:
             launch.launch_command(arguments)
@@ -189,7 +189,7 @@ def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
 def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]:
     """The command that LLaMA-Factory's own would run, and its environment."""
 
-    class HandedOver(BaseException):
+    class HandedToTorchrun(BaseException):
         """Past whatever the caller catches."""
 
     run: Any = subprocess.run
@@ -197,7 +197,7 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
     def take_over(command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
         split = shlex.split(command) if isinstance(command, str) else command  # up to 0.9.0 it is a line for a shell
         if isinstance(split, list) and split[0] == "torchrun":
-            raise HandedOver(split, env or {})
+            raise HandedToTorchrun(split, env or {})
         return run(command, *args, env=env, **kwargs)
 
     def trains_alone(*args: Any, **kwargs: Any) -> None:
@@ -215,7 +215,7 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
         patches.enter_context(_exits_explained("llamafactory-cli"))
         try:
             cli.main()
-        except HandedOver as handed_over:
+        except HandedToTorchrun as handed_over:
             command, environment = handed_over.args
             return command, environment
     raise LaunchLineError("llamafactory-cli of this release starts its programs in another way")

@@ -119,9 +119,9 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             except ProgramError:
                 raise
             except Exception as error:
-                if not start.is_told_its_rank and _asks_for_its_rank(error):
+                if not start.has_rank and _asks_for_its_rank(error):
                     raise CannotRun(
-                        f"{line.program} asks for its rank, and no launcher tells it: start it by torchrun or deepspeed"
+                        f"{line.program} asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"
                     ) from error
                 if isinstance(error, ModuleNotFoundError) and imports.is_missing(error.name):
                     raise CannotRun(_without(error, line.program, start)) from error
@@ -277,9 +277,9 @@ def _of_a_rank() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
-    """Its variables. One that nobody tells its rank has none of those of a rank, for which accelerate makes it DDP."""
+    """Its variables. A program without a rank has none of a rank's, since accelerate would make it DDP."""
     with variables({**of_a_rank, **start.variables}):
-        if not start.is_told_its_rank:
+        if not start.has_rank:
             for name in of_a_rank:
                 del os.environ[name]
         yield

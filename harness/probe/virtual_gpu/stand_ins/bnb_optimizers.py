@@ -55,7 +55,7 @@ class GlobalOptimManager:
         return self.overrides.get(id(parameter), {})
 
 
-class _Optimizer(torch.optim.Optimizer):
+class _AdamRule(torch.optim.Optimizer):
     """``states``: 2 of Adam, 1 of Lion."""
 
     states = 2
@@ -146,7 +146,7 @@ class _Optimizer(torch.optim.Optimizer):
         return [first, second]
 
 
-class _LionRule(_Optimizer):
+class _LionRule(_AdamRule):
     states = 1
 
     def _formula(
@@ -158,7 +158,7 @@ class _LionRule(_Optimizer):
         return [beta2 * momentum + (1 - beta2) * g]
 
 
-class _RmsPropRule(_Optimizer):
+class _RmsPropRule(_AdamRule):
     states = 1
 
     def _formula(
@@ -171,7 +171,7 @@ class _RmsPropRule(_Optimizer):
         return [mean]
 
 
-class _AdagradRule(_Optimizer):
+class _AdagradRule(_AdamRule):
     states = 1
 
     def _formula(
@@ -211,7 +211,7 @@ def _write(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, value
     codes.copy_(nearest.flatten()[: value.numel()].view(value.shape))
 
 
-def _named(name: str, rule: type[_Optimizer], bits: int | None, paged: bool) -> Any:
+def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> Any:
     """A class of the package. ``bits``: fixed, or None for the caller's ``optim_bits``."""
     decay = 1e-2 if "AdamW" in name else 0.0
 
@@ -275,12 +275,12 @@ def _named(name: str, rule: type[_Optimizer], bits: int | None, paged: bool) -> 
     ) -> None:
         begin(self, params, lr, (0.0, 0.0), eps, weight_decay, more)
 
-    starts = {_Optimizer: adam, _LionRule: lion, _RmsPropRule: rmsprop, _AdagradRule: adagrad}
+    starts = {_AdamRule: adam, _LionRule: lion, _RmsPropRule: rmsprop, _AdagradRule: adagrad}
     start = starts[rule]
     return type(name, (rule,), {"__init__": start, "__module__": "bitsandbytes.optim"})
 
 
-def _family(name: str, rule: type[_Optimizer], *, paged: bool = True) -> dict[str, Any]:
+def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, Any]:
     """The optimizer in 32 or 8 bits or as asked for, each also paged."""
     return {
         f"{prefix}{name}{suffix}": _named(f"{prefix}{name}{suffix}", rule, bits, prefix == "Paged")
@@ -290,8 +290,8 @@ def _family(name: str, rule: type[_Optimizer], *, paged: bool = True) -> dict[st
 
 
 _CLASSES = {
-    **_family("Adam", _Optimizer),
-    **_family("AdamW", _Optimizer),
+    **_family("Adam", _AdamRule),
+    **_family("AdamW", _AdamRule),
     **_family("Lion", _LionRule),
     **_family("RMSprop", _RmsPropRule, paged=False),
     **_family("Adagrad", _AdagradRule, paged=False),
