@@ -87,13 +87,18 @@ def _see_more(left: int) -> str:
 
 
 def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int) -> set[int]:
-    """The numbers of the problems that there is room for: the first of each section before any second."""
+    """The numbers of the problems that there is room for: the first of each section before any second, and none of a section
+    where a graver one has none."""
     numbers = [[line.number for line in section.problems] for section in screen.sections]
     shown: set[int] = set()
-    firsts, others = [(own, own[:1]) for own in numbers], [(own, own[1:]) for own in numbers]
-    for own, number in ((own, one) for own, part in (*firsts, *others) for one in part):
-        size = len(blocks[number]) + shown.isdisjoint(own)  # with the section's title
-        if size <= room or not shown:
+    for own in numbers:
+        size = len(blocks[own[0]]) + 1  # with the section's title
+        if size > room and shown:
+            break
+        shown.add(own[0])
+        room -= size
+    for number in (number for own in numbers if not shown.isdisjoint(own) for number in own[1:]):
+        if (size := len(blocks[number])) <= room:
             shown.add(number)
             room -= size
     return shown

@@ -84,6 +84,15 @@ def test_every_section_shows_its_first_problem_before_any_second() -> None:
     assert terminal._shown(screen, blocks, 4 * len(firsts) + 3) > firsts
 
 
+def test_no_section_is_shown_where_a_graver_one_has_no_room() -> None:
+    screen = view(comparison()).screen
+    first, second, third = (section.problems[0].number for section in screen.sections[:3])
+    lines = {first: 1, second: 5, third: 1}
+    blocks = {at.number: [Text("line")] * lines.get(at.number, 9) for one in screen.sections for at in one.problems}
+    assert terminal._shown(screen, blocks, 2 + 6 - 1) == {first}
+    assert {first, second, third} <= terminal._shown(screen, blocks, 2 + 6 + 2)
+
+
 @pytest.mark.parametrize("width", [40, 80])
 def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_shown(width: int) -> None:
     overview = Overview(
