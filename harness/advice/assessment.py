@@ -23,8 +23,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what to do about it."""
 
     problem: Problem
-    kind: ProblemKind  #: the problem's; out of memory where the card has no room
-    room: CardRoom | None  #: the least of its runs; None where it is not about memory, or no card is named
+    kind: ProblemKind  #: the problem's; graver where the card has no room, or a smaller one had it before
+    room: CardRoom | None  #: of the run that has least; None where it is not about memory, or no card is named
     too_large: frozenset[tuple[str, str]]  #: stack and workload of the runs with `CardRoom.is_too_large`
     release: str  #: id of the stack to use; empty where none is known, or none is needed
 
@@ -89,14 +89,19 @@ class Assessor:
     def _assessment(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> Assessment:
         """``affected`` are the runs whose room counts, by workload."""
         rooms = self._rooms_of(problem, affected)
-        tightest = min(rooms.values(), key=lambda one: one.own.headroom_bytes, default=None)
         too_large = frozenset(run for run, one in rooms.items() if one.is_too_large)
+        larger = [one for one in rooms.values() if one.needs_larger_card]
         kind = problem.kind
         if too_large:
             kind = min(kind, ProblemKind.OUT_OF_MEMORY)
+        elif larger:
+            kind = min(kind, ProblemKind.LARGER_CARD)
+        counted = larger if kind is ProblemKind.LARGER_CARD else rooms.values()
+        tightest = min(counted, key=lambda one: one.own.headroom_bytes, default=None)
         release = ""
         has_no_right_side = problem.worst.intermittent or kind is ProblemKind.DIFFERENT
-        if problem.setting is None and not kind.is_cost and not has_no_right_side:
+        is_a_reason = not kind.is_cost or kind is ProblemKind.LARGER_CARD
+        if problem.setting is None and is_a_reason and not has_no_right_side:
             newer = self._order[self._order.index(problem.until) + 1 :]
             older = self._order[: self._order.index(problem.since)][::-1]
             free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]

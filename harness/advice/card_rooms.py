@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from harness.advice import gpus
-from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, compared_verdict
+from harness.advice.capacity import OVERHEAD_BYTES, FitVerdict, available_bytes, compared_verdict
 from harness.advice.gpus import Card
 from harness.compare import Comparison, ResultSummary
 from harness.model import Passed, split_workload
@@ -20,12 +20,21 @@ class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     own: FitVerdict
     baseline: FitVerdict | None  #: of the baseline's run of the same workload; None where it did not run to the end
+    smallest: str  #: the smallest known card that has the room; empty where none has
+    baseline_smallest: str  #: the same of the baseline's run
 
     @property
     def is_too_large(self) -> bool:
         """Whether it does not fit, unlike the baseline's. Where that does not fit either, the job needs another card, and
         nothing is said of the release."""
         return not self.own.fits and (self.baseline is None or self.baseline.fits)
+
+    @property
+    def needs_larger_card(self) -> bool:
+        """Whether the smallest card that held the baseline's run is too small, whichever card is named."""
+        was = gpus.catalogue().get(self.baseline_smallest)
+        now = gpus.catalogue().get(self.smallest)
+        return was is not None and (now is None or now.usable_bytes > was.usable_bytes)
 
 
 class CardRooms:
@@ -56,12 +65,29 @@ class CardRooms:
                 continue
             if card.name not in theirs:
                 theirs[card.name] = room(base, card) if base is not None else None
-            yield stack, CardRoom(card=card.name, workload=workload, own=own, baseline=theirs[card.name])
+            was = theirs[card.name]
+            yield (
+                stack,
+                CardRoom(
+                    card=card.name,
+                    workload=workload,
+                    own=own,
+                    baseline=was,
+                    smallest=_smallest(cell, own),
+                    baseline_smallest=_smallest(base, was) if base is not None and was is not None else "",
+                ),
+            )
 
 
 def _named_card(cell: ResultSummary) -> Card | None:
     name = cell.result.cell.parameters.get("gpu")
     return gpus.card(str(name)) if name else None
+
+
+def _smallest(cell: ResultSummary, fit: FitVerdict) -> str:
+    parameters = cell.result.cell.parameters
+    by_size = sorted(gpus.catalogue().values(), key=lambda card: card.usable_bytes)
+    return next((card.name for card in by_size if available_bytes(card, parameters) >= fit.peak_bytes), "")
 
 
 def room(cell: ResultSummary, card: Card | None, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict | None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import click
 
 from harness.cli import options
+from harness.cli.lines import note
 from harness.cli.output import note_problems, write_reports
-from harness.cli.stored import most_common, stack_id
-from harness.errors import NothingMeasured, ResultsError
+from harness.cli.stored import first_release, most_common, stack_id
+from harness.errors import NothingMeasured, ResultsError, UsageError
 from harness.run import pipeline, targets
 from harness.store import Store
 from harness.wording import commands
@@ -44,13 +45,27 @@ def command(
         folders_read = ", ".join(store.folder for store in stores)
         raise NothingMeasured("no results", where=folders_read, hint=f"`{commands.regress()}` measures some")
     package = targets.varied_package(settings)
-    chosen = stack_id(baseline or settings.baseline, package, known, like=most_common(known, package))
+    chosen = _baseline(baseline, settings.baseline, package, known)
     comparison = pipeline.compare_stored(
         stores, chosen, settings, problems.append, unread=[s.folder for s in sources if s not in stores]
     )
     note_problems(problems)
     stored = [store.folder for store in stores]
     return write_reports(comparison, settings, files, folders=stored)
+
+
+def _baseline(given: str | None, configured: str, package: str, known: Sequence[str]) -> str:
+    """The id of the stack that the others are compared with. Where none is given, results that lack the configured one have
+    one of their own. Raises UsageError."""
+    like = most_common(known, package)
+    try:
+        return stack_id(given or configured, package, known, like=like)
+    except UsageError:
+        if given:
+            raise
+    chosen = first_release(known, package)
+    note(f"there are no results for {configured}, the configured baseline; compared with {chosen}: --baseline chooses")
+    return chosen
 
 
 def _readable(stores: Sequence[Store], problems: list[str]) -> list[Store]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from harness.cli import options
 from harness.cli.lines import note
@@ -129,6 +129,13 @@ def series(like: str, package: str, known: Sequence[str]) -> list[str]:
     return [name for name in known if _without(name, package) == _without(like, package)]
 
 
+def first_release(known: Sequence[str], package: str) -> str:
+    """The oldest stack of the longest series, that of ``package`` where others are as long."""
+    packages = dict.fromkeys((package, *(name for one in known for name, _ in _pins(one))))
+    longest = max((series(most_common(known, each), each, known) for each in packages), key=len)
+    return min(longest, key=lambda one: [release for _, release in _pins(one)])
+
+
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """Stored stacks from an installed release to another: ids."""
 
@@ -171,6 +178,20 @@ def _packages_with(version: str, known: Sequence[str]) -> list[str]:
 def _packages(name: str) -> int:
     """How many packages a stack has, by its id."""
     return len(re.findall(r"-[^\W\d][^-]*", name))
+
+
+def _pins(name: str) -> list[tuple[str, Version]]:
+    """A stack's packages and their versions, by its id."""
+    found = re.findall(r"-([^\W\d][\w-]*?)(\d[^-]*)(?=-|$)", name)
+    return [(package, Version(version)) for package, version in found if _is_version(version)]
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def _without(name: str, package: str) -> str:

@@ -87,14 +87,15 @@ class ProblemKind(IntEnum):
     CRASH = 2
     OUT_OF_MEMORY = 3
     LEAK = 4
-    SLOWER = 5
-    MORE = 6
-    UNTESTABLE = 7  #: the release does not install or import here: nothing is known of its training
+    LARGER_CARD = 5  #: a cost by its findings; what it takes is known only where cards are
+    SLOWER = 6
+    MORE = 7
+    UNTESTABLE = 8  #: the release does not install or import here: nothing is known of its training
 
     @property
     def is_cost(self) -> bool:
-        """Whether it is more work or time: the price of a release, not a reason to leave it."""
-        return self in (ProblemKind.SLOWER, ProblemKind.MORE)
+        """Whether it is more memory, work or time: the price of a release, not a reason to leave it."""
+        return self in (ProblemKind.LARGER_CARD, ProblemKind.SLOWER, ProblemKind.MORE)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

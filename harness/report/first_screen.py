@@ -27,6 +27,7 @@ _WORDS = {
     ProblemKind.CRASH: "CRASH",
     ProblemKind.OUT_OF_MEMORY: "OOM",
     ProblemKind.LEAK: "LEAK",
+    ProblemKind.LARGER_CARD: "larger",
     ProblemKind.SLOWER: "slower",
     ProblemKind.MORE: "more",
     ProblemKind.UNTESTABLE: "untested",
@@ -35,7 +36,7 @@ SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "pas
 
 #: The words, gravest first, for those who must mark them.
 GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
-SERIOUS = ("LEAK", "slower", "untested")
+SERIOUS = ("LEAK", "larger", "slower", "untested")
 
 #: In place of the release that a user has.
 YOURS = "YOURS"
@@ -209,9 +210,10 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRo
     for one in reversed(assessed):  # the gravest last
         for workload, stacks in one.problem.affected.items():
             for stack in stacks:
-                kind = _kind(one, stack, workload)
-                # A cost is no word for a run whose card is named: there it counts whether it fits.
-                if kind.is_cost and (fits := _fits(rooms, stack, workload)):
+                kind = _kind(one, rooms, stack, workload)
+                # Another cost is no word for a run whose card is named: there it counts whether it fits.
+                is_other = kind.is_cost and kind is not ProblemKind.LARGER_CARD
+                if is_other and (fits := _fits(rooms, stack, workload)):
                     words[stack, workload] = fits
                 else:
                     words[stack, workload] = _WORDS[kind]
@@ -224,8 +226,11 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRo
     return words
 
 
-def _kind(assessed: Assessment, stack: str, workload: str) -> ProblemKind:
+def _kind(assessed: Assessment, rooms: CardRooms, stack: str, workload: str) -> ProblemKind:
     """What a problem is to one run. The step time of a model that fits a processor is the host's work."""
+    if assessed.kind is ProblemKind.LARGER_CARD:
+        room = rooms.of(stack, workload)
+        return assessed.kind if room is not None and room.needs_larger_card else assessed.problem.kind
     if assessed.kind is ProblemKind.OUT_OF_MEMORY and (stack, workload) not in assessed.too_large:
         return assessed.problem.kind
     if assessed.kind is ProblemKind.SLOWER and split_workload(workload).device == "cpu":

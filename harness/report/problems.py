@@ -26,6 +26,7 @@ TITLES = {
     ProblemKind.CRASH: "CRASHES",
     ProblemKind.OUT_OF_MEMORY: "OUT OF MEMORY",
     ProblemKind.LEAK: "HOLDS MORE MEMORY",
+    ProblemKind.LARGER_CARD: "NEEDS A LARGER CARD",
     ProblemKind.SLOWER: "COSTS MORE",
     ProblemKind.MORE: "COSTS MORE",
     ProblemKind.UNTESTABLE: "CANNOT BE TESTED HERE",
@@ -36,6 +37,7 @@ _COUNTED = {
     "CRASHES": ("crash", "crashes"),
     "OUT OF MEMORY": ("out of memory", "out of memory"),
     "HOLDS MORE MEMORY": ("memory leak", "memory leaks"),
+    "NEEDS A LARGER CARD": ("that needs a larger card", "that need a larger card"),
     "COSTS MORE": ("that costs more", "that cost more"),
     "CANNOT BE TESTED HERE": ("that cannot be tested here", "that cannot be tested here"),
 }
@@ -213,7 +215,7 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
         yield room_text(comparison, problem.worst.stack, assessed.room)
     if assessed.release:
         order, use = list(comparison.names), "Use"
-        if order.index(assessed.release) < order.index(problem.since) and assessed.kind is ProblemKind.LEAK:
+        if order.index(assessed.release) < order.index(problem.since) and assessed.kind >= ProblemKind.LEAK:
             is_next = assessed.release == problem.before
             use = "The last release without it is" if is_next else "The last sound release is"
         yield f"{use} {_beside(comparison, assessed.release, problem.worst.stack)}."
@@ -339,6 +341,9 @@ def room_text(comparison: Comparison, stack: str, room: CardRoom) -> str:
     """``llama-3-70b on 32 ranks fits A800-80G, 28.4 GiB to spare.``"""
     job = _scale(comparison, stack, room.workload)
     if room.own.fits:
-        return f"{job} fits {room.card}, {quantity(room.own.headroom_bytes, 'bytes')} to spare."
+        spare = f"{job} fits {room.card}, {quantity(room.own.headroom_bytes, 'bytes')} to spare"
+        if not room.needs_larger_card:
+            return f"{spare}."
+        return f"{spare}; the smallest card for it is {room.smallest}, was {room.baseline_smallest}."
     was = f", was {quantity(room.baseline.peak_bytes, 'bytes')}" if room.baseline is not None else ""
     return f"{job} does not fit {room.card}: needs {quantity(room.own.peak_bytes, 'bytes')}{was}."

@@ -89,5 +89,6 @@ _WHY = {
     ProblemKind.CRASH: "These releases do not complete this workload.",
     ProblemKind.OUT_OF_MEMORY: "It ends a job out of memory; more nodes or a smaller batch may not help.",
     ProblemKind.LEAK: "It can end a job out of memory, and more nodes or a smaller batch may not help.",
+    ProblemKind.LARGER_CARD: "It needs a larger card than the baseline.",
     ProblemKind.UNTESTABLE: "These releases cannot be tested here, which says nothing of their training.",
 }

@@ -13,7 +13,7 @@ import pytest
 from harness import cli
 from harness.cli import signals
 from harness.cli.progress import Estimate, duration_text
-from harness.cli.stored import stack_id, stack_ids
+from harness.cli.stored import first_release, stack_id, stack_ids
 from harness.errors import UsageError
 from harness.model import Failed, Result
 from harness.probe.border.wire import Detail
@@ -254,6 +254,21 @@ def test_the_results_of_several_jobs_become_one_report(say: RunCommand, project:
     assert len(json.loads(told.out)["cells"]) == 2
 
 
+def test_results_without_the_configured_baseline_are_reported_and_the_report_says_with_what(
+    say: RunCommand, project: Path
+) -> None:
+    for version in ("0.17.0", "0.16.4"):
+        Store(str(project / "one")).write(of(version))
+    said = say("report", "one", "--json", "-")
+    first = of("0.16.4").cell.stack.id
+    assert json.loads(said.out)["baseline"] == first
+    assert (
+        f"there are no results for 0.15.0, the configured baseline; compared with {first}: --baseline chooses"
+        in said.err
+    )
+    assert say("report", "one", "--baseline", "0.15.0").code == 2
+
+
 def test_a_folder_becomes_a_bundle_that_reports_the_same(say: RunCommand, project: Path) -> None:
     for version in ("0.15.0", "0.16.4"):
         Store(str(project / "mine")).write(of(version))
@@ -396,3 +411,14 @@ def test_what_nothing_is_known_of_has_no_time_left_until_the_first_has_ended() -
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (3900, "1 h 5 min")])
 def test_durations_read_well(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def test_without_the_configured_baseline_a_report_begins_at_the_oldest_of_the_longest_series() -> None:
+    def known(*pins: str) -> list[str]:
+        return [f"py3.11-torch2.13.0-{pin}" for pin in pins]
+
+    by_deepspeed = known("deepspeed0.9.5", "deepspeed0.16.4", "deepspeed0.10.0", "deepspeed0.16.4-trl0.24.0")
+    assert first_release(by_deepspeed, "deepspeed") == by_deepspeed[0]
+    by_trl = known("deepspeed0.19.8-trl0.10.0", "deepspeed0.19.8-trl0.7.1", "deepspeed0.18.9")
+    assert first_release(by_trl, "deepspeed") == by_trl[1]
+    assert first_release(["mine"], "deepspeed") == "mine"

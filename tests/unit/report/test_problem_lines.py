@@ -50,7 +50,36 @@ def test_a_leak_that_still_fits_says_how_much_is_to_spare() -> None:
     seen = screen(simulated("0.15.0", 40), simulated("0.16.0", 60))
     (section,) = seen.sections
     assert section.title == "HOLDS MORE MEMORY"
-    assert "llama-3-70b on 32 ranks fits A800-80G, 17.8 GiB to spare." in section.problems[0].consequence
+    assert section.problems[0].consequence == (
+        "llama-3-70b on 32 ranks fits A800-80G, 17.8 GiB to spare; the smallest card for it is H100-80G, was L40S. "
+        "The last release without it is 0.15.0."
+    )
+
+
+def needing(version: str, peak_gib: int) -> Result:
+    """With a peak that ends before the phase does."""
+    one = simulated(version, peak_gib)
+    for rank in one.record.ranks:
+        rank.phases["backward"].device_retained_bytes = MIB
+    return one
+
+
+def test_memory_that_takes_a_larger_card_is_no_mere_cost() -> None:
+    seen = screen(needing("0.15.0", 20), needing("0.16.0", 60), needing("0.17.0", 20))
+    assert seen.headline == "deepspeed 0.15.0 to 0.17.0: 1 that needs a larger card"
+    (section,) = seen.sections
+    assert section.title == "NEEDS A LARGER CARD"
+    assert section.problems[0].consequence == (
+        "llama-3-70b on 32 ranks fits A800-80G, 17.8 GiB to spare; the smallest card for it is H100-80G, was RTX-4090. "
+        "Use 0.17.0."
+    )
+    assert [row.words for row in seen.overview.rows] == [("fits", "larger", "fits")]
+
+
+def test_more_memory_on_the_same_card_is_a_cost() -> None:
+    seen = screen(needing("0.15.0", 20), needing("0.16.0", 22))
+    assert [section.title for section in seen.sections] == ["COSTS MORE"]
+    assert [row.words for row in seen.overview.rows] == [("fits",)]
 
 
 def test_no_release_to_use_is_named_where_the_next_one_fails() -> None:
