@@ -333,7 +333,7 @@ def _scale(comparison: Comparison, stack: str, workload: str) -> str:
     """``llama-3-70b on 32 ranks``."""
     cell = comparison.cells.of(stack, workload)
     parameters = cell.result.cell.parameters if cell is not None else {}
-    ranks = f" on {parameters['world_size']} ranks" if "world_size" in parameters else ""
+    ranks = f" on {plural(parameters['world_size'], 'rank')}" if "world_size" in parameters else ""
     return f"{parameters.get('model', split_workload(workload).scenario)}{ranks}"
 
 

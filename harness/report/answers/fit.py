@@ -13,7 +13,7 @@ from harness.model import Passed
 from harness.report.answers import provenance
 from harness.report.plain import aligned, markdown, markdown_table, plain
 from harness.wording.names import common_additions, outcome_text, stack_names
-from harness.wording.quantities import quantity
+from harness.wording.quantities import plural, quantity
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -142,7 +142,7 @@ def _conclusions(answer: FitAnswer) -> list[str]:
     for card, by_stack in answer.smallest.items() if not answer.question.others else ():
         for stack, ranks in by_stack.items():
             tried = ", ".join(f"{ranks:,}" for ranks in sorted(answer.question.ranks))
-            found = f"fits from {ranks:,} ranks on" if ranks is not None else f"fits on none of {tried} ranks"
+            found = f"fits from {plural(ranks, 'rank')} on" if ranks is not None else f"fits on none of {tried} ranks"
             lines.append(f"{names[stack]} on {card}: {found}")
     return lines + [_break(point, names[point.stack]) for point in answer.break_points]
 
@@ -150,7 +150,7 @@ def _conclusions(answer: FitAnswer) -> list[str]:
 def _break(point: BreakPoint, name: str) -> str:
     title = _TITLES.get(point.parameter, point.parameter)
     variant = "" if point.variant == "base" else f", {point.variant}"
-    where = f"{name} on {point.card}, {point.ranks:,} ranks{variant}"
+    where = f"{name} on {point.card}, {plural(point.ranks, 'rank')}{variant}"
     if point.first_failing is None:
         return f"{where}: {title} {point.largest_fitting:,}, the largest tried, fits"
     if point.largest_fitting is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.wording.quantities import plural
+
 _DEVICES = {
     "sim": "simulated at full size, without a GPU",
     "cpu": "run on CPU ranks",
@@ -13,7 +15,7 @@ _DEVICES = {
 
 _PHRASES: dict[str, Callable[[Any], str]] = {
     "model": lambda value: f"model {value}",
-    "world_size": lambda value: f"{value:,} ranks" if isinstance(value, int) else f"{value} ranks",
+    "world_size": lambda value: plural(value, "rank") if isinstance(value, int) else f"{value} ranks",
     "zero_stage": lambda value: f"ZeRO-{value}",
     "dtype": str,
     "gradient_checkpointing": lambda value: {
