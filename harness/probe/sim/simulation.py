@@ -16,7 +16,7 @@ from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.replacing import Patches, attribute, variables
-from harness.probe.sim import attention, composites, direct, streams
+from harness.probe.sim import attention, composites, direct, scratch, streams
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
 
@@ -63,6 +63,7 @@ class Simulation:
             stack.enter_context(_attention(self.kernels))
             if self.kernels == "gpu":
                 stack.enter_context(composites.as_on_gpu())
+                self.mode.scratch = scratch.ON_GPU
             stack.enter_context(_autocast())
             stack.enter_context(_generators())
             stack.enter_context(_moved_parameters(self.mode))

@@ -101,7 +101,7 @@ def test_softmax_of_fp16_keeps_its_dtype(name: str) -> None:
 def names_of(forward: Callable[[Any], Any], dtype: Any) -> list[str]:
     with Simulation(), Seen() as seen:
         forward(torch.empty(4, 4, dtype=dtype, device=Simulation.device))
-    return seen.names
+    return list(seen.names)
 
 
 fused = pytest.mark.skipif(not hasattr(aten, "_fused_rms_norm_backward"), reason="torch before 2.9 has no such kernel")
