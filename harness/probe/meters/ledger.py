@@ -132,17 +132,19 @@ class StorageLedger:
             if made is None or made.memory != NOWHERE:
                 self.moves.append((made.serial if made else 0, source.serial if source else 0))
 
-    def workspace(self, nbytes: int, memory: int = DEVICE) -> None:
-        """Books memory that a kernel takes and gives back while it runs: it shows in the peak alone."""
+    def workspace(self, *nbytes: int, memory: int = DEVICE) -> None:
+        """Books memory that a kernel takes, all of it at the same time, and gives back while it runs: it shows in the peak
+        alone."""
         if self._freed:
             self.settle()
-        self.peak[memory] = max(self.peak[memory], self.live[memory] + nbytes)
+        self.peak[memory] = max(self.peak[memory], self.live[memory] + sum(nbytes))
         if self.trace is not None:
             if self._stream_noted != self.streams.current and memory == DEVICE:
                 self._note_stream()
-            self._serial += 1
-            self.trace.append((self._serial, nbytes, memory, self.phase))
-            self.trace.append((self._serial, -nbytes, memory, self.phase))
+            first = self._serial + 1
+            self._serial += len(nbytes)
+            self.trace += [(first + i, size, memory, self.phase) for i, size in enumerate(nbytes)]
+            self.trace += [(first + i, -size, memory, self.phase) for i, size in enumerate(nbytes)]
 
     def cache_emptied(self, memory: int = DEVICE) -> None:
         """Notes in the trace that the program emptied its allocator's cache. Live storages are unaffected."""

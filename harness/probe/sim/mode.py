@@ -28,7 +28,7 @@ from harness.probe.border.wire import PhaseReading
 from harness.probe.meters import operators
 from harness.probe.meters.ledger import DEVICE, HOST, NOWHERE
 from harness.probe.meters.meter import TorchMeter, finished_work, is_asked_for_shapes, made_of_others
-from harness.probe.sim import answers, geometry, host, reading
+from harness.probe.sim import answers, geometry, host, reading, scratch
 from harness.probe.sim.by_value import ByValue, each_tensor
 from harness.probe.sim.errors import SimulationError, caller, location, spells
 from harness.probe.sim.following import Following
@@ -57,6 +57,8 @@ class SimulationMode(TorchMeter):
         self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
         #: The virtual GPU of a program (`harness.probe.virtual_gpu.devices.InDispatch`); None in a scenario.
         self.program: Any = None
+        #: Of which kernels scratch memory is booked (`harness.probe.sim.scratch`).
+        self.scratch: dict[Any, scratch.Rule] = {}
         self.known = KnownValues(self.is_ghost)
         self.following = Following(self.known)
         self.questions = answers.Questions()
@@ -135,12 +137,29 @@ class SimulationMode(TorchMeter):
         self.working()
         plan = self._plans.get(func)
         if plan is None:
-            plan = self._plans[func] = self._counting(self._plan(func), operators.traits(func))
+            plan = self._plans[func] = self._counting(
+                self._with_scratch(self._plan(func), func), operators.traits(func)
+            )
         if self.program is not None:
             return self.program.run(plan, func, args, kwargs or _NOTHING)
         return plan(func, args, kwargs or _NOTHING)
 
     # -- plans -------------------------------------------------------------------------------------------------------
+
+    def _with_scratch(self, plan: Plan, operator: Any) -> Plan:
+        """The plan, and the memory that the operator's kernel takes beside its results."""
+        rule = self.scratch.get(operator)
+        if rule is None:
+            return plan
+
+        def with_scratch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            out = plan(func, args, kwargs)
+            if self.memory_of(args[0]) == DEVICE:
+                for together in rule(*args, **kwargs):
+                    self.ledger.workspace(*together)
+            return out
+
+        return with_scratch
 
     def _counting(self, plan: Plan, what: operators.Traits) -> Plan:
         """The plan, and the bytes that the operator's kernel moves."""

@@ -16,7 +16,7 @@ from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
 from harness.probe.replacing import Patches, attribute, variables
-from harness.probe.sim import attention, direct, streams
+from harness.probe.sim import attention, composites, direct, scratch, streams
 from harness.probe.sim.errors import SimulationError
 from harness.probe.sim.mode import SimulationMode
 
@@ -30,7 +30,8 @@ class Simulation:
     Inside, build the model on whatever device the job would; large CPU tensors cost nothing (see
     `harness.probe.sim.host`).
 
-    ``kernels`` says whose attention kernel is counted: ``gpu``, or ``cpu`` to compare with ``cpu`` mode to the byte.
+    ``kernels`` says whose kernels are counted where torch chooses by the device: ``gpu``, or ``cpu`` to compare with ``cpu``
+    mode to the byte.
     ``allocator`` are the options of the card's caching allocator, whose reserved bytes are modelled.
     """
 
@@ -60,6 +61,9 @@ class Simulation:
             stack.enter_context(environment(self.rank, self.world_size, self.ranks_per_node))
             stack.enter_context(process_group(self.rank, self.world_size))
             stack.enter_context(_attention(self.kernels))
+            if self.kernels == "gpu":
+                stack.enter_context(composites.as_on_gpu())
+                self.mode.scratch = scratch.ON_GPU
             stack.enter_context(_autocast())
             stack.enter_context(_generators())
             stack.enter_context(_moved_parameters(self.mode))
