@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import msgspec
+
 from harness.bisect import candidates, timed
 from harness.bisect.evidence import with_evidence
 from harness.bisect.exact import ExactTester
@@ -109,7 +111,8 @@ def _search(
         tester = timed.TimedTester(plan, runner, request.most_rounds)
         return run_search(plan, tester, runner), tester.question, ""
     exact = ExactTester(plan, runner)
-    return run_search(plan, exact, runner), exact.question, exact.reason
+    result = run_search(plan, exact, runner)
+    return msgspec.structs.replace(result, met=exact.met()), exact.question, exact.reason
 
 
 def _search_commits(

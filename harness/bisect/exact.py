@@ -9,6 +9,7 @@ from harness.bisect import questions
 from harness.bisect.plan import SearchPlan, VersionAnswer, equal_ends, swapped_ends
 from harness.bisect.questions import Observation, Question
 from harness.bisect.runner import VersionRunner
+from harness.compare.comparison import Problem, ProblemKind
 from harness.compare.metrics import BY_NAME, OUTCOME, STEP_TIME
 from harness.errors import NothingMeasured
 from harness.model import Passed, Result, Verdict
@@ -36,6 +37,7 @@ class ExactTester:
         self._detail_of = pipeline.details_of([runner.store])
         self._results: dict[int, Result] = {}
         self._reference: int | None = None  #: the version that shows what bad is
+        self._minor: dict[int, str] = {}  #: what else is worse in a version while something graver is looked for
         for index, version in enumerate(plan.versions):
             if (result := reusable(runner.stored(version), 0)) is not None:
                 self._results[index] = result
@@ -58,8 +60,7 @@ class ExactTester:
         if self.question is not None and self._reference is None:
             self._settle(self.question)
         if self.question is None:  # the ends agree, and so far nothing between them differs
-            same = Observation(value=None, text="no relevant difference")
-            return {index: VersionAnswer(Verdict.GOOD, same, index in self._stored) for index in self._results}
+            return {index: self._nothing_graver(index) for index in self._results}
         good = self._observe(self.question, self._plan.good)
         bad = None if self._reference is None else self._observe(self.question, self._reference)
         answers = {}
@@ -68,6 +69,34 @@ class ExactTester:
             verdict = questions.judge_observation(self.question, observation, good, bad, self._limits)
             answers[index] = VersionAnswer(verdict, observation, index in self._stored)
         return answers
+
+    def _nothing_graver(self, index: int) -> VersionAnswer:
+        """Of a version while nothing was found to ask about."""
+        minor = self._minor.get(index)
+        text = f"nothing graver than: {minor}" if minor else "no relevant difference"
+        return VersionAnswer(Verdict.GOOD, Observation(value=None, text=text), index in self._stored)
+
+    def met(self) -> tuple[str, ...]:
+        """Problems of the versions that were measured besides the one that was asked about, the gravest first."""
+        plan = self._plan
+        if plan.good not in self._results:
+            return ()
+        names = {one.stack.id: one.name for one in plan.versions}
+        results = [self._results[index] for index in sorted(self._results)]
+        baseline = self._results[plan.good].cell.stack.id
+        settings, store = self._runner.settings, self._runner.store
+        problems = pipeline.compare_results(results, baseline, settings, store).problems
+        own = next((at for at, one in enumerate(problems) if self._is_asked_about(one)), len(problems))
+        return tuple(
+            f"{'graver: ' if at < own < len(problems) else ''}{plan.package} {_met(one, names)}"
+            for at, one in enumerate(problems)
+            if not self._is_asked_about(one) and one.kind is not ProblemKind.UNTESTABLE
+        )
+
+    def _is_asked_about(self, problem: Problem) -> bool:
+        asked = self.question
+        found = (*problem.findings, *problem.related)
+        return asked is not None and any((one.metric, one.phase) == (asked.metric, asked.phase) for one in found)
 
     def _observe(self, question: Question, index: int) -> Observation:
         return questions.observe(question, self._results[index], self._detail_of)
@@ -118,6 +147,7 @@ class ExactTester:
             reason = f"{plan.versions[index].name}: {finding.message}"
             if not _is_grave(question) and plan.hunt:
                 minor = minor or (question, reason)
+                self._minor[index] = finding.message
                 continue
             self._ask(question, reason)
             return
@@ -143,3 +173,11 @@ class ExactTester:
 def _is_grave(question: Question) -> bool:
     """Whether a job fails, grows or trains wrong by it. More work or communication makes it slower."""
     return BY_NAME[question.metric].fails != STEP_TIME.fails
+
+
+def _met(problem: Problem, names: Mapping[str, str]) -> str:
+    """``0.15.4 to 0.16.9: backward issues 21 more collectives (+38 %): 55 -> 76; not in 0.15.3``."""
+    newest = next((one for one in problem.findings if one.stack == problem.until), problem.worst)
+    span = " to ".join(names[stack] for stack in dict.fromkeys((problem.since, problem.until)))
+    beside = [names[stack] for stack in (problem.before, problem.after) if stack]
+    return f"{span}: {newest.message}" + (f"; not in {' and '.join(beside)}" if beside else "")

@@ -55,12 +55,21 @@ def sought(count: int, answers: Answers, to: Verdict) -> Transition | None:
     return next((change for change in changes(count, answers) if change.to is to), None)
 
 
+def undone(count: int, answers: Answers, to: Verdict) -> Transition | None:
+    """The first change back from this answer, behind the one to it: where a fault that came ended."""
+    found = sought(count, answers, to)
+    if found is None:
+        return None
+    return next((change for change in changes(count, answers) if change.before >= found.after), None)
+
+
 def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int | None:
     """Index of the version to test next; None when the search is over.
 
     First the ends. Then the first change to the answer ``to`` is narrowed down; with ``every``, all changes are, and then
     every other version is tested, as a history may go bad and good again between any two. With ``hunt``, a search whose
-    ends agree goes on: versions between them are tested, coarse to fine, until one differs.
+    ends agree goes on: versions between them are tested, coarse to fine, until one differs; and where what was found is
+    seen to change back, that change is narrowed down as well.
     """
     for end in (0, count - 1):
         if end not in answers:
@@ -70,13 +79,19 @@ def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False
         change = sought(count, answers, to)
         if change is None:
             return _widest(count, answers) if hunt else None
-        narrowed = [] if change.is_settled else [change]
+        narrowed = [one for one in _wanted(count, answers, to, hunt=hunt) if not one.is_settled]
     for change in narrowed:
         return _between(change.before, change.after, answers)
     return _widest(count, answers) if every else None
 
 
-def runs_left(count: int, answers: Answers, to: Verdict, *, every: bool = False) -> int:
+def _wanted(count: int, answers: Answers, to: Verdict, *, hunt: bool) -> Sequence[Transition]:
+    found = sought(count, answers, to)
+    back = undone(count, answers, to) if hunt else None
+    return [change for change in (found, back) if change is not None]
+
+
+def runs_left(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int:
     """How many tests are left if none of them is Unknown; an upper bound while the ends agree and nothing is found."""
     untested = len(_untested(-1, count, answers))
     if every:
@@ -87,7 +102,8 @@ def runs_left(count: int, answers: Answers, to: Verdict, *, every: bool = False)
     change = sought(count, answers, to)
     if change is None:
         return untested
-    return min(change.open, _halvings(change.after - change.before))
+    wanted = _wanted(count, answers, to, hunt=hunt)
+    return sum(min(change.open, _halvings(change.after - change.before)) for change in wanted)
 
 
 def _halvings(gap: int) -> int:

@@ -36,6 +36,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     runs: int  #: versions that were measured now
     took_s: float
     notes: tuple[str, ...] = ()
+    met: tuple[str, ...] = ()  #: other problems of the versions that were measured, the gravest first, with their ends
+    hunt: bool = False  #: nothing was said about the ends, so where the fault ended was sought as well
     files: tuple[str, ...] = ()  #: what changed upstream with the change that was sought: ``+12 -3 FILE``
     sites: tuple[str, ...] = ()  #: the code that holds the extra bytes, one line each
     patch: tuple[str, ...] = ()  #: of commits the changed lines themselves, where they are few
@@ -46,9 +48,17 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         return next((change for change in self.changes if change.to is self.to), None)
 
     @property
+    def undone(self) -> Transition | None:
+        """Where what was found ended, if that was sought as well."""
+        found = self.found
+        if found is None or not self.hunt:
+            return None
+        return next((change for change in self.changes if change.before >= found.after), None)
+
+    @property
     def is_decided(self) -> bool:
         """Whether there is an answer: the change to the version, or that there is none. With ``every``, of all changes."""
-        wanted = self.changes if self.every else [change for change in (self.found,) if change]
+        wanted = self.changes if self.every else [change for change in (self.found, self.undone) if change]
         return all(change.is_exact for change in wanted)
 
 

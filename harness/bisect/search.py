@@ -57,6 +57,7 @@ def run_search(plan: SearchPlan, tester: VersionTester, runner: VersionRunner) -
         runs=runner.runs - runs,
         took_s=round(time.monotonic() - began, 1),
         notes=_notes(plan, answers, question, runner.settings.thresholds),
+        hunt=plan.hunt,
     )
 
 
@@ -86,8 +87,10 @@ def _remaining(plan: SearchPlan, verdicts: Mapping[int, Verdict], runner: Versio
     """``left: 0.15.0..0.16.2; 2 of 19 answered, about 3 more runs, 45 s``."""
     count = len(plan.versions)
     change = halving.sought(count, verdicts, plan.to)
+    if change is not None and change.is_settled and plan.hunt:
+        change = halving.undone(count, verdicts, plan.to)
     low, high = (change.before, change.after) if change and not plan.every else (0, count - 1)
-    runs = halving.runs_left(count, verdicts, plan.to, every=plan.every)
+    runs = halving.runs_left(count, verdicts, plan.to, every=plan.every, hunt=plan.hunt)
     word = "about" if change and not plan.every else "at most"
     each_s = runner.expected_s()
     seconds = runs * each_s if each_s is not None else None
@@ -130,8 +133,8 @@ def _notes(
                 f"neither as good nor as bad as the ends: {', '.join(between)}; there may be more than one change"
             )
     count, verdicts = len(plan.versions), _verdicts(answers)
-    found = halving.sought(count, verdicts, plan.to)
-    others = [change for change in halving.changes(count, verdicts) if change != found]
+    said = (halving.sought(count, verdicts, plan.to), halving.undone(count, verdicts, plan.to) if plan.hunt else None)
+    others = [change for change in halving.changes(count, verdicts) if change not in said]
     if others and not plan.every:
         spans = ", ".join(
             f"{'bad' if change.to is Verdict.BAD else 'good'} again in "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -13,12 +14,16 @@ from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import measuring_settings
 from harness.cli.workload import declared_scenario, named_cell
+from harness.config.settings import Settings
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
-from harness.model import Cell, Result, Stack
+from harness.model import Cell, Result, Stack, WorkloadParts
+from harness.probe.scenario import ScenarioError
 from harness.report.answers import reproduce as report
 from harness.report.answers.issue import as_issue
+from harness.report.problem_facts import UpstreamChange, introduced, known_answers
+from harness.reproduce.cells import DEVICE
 from harness.reproduce.factors import SIMPLEST_OF
-from harness.reproduce.reproduction import Request, reproduce
+from harness.reproduce.reproduction import Reproduction, Request, reproduce
 from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store, newest
@@ -103,14 +108,26 @@ def command(
     )
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         found = reproduce(request, simplest, opened)
-    text = as_issue if issue else report.as_text
     script = found.script
     write_answer(
-        lambda: text(found),
+        lambda: as_issue(found, _introduced(found, settings)) if issue else report.as_text(found),
         (json_file, lambda: report.as_json(found)),
         (output if script is not None else None, lambda: script.text if script is not None else ""),
     )
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _introduced(found: Reproduction, settings: Settings) -> UpstreamChange | None:
+    """By the stored answers of `bisect` that reports are joined with."""
+
+    def parameters_of(workload: WorkloadParts) -> dict[str, Any] | None:
+        try:
+            return declared_scenario(settings, workload.scenario).resolve(workload.variant, DEVICE)
+        except (UsageError, ScenarioError):  # of another project, or of a scenario that has gone
+            return None
+
+    known = known_answers(settings.results, settings.reproducers).stored
+    return introduced(found, known.bisections, parameters_of)
 
 
 def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:

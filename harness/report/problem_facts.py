@@ -8,17 +8,19 @@ and not in its good one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from packaging.version import Version
 
 from harness.bisect import questions
 from harness.bisect.questions import Question
 from harness.compare import Comparison, Problem, ProblemKind
 from harness.compare.metrics import BY_NAME as BY_METRIC
-from harness.compare.metrics import OUTCOME
+from harness.compare.metrics import OUTCOME, STEP_TIME
 from harness.compare.releases import ranges
 from harness.errors import UsageError
 from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
@@ -31,10 +33,13 @@ from harness.report.answers.stored import (
     StoredCondition,
     StoredRemedy,
     StoredReproduction,
+    StoredSearch,
+    StoredTransition,
 )
 from harness.reproduce import upstream
 from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, among
 from harness.reproduce.patterns import ProblemPattern
+from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.upstream import UpstreamProblem
 from harness.store import contents, files_beside
 from harness.store.contents import ProblemHandler, silent, why_unread
@@ -405,21 +410,7 @@ class _Joint:
         workload = split_workload(bisection.workload)
         if question is None or not self._has(problem, workload, question, (releases.package, bad, good)):
             return None
-        commits = next((course for course in bisection.courses if course.kind == "commits"), None)
-        if commits is None or commits.found is None:
-            return _change(releases.package, before, after, workload=bisection.workload, sites=releases.sites)
-        where = commits.about(commits.found.after).partition(" ")[2]  # without the day
-        return _change(
-            releases.package,
-            before,
-            after,
-            where=where,
-            pull_url=addresses.pull_url(releases.package, where),
-            workload=bisection.workload,
-            files=commits.files,
-            patch=commits.patch,
-            sites=commits.sites or releases.sites,
-        )
+        return _change_of(bisection, releases, releases.found)
 
     def _has(self, problem: Problem, workload: WorkloadParts, question: Question, ends: tuple[str, str, str]) -> bool:
         """Whether the problem is what the question about this workload finds in the one release of a package (``ends``: the
@@ -465,11 +456,87 @@ class _Joint:
         if answered == parts:
             return True
         if answered.scenario in SIMPLEST_OF.values():
-            named = {STAGE.name: str(STAGE.values[0]), **named}
-        elif answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
+            return _has_all(self._comparison.parameters[own], answered.variant)
+        if answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
         values = {**_UNNAMED, **self._comparison.parameters[own]}
         return all(_meets(values, name, text) for name, text in named.items())
+
+
+def _change_of(bisection: StoredBisection, releases: StoredSearch, found: StoredTransition) -> UpstreamChange:
+    """The change that a search of releases came to; where it went on, with the commit."""
+    before, after = found.before, found.after
+    commits = next((course for course in bisection.courses if course.kind == "commits"), None)
+    if commits is None or commits.found is None:
+        return _change(releases.package, before, after, workload=bisection.workload, sites=releases.sites)
+    where = commits.about(commits.found.after).partition(" ")[2]  # without the day
+    return _change(
+        releases.package,
+        before,
+        after,
+        where=where,
+        pull_url=addresses.pull_url(releases.package, where),
+        workload=bisection.workload,
+        files=commits.files,
+        patch=commits.patch,
+        sites=commits.sites or releases.sites,
+    )
+
+
+def introduced(
+    found: Reproduction,
+    bisections: Sequence[StoredBisection],
+    parameters_of: Callable[[WorkloadParts], Mapping[str, Any] | None],
+) -> UpstreamChange | None:
+    """The change that brought what a reproduction shows, if a search for one by the same metric ended at its two releases,
+    or between them where stored results say the same, on a workload that has all that the smallest cell has. More work
+    comes in several steps, so of that it has to be these two. ``parameters_of`` a workload: None where it is not known."""
+    for bisection in bisections:
+        releases = next((course for course in bisection.courses if course.kind == "releases"), None)
+        if releases is None or releases.to is not Verdict.BAD or releases.found is None:
+            continue
+        question = _question(releases.metric)
+        if question is None or releases.package != found.package or not _is_alike_asked(question, found.question):
+            continue
+        if not _begins_at(found, releases.found):
+            continue
+        parameters = parameters_of(split_workload(bisection.workload))
+        if parameters is not None and _has_all(parameters, found.smallest.variant):
+            change = _change_of(bisection, releases, releases.found)
+            if change.where:
+                return change
+    return None
+
+
+def _begins_at(found: Reproduction, change: StoredTransition) -> bool:
+    """Whether what a reproduction shows came with this change."""
+    if (change.before, change.after) == (found.good, found.bad):
+        return True
+    if BY_METRIC[found.question.metric].fails == STEP_TIME.fails:
+        return False
+    answers = {one.version: one.answer for one in found.history}
+    answers |= {found.good: Verdict.GOOD, found.bad: Verdict.BAD}
+    order = [one for one in sorted(answers, key=Version) if answers[one] is not Verdict.UNKNOWN]
+    steps = [
+        (one, other) for one, other in itertools.pairwise(order) if answers[one] is Verdict.GOOD is not answers[other]
+    ]
+    return steps == [(change.before, change.after)]
+
+
+def is_of(package: str, changed: str) -> bool:
+    """Whether a changed file (``+12 -3 FILE``) is of the package itself, and not of its tests or documentation."""
+    return changed.rpartition(" ")[2].removeprefix("src/").startswith(f"{package}/")
+
+
+def _is_alike_asked(one: Question, other: Question) -> bool:
+    return _judged(one.metric) == _judged(other.metric) and one.phase == other.phase and one.key == other.key
+
+
+def _has_all(parameters: Mapping[str, Any], variant: str) -> bool:
+    """Whether a workload has whatever is not simplest in a variant of a simplest scenario, and its ZeRO stage, as each is
+    another code."""
+    named = {STAGE.name: str(STAGE.values[0]), **variant_values(variant)}
+    return all(_meets({**_UNNAMED, **parameters}, name, text) for name, text in named.items())
 
 
 def _first(problem: Problem) -> Finding:

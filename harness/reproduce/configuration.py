@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from harness.reproduce.factors import FACTORS, SIZES, Factor
+from harness.reproduce.factors import FACTORS, SIZES, Factor, either
 
 #: A cell's parameter -> the key of ``zero_optimization`` that it is, where it is configured at all.
 ZERO_KEYS = {
@@ -37,6 +37,10 @@ _TESTED = ("Adam", "AdamW")
 FIRST_RATE = 0.0002
 
 
+#: What comes along with another setting: torch's own optimizer beside offload, and a loss scale at which nothing is skipped.
+_COMPANIONS = ("zero_force_ds_cpu_optimizer", "initial_scale_power")
+
+
 class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     """Of torch.optim."""
 
@@ -50,7 +54,8 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, 
     name, or is passed beside it; ``sized``: with sizes for a tiny model; ``samples``: of a micro-batch."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}
     for name, key in ZERO_KEYS.items():
-        is_default = p.get(name) in (None, "auto") or (not sized and p[name] == SIZES.get(name))
+        is_needless = not sized or p["zero_stage"] == 0  # where nothing is partitioned, nothing is in buckets
+        is_default = p.get(name) in (None, "auto") or (is_needless and p[name] == SIZES.get(name))
         if not is_default and (p["zero_stage"] == 3 or not key.startswith("stage3_")):
             zero[key] = p[name]
     for name in ("offload_optimizer", "offload_param"):
@@ -88,6 +93,7 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, 
         found["prescale_gradients"] = p["prescale_gradients"]
     if p["gradient_accumulation_dtype"] is not None:
         found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
+    found["zero_optimization"] = found.pop("zero_optimization")  # the longest
     return found
 
 
@@ -103,7 +109,7 @@ def _engine_accumulates(p: Mapping[str, Any]) -> bool:
 def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Mapping[str, Any]) -> str:
     """As `Factor.text`, with DeepSpeed's own keys for values that are configured: ``"zero_optimization": {"stage": 1}`` or
     ``2``. ``p`` has the other parameters."""
-    configured = [_entries(factor, value, p) for value in shown]
+    configured = [{} if value is None or value is False else _entries(factor, value, p) for value in shown]
     if all(configured) and (limit := factor.limit(shown, hidden)) is not None:
         return f"`{json.dumps(next(iter(configured[0])))}` above {limit}"
     texts: list[str] = []
@@ -114,7 +120,7 @@ def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Ma
             texts.append(f"`{last}`")
         else:
             texts.append(f"`{json.dumps(entries)[1:-1]}`")
-    return " or ".join(texts)
+    return either(texts)
 
 
 def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +129,16 @@ def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]
     other = next((one for one in factor.values if one != value), value)
     optimizer = Optimizer(name="AdamW", learning_rate=0.001)
     own, without = (settings({**known, factor.name: one}, optimizer, sized=False) for one in (value, other))
-    return _added(own, without)
+    return _added(_as_asked(own), _as_asked(without))
+
+
+def _as_asked(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what a script has so that a tiny job on a processor trains at all."""
+    return {
+        key: _as_asked(value) if isinstance(value, dict) else value
+        for key, value in found.items()
+        if key not in _COMPANIONS
+    }
 
 
 def _added(own: Mapping[str, Any], without: Mapping[str, Any]) -> dict[str, Any]:

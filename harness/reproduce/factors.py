@@ -56,7 +56,13 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
         named = [self.words[value] for value in shown if value in self.words]
         unset = [f"{self.noun} not configured"] if None in shown and None not in self.words else []
         others = [_value(value) for value in shown if value not in self.words and value is not None]
-        return " or ".join([*named, *unset, *([f"{self.title} {' or '.join(others)}"] if others else [])])
+        return either([*named, *unset, *([f"{self.title} {either(others)}"] if others else [])])
+
+
+def either(texts: Sequence[str]) -> str:
+    """``1, 2 or 3``."""
+    *first, last = texts or [""]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 #: Sizes in elements, as small against a tiny model as DeepSpeed's defaults are against a large one.

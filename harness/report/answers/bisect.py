@@ -48,12 +48,13 @@ def sentences(course: SearchResult) -> list[str]:
     """What was found, one sentence per change."""
     if course.every:
         return [_sentence(course, change) for change in course.changes] or [_nothing(course)]
-    return [_sentence(course, course.found)] if course.found else [_nothing(course)]
+    wanted = [change for change in (course.found, course.undone) if change]
+    return [_sentence(course, change) for change in wanted] or [_nothing(course)]
 
 
 def _sentence(course: SearchResult, change: Transition) -> str:
-    word = "bad" if change.to is Verdict.BAD else "good again" if _was_good_before(course, change) else "good"
-    unit = _SINGULAR[course.kind]
+    word = "bad" if change.to is Verdict.BAD else "good"
+    unit = _SINGULAR[course.kind] + " again" * _is_again(course, change)
     before, after = course.probes[change.before], course.probes[change.after]
     if change.is_exact:
         return f"{course.package} {after.name} is the first {word} {unit}: {course.title}"
@@ -66,7 +67,10 @@ def _sentence(course: SearchResult, change: Transition) -> str:
     )
 
 
-def _was_good_before(course: SearchResult, change: Transition) -> bool:
+def _is_again(course: SearchResult, change: Transition) -> bool:
+    """Whether it is good as it was before a fault came."""
+    if change.to is Verdict.BAD:
+        return False
     return any(probe.answer is Verdict.GOOD for probe in course.probes[: change.before])
 
 
@@ -86,6 +90,8 @@ def _course(course: SearchResult) -> list[str]:
         *(f"Note: {note}" for note in course.notes),
     ]
     blocks.append("\n".join(plain(line) for line in lines))
+    if course.met:
+        blocks.append("\n".join(["Met on the way", *(f"  {plain(line)}" for line in course.met)]))
     if course.sites:
         blocks.append("\n".join(["Who holds the difference", *(f"  {plain(line)}" for line in course.sites)]))
     if course.files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from packaging.version import Version
 from harness.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEVICE_PEAK, DEVICE_RETAINED, OUTCOME
 from harness.model import Verdict, variant_values
 from harness.report.answers.reproduce import known_upstream, output, spans
+from harness.report.problem_facts import UpstreamChange, is_of
 from harness.reproduce.configuration import ZERO_KEYS, in_keys
 from harness.reproduce.factors import BY_NAME as BY_PARAMETER
 from harness.reproduce.factors import SIZES, Factor
@@ -17,7 +19,7 @@ from harness.reproduce.reduction import Condition
 from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.script import Script
 from harness.wording import addresses
-from harness.wording.quantities import listing, plural
+from harness.wording.quantities import listing, plural, shortened
 
 #: Of a configuration for a tiny model.
 _SIZE_KEYS = [ZERO_KEYS[name] for name in SIZES]
@@ -25,15 +27,23 @@ _SIZE_KEYS = [ZERO_KEYS[name] for name in SIZES]
 #: Of these a maintainer asks how they were measured.
 _BYTES = (DEVICE_RETAINED, DEVICE_EXCESS, DEVICE_PEAK)
 
+#: Changed files of the first bad change.
+_MOST_FILES = 3
+
+#: Of an error in a title, and where its first sentence ends.
+_LONGEST_ERROR = 100
+_SENTENCE = re.compile(r"(?<=[.;!?])\s|\n")
+
 #: Factors that do not matter, which `--json` has all of.
 _MOST_FACTORS = 12
 
 
-def as_issue(found: Reproduction) -> str:
-    """Markdown, ending in a newline, after a comment for who sends it; without a script where none is confirmed."""
+def as_issue(found: Reproduction, introduced: UpstreamChange | None = None) -> str:
+    """Markdown, ending in a newline, after a comment for its sender; without a script where none is confirmed.
+    ``introduced``: the change that brought it, where a bisection found it."""
     blocks = [f"<!-- {_for_the_sender(found)} -->", f"# {_title(found)}"]
     if found.is_confirmed and found.script is not None:
-        blocks += [*_description(found), *_conditions(found), *_to_reproduce(found, found.script)]
+        blocks += [*_description(found), *_cause(introduced), *_conditions(found), *_to_reproduce(found, found.script)]
     else:
         blocks += [f"**Not confirmed:** {found.why_not}.", *_conditions(found)]
     return "\n\n".join([*blocks, *_surroundings(found)]) + "\n"
@@ -44,21 +54,23 @@ def _for_the_sender(found: Reproduction) -> str:
     sound = [Version(run.version) for run in found.runs if run.answer is Verdict.GOOD]
     later = [version for version in sound if version > Version(found.bad)]
     ended = f" {found.package} {min(later)} does not have it any more." if later else ""
-    return f"For who sends this: search the tracker first. {known}{ended}"
+    return f"Before you send this, search the tracker. {known}{ended}"
 
 
 def _title(found: Reproduction) -> str:
     """What is wrong, where, and since when."""
     conditions = [*_needed(found), *(factor.text(values) for factor, values in _seen_with(found))]
-    where = f" with {', '.join(conditions)}" if conditions else ""
-    text = f"{_symptom(found)}{where} (in {found.bad}, not in {found.good})"
+    *first, last = conditions or [""]
+    named = f"{', '.join(first)} and {last}" if first else last
+    where = f" with {named}" if named else ""
+    text = f"{_symptom(found)}{where} (in {found.package} {found.bad}, not in {found.good})"
     return text[0].upper() + text[1:]
 
 
 def _symptom(found: Reproduction) -> str:
     question, metric = found.question, BY_NAME[found.question.metric]
     if metric is OUTCOME:
-        return next((run.line for run in found.runs if run.answer is Verdict.BAD), question.key)
+        return _short(next((run.line for run in found.runs if run.answer is Verdict.BAD), question.key))
     if metric is CONFIGURATION:
         return f"{question.key} has another default"
     if metric.wrong:
@@ -67,6 +79,13 @@ def _symptom(found: Reproduction) -> str:
     if phrase.after:
         return f"More {phrase.noun or 'memory'} is held after {question.phase}"
     return " ".join(phrase.of_subject(question.phase or "a step", "", more=True).split())
+
+
+def _short(error: str) -> str:
+    """An error for a title: its class without the module, and its first sentence."""
+    kind, colon, message = error.partition(": ")
+    first = _SENTENCE.split(message, maxsplit=1)[0].rstrip(".:; ")
+    return shortened(f"{kind.rpartition('.')[2]}{colon}{first}", _LONGEST_ERROR)
 
 
 def _needed(found: Reproduction) -> list[str]:
@@ -98,6 +117,14 @@ def _description(found: Reproduction) -> Iterator[str]:
     yield f"**Expected:** {_expected(found)}"
     for label, text in spans(found):
         yield f"**{label.capitalize()}**, of those that were measured: {text}."
+
+
+def _cause(introduced: UpstreamChange | None) -> Iterator[str]:
+    if introduced is not None:
+        place = f"[{introduced.where}]({introduced.pull_url})" if introduced.pull_url else f"`{introduced.where}`"
+        own = [file for file in introduced.files if is_of(introduced.package, file)]
+        files = f" ({listing(own, _MOST_FILES)})" if own else ""
+        yield f"**First bad change**, in {introduced.package} {introduced.after}: {place}{files}, found by bisection."
 
 
 def _expected(found: Reproduction) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 from harness.bisect.exact import ExactTester
 from harness.bisect.plan import Candidate, SearchPlan
+from harness.bisect.result import SearchResult
 from harness.bisect.search import run_search
 from harness.config.settings import Settings
 from harness.model import Result, Verdict
@@ -48,7 +49,16 @@ class _Runner:
 
 def searched(folder: Path, records: Mapping[str, RunRecord], *, span: bool) -> tuple[str, str]:
     """The metric of the search, and the first release that is bad."""
+    found, _ = search(folder, records, span=span)
+    return found.metric, RELEASES[found.changes[0].after]
+
+
+def search(
+    folder: Path, records: Mapping[str, RunRecord], *, span: bool, note: Callable[[str], None] = lambda line: None
+) -> tuple[SearchResult, ExactTester]:
+    """Search to the end; ``note`` gets each line of progress."""
     runner: Any = _Runner(folder, records)
+    runner.watch = SimpleNamespace(note=note)
     plan = SearchPlan(
         kind="releases",
         package="deepspeed",
@@ -57,8 +67,8 @@ def searched(folder: Path, records: Mapping[str, RunRecord], *, span: bool) -> t
         to=Verdict.BAD,
         hunt=span,
     )
-    found = run_search(plan, ExactTester(plan, runner), runner)
-    return found.metric, RELEASES[found.changes[0].after]
+    tester = ExactTester(plan, runner)
+    return run_search(plan, tester, runner), tester
 
 
 def record(*, held_mib: int = 0, calls: int = 1) -> RunRecord:
@@ -81,3 +91,36 @@ def test_a_bad_end_that_is_named_is_what_is_searched_by(tmp_path: Path) -> None:
     records = {name: record(calls=3) for name in RELEASES[2:]}
     records |= {name: record(calls=3, held_mib=500) for name in RELEASES[4:8]}
     assert searched(tmp_path, records, span=False) == ("backward.host_calls", RELEASES[2])
+
+
+def test_a_problem_of_its_own_that_is_met_on_the_way_is_named_with_its_ends(tmp_path: Path) -> None:
+    records = {name: record(calls=3) for name in RELEASES[2:]}
+    records |= {name: record(calls=3, held_mib=500) for name in RELEASES[4:8]}
+    found, tester = search(tmp_path, records, span=True)
+    measured = [probe.name for probe in found.probes if probe.answer is not None]
+    (met,) = tester.met()
+    since = RELEASES[2]
+    assert met.startswith(
+        f"deepspeed {min(name for name in measured if name >= since)} to {RELEASES[-1]}: backward makes "
+    )
+    assert met.endswith(f"; not in {max(name for name in measured if name < since)}")
+
+
+def test_what_is_met_and_is_graver_than_what_was_searched_for_says_so(tmp_path: Path) -> None:
+    records = {name: record(calls=3) for name in RELEASES[2:]}
+    records |= {name: record(calls=3, held_mib=500) for name in RELEASES[4:8]}
+    found, tester = search(tmp_path, records, span=False)
+    assert found.metric == "backward.host_calls"
+    (met,) = tester.met()
+    assert met.startswith("graver: deepspeed ")
+    assert "backward holds 500 MiB more" in met
+
+
+def test_while_something_graver_is_looked_for_the_ends_say_what_they_have(tmp_path: Path) -> None:
+    lines: list[str] = []
+    records = {name: record(calls=3) for name in RELEASES[2:]}
+    records |= {name: record(calls=3, held_mib=500) for name in RELEASES[4:8]}
+    search(tmp_path, records, span=True, note=lines.append)
+    assert f"  {RELEASES[0]}: good, no relevant difference" in lines
+    (last,) = [line for line in lines if line.startswith(f"  {RELEASES[-1]}: good, nothing graver than: ")]
+    assert "more Python and C calls" in last

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.bisect.halving import changes, next_probe, runs_left, sought
+from harness.bisect.halving import Transition, changes, next_probe, runs_left, sought, undone
 from harness.model import Verdict
 
 G, B, U = Verdict.GOOD, Verdict.BAD, Verdict.UNKNOWN
@@ -156,18 +156,25 @@ def test_where_all_between_is_unknown_the_interval_is_what_is_left() -> None:
     assert (found.before, found.after, found.is_exact, found.is_settled) == (1, 5, False, True)
 
 
-def test_a_fault_that_came_and_went_is_hunted_from_coarse_to_fine() -> None:
+def test_a_fault_that_came_and_went_is_hunted_from_coarse_to_fine_and_its_end_is_found_as_well() -> None:
     fifteen = spelled("GGGGGBBBBBBBBGG")  # 0.15.0 to 0.16.9, as it was
     answers, asked = search(fifteen, hunt=True)
-    began = sought(15, answers, B)
+    began, ended = sought(15, answers, B), undone(15, answers, B)
     assert began is not None
-    assert (began.before, began.after) == (4, 5)
-    assert len(asked) == 6
-    answers, more = search(fifteen, G, known=answers, hunt=True)
-    ended = sought(15, answers, G)
     assert ended is not None
+    assert (began.before, began.after) == (4, 5)
     assert (ended.before, ended.after) == (12, 13)
-    assert len(more) <= 3
+    assert len(asked) == 9
+    assert search(fifteen, G, known=answers, hunt=True)[1] == []
+
+
+def test_where_nobody_hunts_only_the_change_that_is_sought_is_narrowed_down() -> None:
+    fifteen = spelled("GGGGGBBBBBBBBGG")
+    answers, _ = search(fifteen, known={0: G, 8: B, 14: G})
+    assert (sought(15, answers, B), undone(15, answers, B)) == (
+        Transition(before=4, after=5, to=B, open=0),
+        Transition(before=8, after=14, to=G, open=5),
+    )
 
 
 def test_ends_that_agree_are_the_end_where_nobody_hunts() -> None:

@@ -19,7 +19,7 @@ from harness.cli.stored import most_common, stack_id
 from harness.compare import Comparison, ProblemKind
 from harness.model import Verdict
 from harness.report.plain import markdown, markdown_table
-from harness.report.problem_facts import ProblemFacts, UpstreamChange, problem_facts
+from harness.report.problem_facts import ProblemFacts, UpstreamChange, is_of, problem_facts
 from harness.report.problems import TITLES, ProblemLine
 from harness.report.view import View, view
 from harness.run import pipeline, targets
@@ -188,15 +188,10 @@ def _change(what: str, change: UpstreamChange, is_one_of_several: bool) -> str:
     if not change.where:
         return f"{what} between {f'[{between}]({change.compare_url})' if change.compare_url else between}."
     place = f"[{markdown(change.where)}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
-    own = [file for file in change.files if _is_of(change.package, file)]
+    own = [file for file in change.files if is_of(change.package, file)]
     files = f" ({listing(own, _MOST_FILES)})" if own else ""
     on = f" on `{change.workload.removesuffix('/cpu')}`" if is_one_of_several else ""
     return f"{what} in {change.package} {change.after} by {place}{files}, found by bisection{on}."
-
-
-def _is_of(package: str, changed: str) -> bool:
-    """Whether a changed file (``+12 -3 FILE``) is of the package itself, and not of its tests or documentation."""
-    return changed.rpartition(" ")[2].removeprefix("src/").startswith(f"{package}/")
 
 
 def _thread(address: str) -> str:

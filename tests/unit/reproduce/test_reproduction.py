@@ -17,11 +17,13 @@ from harness.cli.progress import QuietWatch
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import NothingMeasured
-from harness.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict
+from harness.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
 from harness.probe import scenario
 from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
 from harness.report.answers import reproduce as report
 from harness.report.answers.issue import as_issue
+from harness.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
+from harness.report.problem_facts import introduced
 from harness.reproduce import running
 from harness.reproduce.factors import SIMPLEST
 from harness.reproduce.reproduction import Reproduction, Request, reproduce
@@ -38,6 +40,9 @@ MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 LLAMA = scenario.load(ROOT / "scenarios" / "llama_zero3_backward.py")
 RELEASES = ("0.18.1", "0.18.2", "0.18.3", "0.19.5", "0.19.6")
 VARIANT = "gradient_accumulation_steps=4,zero_stage=2,offload_optimizer=true"
+
+#: Accumulates, in stage 1, and its model returns several tensors.
+WORKLOAD = "llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1/cpu"
 
 Faulty = Callable[[str, Mapping[str, Any]], bool]
 
@@ -201,13 +206,11 @@ def test_who_sends_an_issue_knows_that_a_later_release_is_sound(
 def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = as_issue(answered(tmp_path, monkeypatch, as_composed))
     for_sender, title, happens, expected, affected, *_ = text.split("\n\n")
-    assert for_sender.startswith(
-        "<!-- For who sends this: search the tracker first. Known upstream: each output of the "
-    )
+    assert for_sender.startswith("<!-- Before you send this, search the tracker. Known upstream: each output of the ")
     assert for_sender.endswith(" deepspeed 0.19.6 does not have it any more. -->")
     assert title == (
-        "# The gradient norm is wrong with ZeRO stage 1 or 2, gradient accumulation above 1, a model that returns several "
-        "tensors (in 0.18.3, not in 0.18.2)"
+        "# The gradient norm is wrong with ZeRO stage 1 or 2, gradient accumulation above 1 and a model that returns "
+        "several tensors (in deepspeed 0.18.3, not in 0.18.2)"
     )
     assert happens == (
         "With deepspeed 0.18.3 the script below prints `gradient norm 1, plain PyTorch 4`; with 0.18.2 it prints "
@@ -224,6 +227,81 @@ def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pyte
     assert "**Environment:** Python 3.11, torch 2.13.0; CPU, gloo, " in text
     assert "[what changed between them](https://github.com/deepspeedai/DeepSpeed/compare/v0.18.2...v0.18.3)" in text
     assert text.count("```") == 4
+
+
+def bisected(before: str, after: str, metric: str = "gradient_norm_error", workload: str = WORKLOAD) -> StoredBisection:
+    """A search of releases, then of commits; the subject names the pull request."""
+    step = StoredTransition(before=before, after=after, to=Verdict.BAD, exact=True)
+    probe = StoredProbe(name="53e91a0", about="2025-11-19 PyTorch-compatible backward API (#7665)")
+    commit = msgspec.structs.replace(step, before="a1b2c3d", after=probe.name)
+    files = ("+9 -0 tests/test_engine.py", "+172 -59 deepspeed/runtime/engine.py")
+    searches = {"releases": (step, ()), "commits": (commit, (probe,))}
+    courses = tuple(
+        StoredSearch(
+            kind=kind, package="deepspeed", metric=metric, probes=probes, changes=(one,), to=Verdict.BAD, files=files
+        )
+        for kind, (one, probes) in searches.items()
+    )
+    return StoredBisection(schema=1, workload=workload, courses=courses)
+
+
+def parameters_of(workload: WorkloadParts) -> Mapping[str, Any]:
+    return LLAMA.resolve(workload.variant, "cpu")
+
+
+def test_the_issue_names_the_change_that_a_bisection_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed)
+    change = introduced(found, [bisected("0.18.2", "0.18.3")], parameters_of)
+    assert (
+        "**First bad change**, in deepspeed 0.18.3: [PyTorch-compatible backward API (#7665)]"
+        "(https://github.com/deepspeedai/DeepSpeed/pull/7665) (+172 -59 deepspeed/runtime/engine.py), found by bisection.\n"
+    ) in as_issue(found, change)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        bisected("0.18.2", "0.18.3", metric="loss_error"),
+        bisected("0.18.1", "0.18.2"),
+        bisected("0.18.2", "0.18.3", workload=WORKLOAD.replace("gradient_accumulation_steps=4", "world_size=1")),
+    ],
+    ids=["by another metric", "in another release", "without what it needs"],
+)
+def test_a_change_that_brought_something_else_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: StoredBisection
+) -> None:
+    assert introduced(answered(tmp_path, monkeypatch, as_composed), [other], parameters_of) is None
+
+
+def test_more_work_came_with_a_change_only_between_the_two_releases_that_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = msgspec.structs.replace(answered(tmp_path, monkeypatch, as_composed), bad="0.19.5", history=())
+    calls = msgspec.structs.replace(found, question=parse("backward.host_calls"))
+    assert introduced(calls, [bisected("0.18.2", "0.18.3", "backward.host_calls")], parameters_of) is None
+    assert introduced(calls, [bisected("0.18.2", "0.19.5", "backward.host_calls")], parameters_of) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        (
+            "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so",
+            "UnpicklingError: Weights only load failed with",
+        ),
+        (
+            "torch.utils.checkpoint.CheckpointError: torch.utils: not the same",
+            "CheckpointError: torch.utils: not the same ",
+        ),
+    ],
+)
+def test_a_crash_has_its_first_sentence_as_a_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, title: str
+) -> None:
+    found = answered(tmp_path, monkeypatch, as_composed)
+    bad = msgspec.structs.replace(found.runs[0], line=line)
+    crash = msgspec.structs.replace(found, question=parse("outcome"), runs=(bad, *found.runs[1:]))
+    assert as_issue(crash).split("\n\n")[1].startswith(f"# {title}")
 
 
 def test_a_script_that_does_not_show_it_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,8 +380,8 @@ def test_without_conditions_a_title_names_what_the_smallest_cell_has(
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
     text = as_issue(found)
     title = text.split("\n\n")[1]
-    assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1, ")
-    assert title.endswith(" (in 0.18.3, not in 0.18.2)")
+    assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1 and ")
+    assert title.endswith(" (in deepspeed 0.18.3, not in 0.18.2)")
     assert '\n- seen with `"zero_optimization": {"stage": 1}`\n' in text
 
 
