@@ -243,6 +243,7 @@ def judge_cell(
     dtype = str(parameters.get("dtype", "bf16"))
     measured = record.ranks if phases and record is not None else ()
     ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if phases and record is not None else {}
+    of_a_step = {p: phases[p] for p in STEP_PHASES if p in phases} if "step" in phases else {}  # inference has none
     return FitLine(
         stack=result.cell.stack.id,
         card=card.name,
@@ -259,11 +260,11 @@ def judge_cell(
         available_bytes=found.available_bytes,
         reserved_bytes=reserved_range(phases),
         taken_bytes=taken_bytes(card, parameters),
-        sent_bytes=sum(size for p in STEP_PHASES if p in phases for _, size in phases[p].collectives.values()),
-        traffic=traffic((phases[p] for p in STEP_PHASES if p in phases), question.gpus_per_node),
+        sent_bytes=sum(size for reading in of_a_step.values() for _, size in reading.collectives.values()),
+        traffic=traffic(of_a_step.values(), question.gpus_per_node),
         fails_in=found.fails_in,
         bounds=step_time.step_bound(
-            phases,
+            of_a_step,
             card,
             dtype,
             ranks,
@@ -273,7 +274,7 @@ def judge_cell(
         ),
         estimated_step_s=estimate.seconds(
             estimate.rooflines(
-                phases,
+                of_a_step,
                 card,
                 dtype,
                 ranks,

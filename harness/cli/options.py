@@ -305,6 +305,11 @@ _PROGRAM = [
         metavar="N",
         help=f"The program's optimizer steps before the measured one. Default: {_DEFAULTS.steps}.",
     ),
+    click.Option(
+        ["--inference"],
+        is_flag=True,
+        help="The program trains nothing: it generates or scores, and is measured until it ends.",
+    ),
     click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: the same code, two layers, small sizes."),
     click.Option(["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not here."),
 ]

@@ -45,6 +45,10 @@ DEFAULTS: Mapping[str, Any] = {
     "sources_sha256": "",
 }
 
+#: The parameter of a program that trains nothing, and is measured until it ends. One that trains has it where a variant
+#: changes it.
+INFERENCE = "inference"
+
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 #: In accelerate's configuration.
@@ -81,12 +85,13 @@ def program(
 ) -> Scenario:
     """The scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` are what ``{name}`` in
     the line stands for, which variants change; ``packages`` is what its environment has besides the stack, by name and
-    version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data`` and ``rank``; the
-    others are those of `Scenario`. Raises ScenarioError."""
+    version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data``, ``rank`` and
+    ``inference``, which says that it trains nothing; the others are those of `Scenario`. Raises ScenarioError."""
     parsed = parsed_line(line, values or {})
-    unknown = sorted(set(options) - set(DEFAULTS))
+    known = (*DEFAULTS, INFERENCE)
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        raise ScenarioError(f"a program has no {unknown[0]} (known: {', '.join(DEFAULTS)})")
+        raise ScenarioError(f"a program has no {unknown[0]} (known: {', '.join(known)})")
     where = Path(os.path.expanduser(folder)).resolve()
     check(parsed, where)
     world_size = ranks or parsed.ranks or _configured_ranks(where, parsed) or parsed.visible_devices or 1

@@ -20,7 +20,7 @@ from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.probe.launch_line import LaunchLineError
-from harness.probe.program import ADAPTER, DEFAULTS, program
+from harness.probe.program import ADAPTER, DEFAULTS, INFERENCE, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
@@ -41,6 +41,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = DEFAULTS["warmup_steps"]  #: optimizer steps before the measured one
     tiny: bool = False
     synthetic_data: bool = False
+    inference: bool = False  #: it trains nothing
 
     @property
     def set_options(self) -> dict[str, Any]:
@@ -56,7 +57,10 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         """``train-3f9a1c``: the program's own name, and a hash of all that tells two launches apart. Raises UsageError."""
         apart = msgspec.structs.replace(self, folder=Path(self.folder).name)  # the same on another machine
         try:
-            return given_program(self.line, msgspec.json.encode(apart))
+            fields = msgspec.to_builtins(apart)
+            if not self.inference:
+                del fields["inference"]  # as names were made before there was such an option
+            return given_program(self.line, msgspec.json.encode(fields))
         except LaunchLineError as error:
             raise _unusable(str(error)) from None
 
@@ -64,6 +68,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache  # it hashes the program's files
 def _scenario(given: Program) -> Scenario:
     """Raises ScenarioError."""
+    more: dict[str, Any] = {INFERENCE: True} if given.inference else {}
     return program(
         version=1,
         line=given.line,
@@ -75,6 +80,7 @@ def _scenario(given: Program) -> Scenario:
         steps=given.steps,
         tiny=given.tiny,
         synthetic_data=given.synthetic_data,
+        **more,
     )
 
 

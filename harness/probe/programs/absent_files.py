@@ -43,7 +43,7 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> 
         for path in _named(one, arguments):
             whole = os.path.abspath(os.path.expanduser(path))
             if not os.path.exists(whole) and _is_the_programs(whole, source):
-                return f"{place_of(error)}: {_said(path, whole)}"
+                return f"{place_of(error)}: {_said(path, whole, _advice(one))}"
     return None
 
 
@@ -93,10 +93,17 @@ def _inside(path: str, folder: str) -> str | None:
     return whole.removeprefix(folder) if whole.startswith(folder) else None
 
 
-def _said(path: str, whole: str) -> str:
+def _advice(error: BaseException) -> str:
+    """What a program itself says of a file that it misses, where that is more than that it is not there."""
+    if isinstance(error, FileNotFoundError) and error.errno and error.strerror != os.strerror(error.errno):
+        return str(error.strerror)
+    return ""
+
+
+def _said(path: str, whole: str, advice: str) -> str:
     if (inside := _inside(whole, os.getcwd())) is not None:
-        return (
-            f"there is no {inside} where the program is launched: put it there, or launch it in the folder that has it"
+        return f"there is no {inside} where the program is launched: " + (
+            advice or "put it there, or launch it in the folder that has it"
         )
     if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
         return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"

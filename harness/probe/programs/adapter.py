@@ -7,6 +7,7 @@ Parameters of a cell, which `harness.probe.scenario.program` declares:
 - ``world_size``, and in ``sim`` which ``rank`` of them is simulated, or ``all-kinds`` (see `ranks_of`);
 - ``gpu`` and ``card``: the GPU that it finds (see `harness.probe.virtual_gpu.card.VirtualCard`);
 - ``warmup_steps``: optimizer steps before the measured one;
+- ``inference``: it trains nothing, and is measured until it ends; absent where it trains;
 - ``tiny``: models are shrunk to a few layers;
 - ``synthetic_data``: data sets that are not there are made up;
 - ``sources_sha256``: of the program's files, so that a changed program is measured again.
@@ -33,7 +34,7 @@ from harness.probe.framework import Meter
 from harness.probe.holders import sites
 from harness.probe.process.channel import Channel, pair
 from harness.probe.process.heartbeat import Heartbeat
-from harness.probe.program import ADAPTER, ranks_of
+from harness.probe.program import ADAPTER, INFERENCE, ranks_of
 
 if TYPE_CHECKING:
     from harness.probe.sim.following import Messages
@@ -153,14 +154,16 @@ def run(
     alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
     from harness.probe.meters.warning_counts import count_warnings
     from harness.probe.programs import peers, repeats, running
+    from harness.probe.programs.inference import Inference
     from harness.probe.programs.measuring import Measuring
 
     folder = Path.cwd()
     truth = None
+    trains = not request.parameters.get(INFERENCE)
     with contextlib.ExitStack() as stack:
         if messages is None and request.device == "sim":
             messages = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
-        if request.device == "cpu" and not request.explain:
+        if request.device == "cpu" and not request.explain and trains:
             from harness.probe.programs.program_truth import ProgramTruth
 
             truth = ProgramTruth(
@@ -186,24 +189,30 @@ def run(
                 )
             measured(measuring.record, measuring.detail)
 
-        measuring = Measuring(
-            rank=rank,
-            meter=meter,
-            simulated=request.device == "sim",
-            warmup_steps=int(request.parameters["warmup_steps"]),
-            announce=heartbeat.stage,
-            measured=done,
-            channel=channel,
-            observer=observer,
-            readings=books.readings,
-            truth=truth,
-        )
+        common: dict[str, Any] = {
+            "rank": rank,
+            "meter": meter,
+            "simulated": request.device == "sim",
+            "announce": heartbeat.stage,
+            "measured": done,
+            "observer": observer,
+            "readings": books.readings,
+        }
+        measuring: Measuring | Inference
+        if trains:
+            measuring = Measuring(
+                **common, warmup_steps=int(request.parameters["warmup_steps"]), channel=channel, truth=truth
+            )
+        else:
+            measuring = Inference(**common)
         try:
             running.run(request.parameters, _folder(request), measuring)
         except Exception as error:
             if running.says_nothing_of_a_release(error):
                 heartbeat.stage("import")
             raise
+        if isinstance(measuring, Inference):
+            measuring.finish()
         channel.send({"at": "over"})
 
 

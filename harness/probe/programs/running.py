@@ -73,7 +73,7 @@ class Run(Protocol):
 
     @property
     def wanted_steps(self) -> int:
-        """How many are needed until it ends the program."""
+        """How many are needed until it ends the program; 0 where it trains nothing and ends by itself."""
 
     @property
     def is_simulated(self) -> bool: ...
@@ -241,8 +241,11 @@ def _add(*needed: str) -> str:
 
 def _too_early(measuring: Run, program: str, others: started.StartedProcesses) -> str:
     steps, backwards = measuring.steps, measuring.watch.backwards
+    if not measuring.wanted_steps:
+        return f"{program} ended without a call of a model{others.note}"
     if steps == 0 and backwards == 0:
-        return f"{program} ended without an optimizer step{others.note}"
+        ask = "" if others.note else ": one that only generates or scores is measured with --inference"
+        return f"{program} ended without an optimizer step{others.note}{ask}"
     passes = f"{backwards} backward pass{'es' if backwards > 1 else ''}"
     took = f"{steps} optimizer step{'s' if steps > 1 else ''}" if steps else f"{passes} and no optimizer step"
     return f"{program} ended after {took}, and {measuring.wanted_steps} are needed: give it more data or epochs"

@@ -68,6 +68,13 @@ class Listener(Protocol):
         """What went on before goes on, or, where it ``failed``, the program sees the exception."""
 
 
+class CallListener(Listener, Protocol):
+    """Of a program that trains nothing: each call of a model is a forward."""
+
+    def forward_ended(self) -> None:
+        """The call that began is over, or has failed."""
+
+
 class StepWatch:
     """Installed while the program runs; see the module."""
 
@@ -230,6 +237,28 @@ class StepWatch:
             yield
         finally:
             self._inside -= 1
+
+
+class CallWatch(StepWatch):
+    """Reports each call of a model, whether it trains or not, and its end. Calls within it are a part of it."""
+
+    def __init__(self, listener: CallListener, engines: Iterable[Any] | None = None) -> None:
+        super().__init__(listener, engines)
+        self._call_listener = listener
+
+    def _module_called(self, module: Any, inputs: Any) -> None:
+        if self._inside or next(module.parameters(), None) is None:
+            return
+        self.look()
+        self.ignore_forward()
+
+        def ended(*call: Any) -> None:
+            hook.remove()
+            self._call_listener.forward_ended()
+            self.await_forward()
+
+        hook = module.register_forward_hook(ended, always_call=True)
+        self._call_listener.forward_begins(module)
 
 
 def _wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
@@ -38,6 +39,15 @@ def _refuse(words: str, kind: type[Exception] = ValueError) -> Exception:
     return _raised(refuse)
 
 
+def _refuse_file(name: str, advice: str) -> Exception:
+    """As a program does that says how to get what it misses."""
+
+    def refuse() -> None:
+        raise FileNotFoundError(errno.ENOENT, advice, name)
+
+    return _raised(refuse)
+
+
 def _worker_error() -> Exception:
     lost = _raised(Path("data/x.bin").read_bytes)
     said = f'Caught FileNotFoundError in DataLoader worker process 0.\nOriginal Traceback:\n  File "{__file__}"\n{lost}'
@@ -49,6 +59,10 @@ def _worker_error() -> Exception:
     [
         (lambda: _raised(Path("data/x.json").read_bytes), f"there is no data/x.json {_HERE}"),
         (lambda: _raised(lambda: os.listdir("images")), f"there is no images {_HERE}"),
+        (
+            lambda: _refuse_file("checkout", "git clone https://example.org/checkout"),
+            "there is no checkout where the program is launched: git clone https://example.org/checkout",
+        ),
         (
             lambda: _raised(Path("/nowhere/x.bin").read_bytes),
             "there is no /nowhere/x.bin on this machine: put it there",

@@ -208,6 +208,20 @@ def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it
     assert (line.fits, line.peak_bytes, line.peak_phase, line.counted) == (True, 50 * GIB, "backward", "reserved")
 
 
+def test_a_job_that_trains_nothing_has_no_step_time_and_sends_nothing_in_a_step(lab: SimulatedRuns) -> None:
+    def scoring(cell: Cell) -> Ended:
+        ended = simulated(cell)
+        assert ended.record is not None
+        phases = ended.record.ranks[0].phases
+        ended.record.ranks[0].phases = {phase: phases[phase] for phase in ("init", "forward")}
+        return ended
+
+    assert fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run).lines[0].sent_bytes
+    lab.executor.behaviour = scoring
+    (line,) = fit.answer(question(ranks=[16]), SCENARIO, STACKS[:1], lab.run).lines
+    assert (line.peak_bytes, line.sent_bytes, line.bounds) == (84 * GIB, 0, {})
+
+
 def test_a_cell_that_fails_is_a_line_with_its_reason_and_fits_nowhere(lab: SimulatedRuns) -> None:
     found = fit.answer(question(ranks=[32], variant="checkpointing=reentrant"), SCENARIO, STACKS[:1], lab.run)
     assert found.smallest["A800-80G"][STACKS[0].id] is None

@@ -177,3 +177,9 @@ def test_what_reads_results_finds_a_program_with_the_ranks_that_it_was_given(set
     assert workloads.measured(None, tiny, settings) == tiny.name != on_8_ranks
     with pytest.raises(UsageError, match="was given with other options as well"):
         workloads.measured(None, asked, settings)
+
+
+def test_a_program_keeps_the_name_that_it_had_before_there_was_an_option() -> None:
+    training = Program(line="torchrun train.py", folder="/x/project")
+    assert training.name == "train-1f55f8"
+    assert Program(line=training.line, folder=training.folder, inference=True).name != training.name

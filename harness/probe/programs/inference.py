@@ -1,0 +1,186 @@
+"""What one rank measures of a program that trains nothing: it generates, scores or evaluates, and ends by itself.
+
+Its phases:
+
+- *init*: from the program's first line to the first call of a model, or to its first occasion but loading;
+- *forward*: from there to the program's end. What it holds is what is held when the last call of a model ends, because
+  after that the program lets go of everything;
+- *occasions*, as of a program that trains (see `harness.probe.programs.measuring`).
+
+All calls count, from the first one on: there is no step that warms up, and none that is timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from harness.probe.border.encoding import free_value
+from harness.probe.border.wire import OCCASIONS, PHASES, Detail, PhaseReading, RankRecord
+from harness.probe.framework import Meter
+from harness.probe.holders.sites import SiteObserver
+from harness.probe.meters.phases import MeteredPhases
+from harness.probe.programs import facts
+from harness.probe.programs.running import ProgramError
+from harness.probe.programs.steps import CallWatch, StepWatch
+from harness.probe.virtual_gpu.readings import Readings
+
+#: What belongs to *init* where it comes before any call of a model.
+_OF_INIT = frozenset(("save",))
+#: After which the program is not in *init* any more.
+_END_INIT = frozenset(OCCASIONS) - {"load", "save", "offload_states", "reload_states"}
+
+
+class Inference:
+    """A `steps.CallListener`. ``record`` and ``detail`` are complete once the program has ended and `finish` was called."""
+
+    steps: int = 0
+    wanted_steps: int = 0
+
+    def __init__(
+        self,
+        *,
+        rank: int,
+        meter: Meter,
+        simulated: bool,
+        announce: Callable[[str], None],
+        measured: Callable[[], None],
+        observer: SiteObserver | None = None,
+        readings: Readings | None = None,
+    ) -> None:
+        self._meter, self.is_simulated = meter, simulated
+        self._announce, self._measured = announce, measured
+        self._observer = observer  #: of a cell that is explained
+        self._readings = readings  #: of a virtual GPU
+        self._metered = MeteredPhases(meter, clocked=simulated)
+        self._phase = ""
+        self._open: AbstractContextManager[None] = contextlib.nullcontext()
+        self._metering = contextlib.ExitStack()
+        self._check: Callable[[], None] = lambda: None
+        self._interrupted = ""
+        self._began = 0.0
+        self._called = False  #: a model
+        self.watch: StepWatch = CallWatch(self)
+        self.record = RankRecord(rank=rank)
+        self.detail = Detail()
+
+    @property
+    def is_complete(self) -> bool:
+        return self._called or not _END_INIT.isdisjoint(self._metered.readings)
+
+    def begin(self, check: Callable[[], None] = lambda: None) -> None:
+        """The program's first line is next. ``check`` is called once it has ended, and may refuse it."""
+        self._check = check
+        self._began = time.perf_counter()
+        self._metering.enter_context(self._meter)
+        self._enter("init")
+        self.watch.await_forward()
+
+    def end(self) -> None:
+        """The program has ended: nothing is metered any more."""
+        if self._phase == "forward":
+            self._drop_end()
+        else:
+            self._leave()
+        self._metering.close()
+
+    def finish(self) -> None:
+        """Everything is measured. Raises what ``check`` raises."""
+        self._check()
+        self._announce("measure")
+        self.record.phases = {p: self._metered.readings[p] for p in PHASES if p in self._metered.readings}
+        self.record.ideal_note = "a program: what it has to hold is not known"
+        if self._readings is not None:
+            self.record.readings = list(self._readings.taken)
+        self._announce("forward")
+        self._measured()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def forward_begins(self, model: Any) -> None:
+        self._leave_init()
+        if not self._called and self._observer is not None:
+            self._observer.built(model)
+        self._called = True
+        self._configured_by(model)
+        if self._phase != "forward":
+            self._enter("forward")
+
+    def forward_ended(self) -> None:
+        self._enter("forward")
+
+    def occasion_begins(self, phase: str) -> None:
+        if not self._phase or (phase in _OF_INIT and self._phase == "init"):
+            return
+        if phase in _END_INIT:
+            self._leave_init()
+        self._interrupted = self._phase or "forward"
+        self._enter(phase)
+
+    def occasion_ended(self, failed: bool) -> None:
+        if self._interrupted:
+            phase, self._interrupted = self._interrupted, ""
+            self._enter(phase, announce=not failed)  # else a program that ends by it would seem to end here
+
+    def backward_begins(self, loss: Any, engine: Any) -> None:
+        self._refuse("a backward pass")
+
+    def step_begins(self, stepper: Any) -> None:
+        self._refuse("an optimizer's step")
+
+    def step_ended(self, stepper: Any) -> None: ...
+
+    def accumulated(self) -> None: ...
+
+    def clipped(self, parameters: Sequence[Any], norm: Any) -> None: ...
+
+    def resumed(self, engine: Any) -> None: ...
+
+    def evaluates(self, model: Any) -> None: ...
+
+    def _refuse(self, what: str) -> None:
+        raise ProgramError(f"it trains, by {what}: measure it as a program that does, without --inference")
+
+    def _configured_by(self, model: Any) -> None:
+        """The configuration of the engine that is called, or that is a part of what is called."""
+        if self.detail.configuration:
+            return
+        engine = next((module for module in model.modules() if facts.is_engine(module)), None)
+        if engine is not None:
+            self.detail.configuration = dict(free_value(facts.configuration(engine)))
+
+    # -- phases ------------------------------------------------------------------------------------------------------
+
+    def _leave_init(self) -> None:
+        if self._phase == "init":
+            self.record.init_s = time.perf_counter() - self._began
+            self._leave()
+
+    def _enter(self, phase: str, *, announce: bool = True) -> None:
+        self._leave()
+        self._phase = phase
+        if announce:
+            self._announce(phase)
+        self._open = self._metered(phase) if self._observer is None else self._observer.phase(phase, self._metered)
+        self._open.__enter__()
+
+    def _leave(self) -> None:
+        opened, self._open, self._phase = self._open, contextlib.nullcontext(), ""
+        opened.__exit__(None, None, None)
+
+    def _drop_end(self) -> None:
+        """Of what comes after the last call of a model the peaks count, and nothing of it is explained."""
+        last: PhaseReading | None = self._metered.readings.get("forward")
+        if last is None or self._observer is not None:
+            self._open = contextlib.nullcontext()
+        self._leave()
+        if last is not None and self._observer is None:
+            self._metered.readings["forward"] = dataclasses.replace(
+                self._metered.readings["forward"],
+                device_retained_bytes=last.device_retained_bytes,
+                host_retained_bytes=last.host_retained_bytes,
+            )
