@@ -28,6 +28,7 @@ from harness.probe.scenario import ABSENT
 from harness.system.files import write_atomically
 from harness.system.obstacles import refused
 from harness.system.scratch import scratch_folder
+from harness.versions import undeclared
 
 FOLDER = Path(__file__).with_name("locks")
 BASE = FOLDER / "base.txt"
@@ -140,7 +141,23 @@ def resolve(
 ) -> tuple[str, ...] | NotInstalled:
     """Pins for ``requirements``, as near to the pins in ``base`` as they allow. ``overrides`` hold whatever else demands.
 
-    First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
+    What releases need and do not declare is met as far as the requirements allow it (`harness.versions.undeclared`).
+    """
+    lines = tuple(requirements)
+    pins = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
+    while not isinstance(pins, NotInstalled) and (more := set(undeclared.broken(pins)) - set(lines)):
+        lines = (*lines, *sorted(more))
+        bounded = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
+        if isinstance(bounded, NotInstalled):
+            break  # the requirements themselves want it otherwise
+        pins = bounded
+    return pins
+
+
+def _resolve(
+    requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str]
+) -> tuple[str, ...] | NotInstalled:
+    """First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
     ones; and last with builds of torch allowed, for users whose only torch is such a build.
     """
     builds = tuple(line.replace("===", "==") for line in requirements)
@@ -202,7 +219,8 @@ def base_pins() -> str:
 
 
 def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
-    key = hashlib.sha256("\n".join((*requirements, OLDEST_PYTHON, base_pins())).encode()).hexdigest()[:12]
+    decides = (*requirements, OLDEST_PYTHON, base_pins(), *map(str, undeclared.BOUNDS))
+    key = hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
     return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
 
 

@@ -20,6 +20,9 @@ from harness.probe.programs import known_data, synthetic
 from harness.probe.programs.errors import NotHere
 from harness.probe.replacing import Patches, attribute
 
+#: Of a data set that is streamed; what is trained on has as many rows in each as it has in all where it is not streamed.
+_FILES = 64
+
 
 @contextlib.contextmanager
 def synthetic_data(wanted: bool) -> Iterator[list[str]]:
@@ -102,7 +105,17 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
             first, end = 0, rows
         chosen.append(parts[name].select(range(first, end)))
     whole = chosen[0] if len(chosen) == 1 else datasets.concatenate_datasets(chosen)
-    return whole.to_iterable_dataset() if streaming else whole
+    return _streamed(whole, spec.startswith("train")) if streaming else whole
+
+
+def _streamed(rows: Any, training: bool) -> Any:
+    """As a data set of many files, which ranks and a loader's workers share among them: of one file, all but one worker would
+    have none. What is trained on is longer than what a program takes away first, or skips."""
+    import datasets
+
+    if training:
+        rows = datasets.concatenate_datasets([rows] * _FILES)
+    return rows.to_iterable_dataset(num_shards=min(_FILES, len(rows)))
 
 
 def _with_types(rows: Any, columns: str) -> Any:

@@ -36,7 +36,11 @@ def unread_weights() -> Iterator[None]:
             return self._file.__exit__(*raised)
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(self._file, name)
+            found = getattr(self._file, name)
+            return self._get_tensors if name == "get_tensors" else found  # from safetensors 0.8 on
+
+        def _get_tensors(self) -> dict[str, Any]:
+            return {name: _unread(tensor) for name, tensor in self._file.get_tensors().items()}
 
         def get_tensor(self, name: str) -> Any:
             return _unread(self._file.get_tensor(name))

@@ -59,6 +59,22 @@ def test_rows_may_be_streamed() -> None:
         assert "#### " in next(iter(stream))["answer"]
 
 
+def test_each_worker_of_a_loader_has_a_part_of_what_is_streamed() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    with synthetic_data(True):
+        stream = datasets.load_dataset("openai/gsm8k", "main", split="test", streaming=True)
+        loader = data.DataLoader(stream, batch_size=16, num_workers=4)
+        assert sorted(row for batch in loader for row in batch["answer"]) == sorted(row["answer"] for row in stream)
+        batches = [len(batch["answer"]) for batch in loader]
+    assert batches == [16] * 16  # 256 rows, 64 of each worker
+
+
+def test_a_program_may_skip_many_rows_of_a_stream() -> None:
+    with synthetic_data(True):
+        stream = datasets.load_dataset("openai/gsm8k", "main", split="train", streaming=True)
+        assert len(list(stream.skip(10_000).take(20))) == 20
+
+
 def test_without_the_flag_it_is_one_line_that_names_it(tmp_path: Path) -> None:
     with synthetic_data(False):
         with pytest.raises(NotHere, match="the data set trl-lib/Capybara .* --synthetic-data") as refused:

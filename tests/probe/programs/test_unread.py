@@ -40,3 +40,16 @@ def test_a_small_weight_is_unknown_and_counts_no_kernel(tmp_path: Path) -> None:
             bias = file.get_tensor("bias")
         assert simulation.mode.is_ghost(bias)
         assert simulation.mode.op_launches == 0
+
+
+def test_a_file_that_is_loaded_whole_is_unknown(tmp_path: Path) -> None:
+    """By ``get_tensors`` from safetensors 0.8 on."""
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+    safetensors_torch.save_file({"weight": torch.ones(4, 4, dtype=torch.float16)}, tmp_path / "model.safetensors")
+    gives_all = hasattr(safetensors.safe_open, "get_tensors")
+    with unread_weights(), Simulation(0, 2) as simulation:
+        weight = safetensors_torch.load_file(tmp_path / "model.safetensors")["weight"]
+        assert simulation.mode.is_ghost(weight)
+        assert simulation.mode.is_ghost(weight.to(torch.float32))
+        with safetensors.safe_open(tmp_path / "model.safetensors", "pt") as file:
+            assert hasattr(file, "get_tensors") == gives_all

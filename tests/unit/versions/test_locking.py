@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from harness.config.settings import load
 from harness.model import Failed, LockedStack, Stack
-from harness.versions import locking, releases
+from harness.versions import locking, releases, undeclared
 from harness.versions.stacks import plan
 from tests.paths import ROOT
 
@@ -160,6 +160,39 @@ def test_a_stack_pins_what_a_package_that_was_added_demands_otherwise(tmp_path: 
     assert isinstance(made, LockedStack)
     assert "openrlhf" not in resolver.asked[3][0], "the stack by itself can be had"
     assert resolver.overridden == ["", "", "", "", "deepspeed==0.16.8\n"]
+
+
+def test_a_stack_with_numpy_1_gets_a_pyarrow_that_it_can_import() -> None:
+    resolver = Resolver(["numpy==1.26.4\npyarrow==26.0.1\n", "numpy==1.26.4\npyarrow==25.0.0\n"])
+    pins = locking.resolve(["datasets", "numpy<2"], base="", compile=resolver, python="3.11")
+    assert pins == ("numpy==1.26.4", "pyarrow==25.0.0")
+    assert resolver.asked[1][0] == "datasets\nnumpy<2\npyarrow<26\n"
+
+
+def test_a_bound_that_follows_from_another_is_met_too() -> None:
+    resolver = Resolver(
+        [
+            "torch==2.2.2\nnumpy==2.4.6\npyarrow==26.0.1\n",
+            "torch==2.2.2\nnumpy==1.26.4\npyarrow==26.0.1\n",
+            "torch==2.2.2\nnumpy==1.26.4\npyarrow==25.0.0\n",
+        ]
+    )
+    pins = locking.resolve(["torch===2.2.2"], base="", compile=resolver, python="3.11")
+    assert pins == ("numpy==1.26.4", "pyarrow==25.0.0", "torch==2.2.2")
+
+
+def test_a_release_that_the_user_names_is_installed_though_it_cannot_go_with_the_others() -> None:
+    failed = Failed(stage="install", signature="no solution")
+    resolver = Resolver(["numpy==1.26.4\npyarrow==26.0.1\n", failed, failed, failed])
+    pins = locking.resolve(["numpy<2", "pyarrow==26.0.1"], base="", compile=resolver, python="3.11")
+    assert pins == ("numpy==1.26.4", "pyarrow==26.0.1")
+
+
+def test_committed_locks_meet_what_nothing_declares() -> None:
+    files = list(locking.FOLDER.glob("*.txt"))
+    assert files
+    for file in files:
+        assert undeclared.broken(file.read_text().splitlines()) == ()
 
 
 def test_a_stack_that_cannot_be_had_by_itself_overrides_nothing(tmp_path: Path) -> None:

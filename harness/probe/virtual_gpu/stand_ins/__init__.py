@@ -47,6 +47,10 @@ PACKAGES = (
             "bitsandbytes.nn": ("bnb_layers",),
             "bitsandbytes.nn.modules": ("bnb_layers",),
             "bitsandbytes.optim": ("bnb_optimizers",),
+            "bitsandbytes.optim.adam": ("bnb_optimizers",),
+            "bitsandbytes.optim.adamw": ("bnb_optimizers",),
+            "bitsandbytes.optim.lion": ("bnb_optimizers",),
+            "bitsandbytes.optim.optimizer": ("bnb_optimizer_bases",),
         },
     ),
     Package(

@@ -87,14 +87,18 @@ class _AdamRule(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                state = self.state[parameter]
-                if not state:
-                    self._begin(parameter, state)
-                parameter.data = parameter.data.contiguous()
-                parameter.grad = parameter.grad.contiguous()
-                state["step"] += 1
-                self._update(group, parameter, state)
+                if not self.state[parameter]:
+                    self._begin(parameter, self.state[parameter])
+                self._step_one(group, parameter)
         return loss
+
+    def _step_one(self, group: dict[str, Any], parameter: torch.Tensor) -> None:
+        state = self.state[parameter]
+        parameter.data = parameter.data.contiguous()
+        if parameter.grad is not None:
+            parameter.grad = parameter.grad.contiguous()
+        state["step"] += 1
+        self._update(group, parameter, state)
 
     def _begin(self, parameter: torch.Tensor, state: dict[str, Any]) -> None:
         bits = GlobalOptimManager.get_instance().of(parameter).get("optim_bits", self._bits)
@@ -182,6 +186,73 @@ class _AdagradRule(_AdamRule):
         total = total + g * g
         parameter.copy_(p - group["lr"] * g / (total.sqrt() + group["eps"]))
         return [total]
+
+
+class _Base(_Optimizer):
+    """What optimizers of other packages (GaLore's) are made of: a loop of their own over `init_state`, `prefetch_state` and
+    `update_step`, with an update of the package's by its name."""
+
+    _rules: dict[str, type[_Optimizer]] = {}
+
+    def __init__(
+        self,
+        optimizer_name: str,
+        params: Any,
+        lr: float = 1e-3,
+        betas: Any = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        optim_bits: int = 32,
+        args: Any = None,
+        min_8bit_size: int = 4096,
+        percentile_clipping: int = 100,
+        block_wise: bool = True,
+        max_unorm: float = 0.0,
+        skip_zeros: bool = False,
+        is_paged: bool = False,
+        **more: Any,
+    ) -> None:
+        name = f"bitsandbytes.optim.optimizer.{self._mine().__name__}"
+        if optimizer_name not in self._rules:
+            raise NoStandInError(f"{name} has no stand-in for {optimizer_name!r}")
+        if more or (args, percentile_clipping, block_wise, max_unorm, skip_zeros) != (None, 100, True, 0.0, False):
+            raise NoStandInError(f"{name} has no stand-in for these options")
+        self._rule = self._rules[optimizer_name]
+        self.initialized = False
+        super().__init__(params, lr, betas, eps, weight_decay, optim_bits, min_8bit_size, is_paged)
+
+    @classmethod
+    def _mine(cls) -> type:
+        return next(base for base in cls.__mro__ if "_rules" in vars(base))
+
+    def check_overrides(self) -> None:
+        pass  # `_begin` looks them up
+
+    def to_gpu(self) -> None:
+        pass  # states are made where their parameter is
+
+    def init_state(self, group: dict[str, Any], p: torch.Tensor, gindex: int, pindex: int) -> None:
+        self._begin(p, self.state[p])
+
+    def prefetch_state(self, p: torch.Tensor) -> None:
+        pass  # paged states are not moved: neither allocator would see it
+
+    def update_step(self, group: dict[str, Any], p: torch.Tensor, gindex: int, pindex: int) -> None:
+        self._step_one(group, p)
+
+    def _formula(
+        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+    ) -> list[torch.Tensor]:
+        return self._rule._formula(self, group, parameter, gradient, values, step)
+
+
+class Optimizer2State(_Base):
+    _rules = {"adam": _Optimizer}
+
+
+class Optimizer1State(_Base):
+    states = 1
+    _rules = {"lion": _LionRule, "rmsprop": _RmsPropRule, "adagrad": _AdagradRule}
 
 
 @functools.cache

@@ -71,6 +71,60 @@ def test_on_the_cpu_a_step_is_torchs(meter: Any, name: str, tolerance: float) ->
     assert float((mine - theirs).detach().norm() / moved) < tolerance
 
 
+def _with_a_loop_of_its_own() -> Any:
+    """As GaLore's AdamW8bit: another package's optimizer, of parts of the package's."""
+    from bitsandbytes.optim.optimizer import Optimizer2State
+
+    class Own(Optimizer2State):  # type: ignore[misc]
+        def __init__(self, params: Any, lr: float = 0.01) -> None:
+            super().__init__("adam", params, lr, (0.9, 0.999), 1e-8, 0.1, 8, None, 4096, 100, True, is_paged=False)
+
+        @torch.no_grad()  # type: ignore[untyped-decorator]
+        def step(self, closure: Any = None) -> None:
+            if not self.initialized:
+                self.check_overrides()
+                self.to_gpu()
+                self.initialized = True
+            for at, group in enumerate(self.param_groups):
+                for index, parameter in enumerate(group["params"]):
+                    if "state1" not in self.state[parameter]:
+                        self.init_state(group, parameter, at, index)
+                    self.prefetch_state(parameter)
+                    self.update_step(group, parameter, at, index)
+
+    return Own
+
+
+def test_another_packages_optimizer_with_a_loop_of_its_own_steps_as_the_packages_does(meter: Any) -> None:
+    from bitsandbytes.optim.adamw import AdamW8bit
+
+    start = torch.randn(64, 128)
+    mine, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    for parameter, optimizer in (
+        (mine, _with_a_loop_of_its_own()([mine])),
+        (theirs, AdamW8bit([theirs], lr=0.01, weight_decay=0.1)),
+    ):
+        parameter.grad = start.sin()
+        optimizer.step()
+    assert torch.equal(mine, theirs) and not torch.equal(mine, start)
+
+
+def test_another_packages_optimizer_holds_8_bit_states(books: Books) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(MIB, dtype=torch.bfloat16, device="cuda"))
+    optimizer = _with_a_loop_of_its_own()([parameter])
+    parameter.grad = torch.zeros_like(parameter)
+    before = books.ledger.live[DEVICE]
+    optimizer.step()
+    assert books.ledger.live[DEVICE] - before == 2 * MIB + 2 * (MIB // 256) * 4 + MAPS
+
+
+def test_an_update_that_has_no_stand_in_is_named(books: Books) -> None:
+    from bitsandbytes.optim.optimizer import Optimizer2State
+
+    with pytest.raises(NotImplementedError, match=r"optimizer.Optimizer2State has no stand-in for 'lamb'"):
+        Optimizer2State("lamb", [torch.nn.Parameter(torch.zeros(3))])
+
+
 def test_the_trainers_8_bit_optimizer_is_found(books: Books) -> None:
     trainer = pytest.importorskip("transformers")
     arguments = trainer.TrainingArguments("out", optim="paged_adamw_8bit", report_to=[])

@@ -1,0 +1,54 @@
+"""What releases need of other packages and do not require: a resolver cannot know it, and the import fails.
+
+The newest release of everything that a stack does not pin is right for a new stack. An old one, with NumPy 1 or an old
+`datasets`, would get packages that came years later and whose metadata say nothing against it. Each bound was seen
+to fail on import beyond it, and to work within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """Where ``package`` is one of ``releases``, ``other`` has to be one of ``versions``."""
+
+    package: str
+    releases: str
+    other: str
+    versions: str
+
+
+BOUNDS = (
+    Bound("torch", "<2.3", "numpy", "<2"),  # "A module that was compiled using NumPy 1.x cannot be run in NumPy 2"
+    Bound("deepspeed", "<0.14.4", "numpy", "<2"),  # "cannot import name 'BUFSIZE' from 'numpy'"
+    Bound("numpy", "<2", "pyarrow", "<26"),  # "pyarrow requires NumPy 2.0 or newer, found 1.26.4"
+    Bound("datasets", "<2.14.7", "pyarrow", "<21"),  # "module 'pyarrow' has no attribute 'PyExtensionType'"
+)
+
+
+def broken(pins: Sequence[str]) -> tuple[str, ...]:
+    """The requirements that ``pins`` (``numpy==1.26.4``) do not meet, of those that nothing declares."""
+    pinned: dict[str, list[str]] = {}
+    for line in pins:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        versions = [one.version for one in requirement.specifier if one.operator in ("==", "===")]
+        pinned.setdefault(canonicalize_name(requirement.name), []).extend(versions)
+    return tuple(
+        f"{bound.other}{bound.versions}"
+        for bound in BOUNDS
+        if _any(pinned.get(bound.package, ()), bound.releases, True)
+        and _any(pinned.get(bound.other, ()), bound.versions, False)
+    )
+
+
+def _any(versions: Sequence[str], specifier: str, inside: bool) -> bool:
+    return any(SpecifierSet(specifier).contains(version, prereleases=True) is inside for version in versions)
