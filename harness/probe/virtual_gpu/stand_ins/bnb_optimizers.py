@@ -188,11 +188,11 @@ class _AdagradRule(_AdamRule):
         return [total]
 
 
-class _Base(_Optimizer):
+class _Base(_AdamRule):
     """What optimizers of other packages (GaLore's) are made of: a loop of their own over `init_state`, `prefetch_state` and
     `update_step`, with an update of the package's by its name."""
 
-    _rules: dict[str, type[_Optimizer]] = {}
+    _rules: dict[str, type[_AdamRule]] = {}
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class _Base(_Optimizer):
 
 
 class Optimizer2State(_Base):
-    _rules = {"adam": _Optimizer}
+    _rules = {"adam": _AdamRule}
 
 
 class Optimizer1State(_Base):
