@@ -58,6 +58,10 @@ _BENEATH = ("torch/", "typing_extensions.py")
 
 #: Errors in code of the probe's that no call of a framework puts there.
 _SLIPS = (AssertionError, KeyError, NameError, ZeroDivisionError)
+#: How Python says that torch has no such name or module: this release of it, where the probe asks.
+_LACKS = (AttributeError, ImportError)
+_IN_TORCH = re.compile(r"^(module|type object|No module named|cannot import name .* from) '?torch\b")
+
 _PROBE = Path(__file__).resolve().parents[1]
 
 #: Words of errors that a rank, or the machine it runs on, gets because another rank died, stopped or never came.
@@ -152,9 +156,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def stage_of(error: BaseException) -> str | None:
     """The stage in which an error counts, where that is not the one that runs: the probe's own errors, and what it has no
-    stand-in for, say nothing of what it measures."""
+    stand-in for, say nothing of what it measures. Nor does what the probe looks for in a torch that does not have it."""
     if is_of_the_probe(error):
-        return "harness"
+        return "import" if isinstance(error, _LACKS) else "harness"
     return "import" if behind(error, NoStandInError) is not None else None
 
 
@@ -201,11 +205,20 @@ def _innermost_frame(error: BaseException) -> str:
 
 def _probe_line(error: BaseException) -> str:
     """``harness/probe/allocator/reserving.py:117``; empty where the error is not the probe's own."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not isinstance(error, _SLIPS) or not frames:
+    frames = list(traceback.extract_tb(error.__traceback__))
+    if isinstance(error, _LACKS) and _IN_TORCH.search(encoding.text(error)):
+        frames = [frame for frame in frames if not _looks_up(frame)]
+    elif not isinstance(error, _SLIPS):
+        return ""
+    if not frames:
         return ""
     file = Path(frames[-1].filename)
     return f"{file.relative_to(_PROBE.parents[1])}:{frames[-1].lineno}" if file.is_relative_to(_PROBE) else ""
+
+
+def _looks_up(frame: traceback.FrameSummary) -> bool:
+    """Whether a frame only looks for a name: Python's own import, and torch's module."""
+    return "importlib" in frame.filename or frame.name == "__getattr__"
 
 
 def tail(path: str) -> str | None:

@@ -25,6 +25,10 @@ def preload(device: str) -> None:
     import torch
 
     torch.set_num_threads(1)
+    from harness.probe import intel_packages, oldest_torch
+
+    oldest_torch.check(device)
+    intel_packages.import_deepspeed()
     import deepspeed
     import torch._dynamo  # which some stacks import lazily, and which does not survive that under zero.Init
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)

@@ -287,10 +287,12 @@ def _find_work(out: Any) -> tuple[int | None, Any]:
     return None, None
 
 
-def _owners(tensor: torch.Tensor) -> tuple[int, int]:
-    """How many hold the tensor, and its storage: gloo's all-gather holds views of its output, after its input is free."""
+def _owners(tensor: Any) -> tuple[int, int]:
+    """How many hold the tensor, and its storage: gloo's all-gather holds views of its output, after its input is free.
+    Up to torch 2.3 a tensor does not say, so one whose storage another tensor holds as well may seem to be released."""
     storage = tensor.untyped_storage()
-    return tensor._use_count(), torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
+    holders = tensor._use_count() if hasattr(tensor, "_use_count") else 0
+    return holders, torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
 
 
 def _exceed(owners: tuple[int, int], before: tuple[int, int], held: int) -> bool:

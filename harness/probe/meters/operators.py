@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils import flop_counter
 
+from harness.probe.meters import groups
+
 #: Operators of c10d -> (kind as the field calls it, which arguments hold the payload).
 #:
 #: The payload of a collective is the size that nccl-tests divides by time: the whole message as the largest side of it
@@ -158,8 +160,7 @@ def group_text(what: Traits, args: tuple[Any, ...]) -> str:
     if isinstance(group, torch.ScriptObject):
         group = torch._C._distributed_c10d.ProcessGroup.unbox(group)
     name = group if isinstance(group, str) else group.group_name  # a later group may have it again, with other ranks
-    resolved = torch.distributed.distributed_c10d._resolve_process_group(name)
-    return _ranks_text(tuple(torch.distributed.get_process_group_ranks(resolved)))
+    return _ranks_text(tuple(torch.distributed.get_process_group_ranks(groups.named(name))))
 
 
 @functools.lru_cache

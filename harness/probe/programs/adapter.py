@@ -55,11 +55,13 @@ def preload(device: str) -> None:
 
     packages.watch()
 
-    from harness.probe import cuda_wheels
+    from harness.probe import cuda_wheels, intel_packages, oldest_torch
 
+    oldest_torch.check(device)
     cuda_wheels.import_without_extensions()
 
     if importlib.util.find_spec("deepspeed") is not None:
+        intel_packages.import_deepspeed()
         import deepspeed
 
         # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from harness.probe import autocast_state
 from harness.probe.oracles.mixed_precision import MixedPrecision
 from harness.probe.programs import plain_settings
 from harness.probe.programs.plain_settings import LossScale, NoTruth
@@ -148,8 +149,9 @@ class PlainEngine(torch.nn.Module):
     # -- training ----------------------------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **more: Any) -> Any:
-        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
-            self.computes_in = torch.get_autocast_dtype("cpu" if torch.is_autocast_enabled("cpu") else "cuda")
+        for device in ("cuda", "cpu"):
+            if autocast_state.enabled(device):
+                self.computes_in = autocast_state.dtype(device)
         return self.module(*inputs, **more)
 
     def backward(

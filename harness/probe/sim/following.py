@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from harness.probe.meters import operators
+from harness.probe.meters import groups, operators
 from harness.probe.sim.known import LIMIT_BYTES, UNKNOWN, KnownValues
 
 aten = torch.ops.aten
@@ -290,7 +290,7 @@ def _group(value: Any) -> Any:
 
 def _in_the_job(group: Any, rank: int) -> int:
     """The number in the whole job of a group's rank."""
-    return dist.get_global_rank(dist.distributed_c10d._resolve_process_group(group.group_name), rank)
+    return dist.get_global_rank(groups.named(group.group_name), rank)
 
 
 def _decides(tensor: torch.Tensor) -> bool:

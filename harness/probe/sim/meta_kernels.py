@@ -1,11 +1,13 @@
-"""Shapes of attention kernels that torch before 2.5 has for its fake tensors only, and not on the meta device.
+"""Shapes that older releases of torch have for its fake tensors only, and not on the meta device.
 
-As `torch._meta_registrations` of torch 2.5 has them.
+Of attention before 2.5, as `torch._meta_registrations` of 2.5 has them; of what an optimizer does to many tensors at once
+before 2.4.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -61,9 +63,29 @@ def _generator_state(query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return query.new_empty((), dtype=torch.int64), query.new_empty((), dtype=torch.int64)
 
 
+def _for_each(tensors: list[torch.Tensor], *_: Any, **__: Any) -> list[torch.Tensor]:
+    return [torch.empty_like(tensor) for tensor in tensors]
+
+
+def _for_each_in_place(*_: Any, **__: Any) -> None:
+    """The tensors stay as they are."""
+
+
+_OF_MANY = tuple(
+    f"_foreach_{name}{{}}.{overload}"
+    for name, overloads in (
+        ("addcdiv", ("ScalarList", "Tensor")),
+        ("addcmul", ("ScalarList", "Tensor")),
+        ("pow", ("List", "Scalar", "ScalarList")),
+    )
+    for overload in overloads
+)
+
 for _name, _shapes in (
     ("_scaled_dot_product_flash_attention", _flash_attention),
     ("_scaled_dot_product_efficient_attention", _efficient_attention),
+    *((name.format(""), _for_each) for name in _OF_MANY),
+    *((name.format("_"), _for_each_in_place) for name in _OF_MANY),
 ):
     if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
         _LIBRARY.impl(_name, _shapes)

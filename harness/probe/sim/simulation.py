@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
 
+from harness.probe import autocast_state
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import PhaseReading
 from harness.probe.meters.ledger import StorageLedger
@@ -199,7 +200,7 @@ def _autocast() -> Iterator[None]:
 
     with Patches() as patches:
         patches.set(autocast, "__init__", __init__)
-        for name in ("get_autocast_dtype", "is_autocast_enabled"):
+        for name in ("get_autocast_dtype", "is_autocast_enabled") if autocast_state.BY_DEVICE else ():
             patches.set(torch, name, as_on_cpu(getattr(torch, name)))
         yield
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from harness.probe import autocast_state
 from harness.probe.meters import operators
 from harness.probe.replacing import Patches
 
@@ -76,7 +77,7 @@ class Policy:
         if not self.eligible(value) or value.dtype == dtype:
             return value
         keeps = (
-            dtype == _fast_dtype()
+            dtype == autocast_state.dtype("cuda")
             and value.dtype == torch.float32
             and value.requires_grad
             and value.is_leaf
@@ -93,7 +94,7 @@ class Policy:
     # -- the rule of each list ---------------------------------------------------------------------------------------
 
     def lower_precision(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._all(op, args, kwargs, _fast_dtype())
+        return self._all(op, args, kwargs, autocast_state.dtype("cuda"))
 
     def fp32(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._all(op, args, kwargs, torch.float32)
@@ -116,7 +117,7 @@ class Policy:
     def promote(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]
         widest = any(tensor.dtype == torch.float32 for tensor in tensors)
-        return self._all(op, args, kwargs, torch.float32 if widest else _fast_dtype())
+        return self._all(op, args, kwargs, torch.float32 if widest else autocast_state.dtype("cuda"))
 
     def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> Any:
         return op(*self.cast(args, dtype), **{name: self.cast(value, dtype) for name, value in kwargs.items()})
@@ -132,10 +133,6 @@ def _call(op: Any, given: dict[str, Any]) -> Any:
         else:
             positional.append(given.get(argument.name, argument.default_value))
     return op(*positional, **keyword)
-
-
-def _fast_dtype() -> torch.dtype:
-    return torch.get_autocast_dtype("cuda")
 
 
 def _operator(name: str) -> Any:
@@ -205,7 +202,7 @@ def _switched(patches: Patches, policy: Policy) -> None:
 
     def set_autocast_enabled(*args: Any) -> None:
         enable(*args)
-        _activate(torch.is_autocast_enabled("cuda"))
+        _activate(autocast_state.enabled("cuda"))
 
     def clear_autocast_cache() -> None:
         policy.casts.clear()
@@ -224,7 +221,7 @@ def _meta_means_cuda(patches: Patches) -> None:
         init(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
 
     patches.set(autocast, "__init__", __init__)
-    for name in ("get_autocast_dtype", "is_autocast_enabled"):
+    for name in ("get_autocast_dtype", "is_autocast_enabled") if autocast_state.BY_DEVICE else ():
         patches.set(torch, name, _as_on_cuda(getattr(torch._C, name, getattr(torch, name))))
 
 
@@ -242,8 +239,8 @@ def _attention(patches: Patches, policy: Policy) -> None:
 
     def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
         with torch._C.DisableTorchFunction():
-            if torch.is_autocast_enabled("cuda"):
-                dtype = _fast_dtype()
+            if autocast_state.enabled("cuda"):
+                dtype = autocast_state.dtype("cuda")
                 args = policy.cast(args, dtype)
                 kwargs = {name: policy.cast(value, dtype) for name, value in kwargs.items()}
             return attention(*args, **kwargs)
@@ -253,7 +250,7 @@ def _attention(patches: Patches, policy: Policy) -> None:
 
 def _scaler(patches: Patches) -> None:
     """A healthy job's gradients are finite: the scaler steps, and too few times for its scale to grow."""
-    scaler: Any = torch.amp.grad_scaler.GradScaler
+    scaler: Any = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has only the latter
 
     def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
         return optimizer.step(*args, **kwargs)

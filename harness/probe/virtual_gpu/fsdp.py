@@ -17,11 +17,11 @@ from harness.probe.replacing import Patches
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
-    flat_parameters: Any = importlib.import_module("torch.distributed.fsdp._flat_param")
+    handles: Any = importlib.import_module("torch.distributed.fsdp._runtime_utils")
 
     def to_cpu(handle: Any) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     with Patches() as patches:
-        patches.replace(flat_parameters.FlatParamHandle, "to_cpu", to_cpu)
+        patches.replace(handles.FlatParamHandle, "to_cpu", to_cpu)
         yield

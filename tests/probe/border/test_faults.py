@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import runpy
+import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +96,25 @@ def test_a_slip_of_the_probe_itself_is_told_from_an_error_of_what_it_measures() 
     with pytest.raises(KeyError) as caught:
         json.loads("{}")["loss"]
     assert not faults.is_of_the_probe(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["importlib.import_module('torch.no_such_module')", "getattr(torch, 'no_such_function')"]
+)
+def test_what_the_probe_seeks_in_an_older_torch_is_no_crash_of_a_release(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = types.ModuleType("torch")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    names = {"importlib": importlib, "torch": torch}
+    probe = Path(faults.__file__).parents[1] / "meters" / "meter.py"
+    with pytest.raises((AttributeError, ImportError)) as caught:
+        exec(compile(line, str(probe), "exec"), names)
+    assert faults.stage_of(caught.value) == "import"
+    assert faults.signature_of(caught.value).endswith("(harness/probe/meters/meter.py:1)")
+    with pytest.raises((AttributeError, ImportError)) as caught:
+        exec(compile(line, str(tmp_path / "train.py"), "exec"), names)
+    assert faults.stage_of(caught.value) is None
 
 
 def test_an_error_of_a_program_itself_is_named_with_its_line(tmp_path: Path) -> None:

@@ -35,3 +35,14 @@ def test_flash_attention_holds_as_much_as_torchs_own() -> None:
     theirs = aten._scaled_dot_product_flash_attention(query, key, key)
     assert _geometry(own[:2]) == _geometry(theirs[:2])
     assert own[4:6] == theirs[4:6] == (70, 50)
+
+
+@pytest.mark.parametrize("name", ["_foreach_addcdiv", "_foreach_addcmul"])
+def test_what_an_optimizer_does_to_many_tensors_has_the_shapes_of_torchs_own(name: str) -> None:
+    many = [torch.empty(3, 5, device="meta"), torch.empty(7, dtype=torch.bfloat16, device="meta")]
+    own = meta_kernels._for_each(many, many, many, [1.0, 2.0])
+    theirs = getattr(aten, name).ScalarList(many, many, many, [1.0, 2.0])
+    assert _geometry(tuple(own)) == _geometry(tuple(theirs))
+    assert meta_kernels._for_each_in_place(many, many, many, [1.0, 2.0]) is getattr(aten, f"{name}_").ScalarList(
+        many, many, many, [1.0, 2.0]
+    )

@@ -21,7 +21,10 @@ def launching() -> Iterator[None]:
         for kernel in (jit.JITFunction, tuning.Autotuner, tuning.Heuristics):
             patches.set(kernel, "run", _run)
         patches.callback(vars(driver).update, dict(vars(driver)))  # its reset_active() would make a driver, from 3.5 on
-        driver.set_active(triton_driver.active)
+        if hasattr(type(driver), "set_active"):
+            driver.set_active(triton_driver.active)
+        else:  # Triton 2, whose driver is made when it is first asked
+            driver._obj = triton_driver.active
         yield
 
 
