@@ -50,6 +50,10 @@ _RANK = re.compile(r", rank \d+$")
 #: Of which package a part was imported that it does not have.
 _IMPORTED = re.compile(r"(?:cannot import name '[^']+' from|No module named) '(\w+)")
 
+#: Of a package that is there, in a release that lacks what is imported: ``No module named 'huggingface_hub.utils._errors'``,
+#: ``cannot import name 'BUFSIZE' from 'numpy' (numpy/__init__.py)``. One without a folder may be the program's own.
+_LACKING = re.compile(r"No module named '(\w+)\.|cannot import name '[^']+' from '(\w+)[^']*' \(\2/")
+
 #: In which package an error arose: ``ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)``.
 _RAISED = re.compile(r"\((\w+)/[\w/]+\.py:\w+\)$")
 
@@ -229,8 +233,11 @@ def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
     packages. An import that fails says which; that of the code which failed comes first."""
     versions = next(stack.versions for stack in comparison.stacks if stack.id == problem.worst.stack)
     imported = _IMPORTED.search(str(problem.worst.value))
+    lacking = _LACKING.search(str(problem.worst.value))
     if imported is not None and imported[1] in versions:
         packages = [imported[1]]
+    elif lacking is not None:
+        packages = [(lacking[1] or lacking[2]).replace("_", "-")]
     else:
         raised = _RAISED.search(str(problem.worst.value))
         first = [raised[1]] if raised is not None and raised[1] in versions else []

@@ -11,6 +11,7 @@ cache has. What is not there is made up where it is ``wanted`` (`harness.probe.p
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,7 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
             return _answer(known_data.find(title), title, "train", None, False)
 
     with Patches() as patches:
+        patches.enter_context(_as_many_processes_as_processors(datasets))
         patches.everywhere(load, load_dataset, "load_dataset")
         patches.everywhere(from_disk, load_from_disk, "load_from_disk")
         if wanted:
@@ -150,6 +152,27 @@ def _title(path: str, files: Any) -> str:
 def _is_absence(error: Exception) -> bool:
     """Whether a data set is not on this machine; everything else is the program's own error."""
     return isinstance(error, (ConnectionError, FileNotFoundError)) or "Couldn't find cache for" in str(error)
+
+
+@contextlib.contextmanager
+def _as_many_processes_as_processors(datasets: Any) -> Iterator[None]:
+    """``map(num_proc=128)`` is meant for the cluster's nodes: here each is a fork of a program with torch in it, for 16 rows.
+    The rows are the same."""
+    processors = len(os.sched_getaffinity(0))
+
+    def capped(original: Any) -> Any:
+        @functools.wraps(original)
+        def with_fewer(self: Any, *args: Any, **options: Any) -> Any:
+            if isinstance(options.get("num_proc"), int):
+                options["num_proc"] = min(options["num_proc"], processors)
+            return original(self, *args, **options)
+
+        return with_fewer
+
+    with Patches() as patches:
+        for name in ("map", "filter"):
+            patches.set(datasets.Dataset, name, capped(getattr(datasets.Dataset, name)))
+        yield
 
 
 @contextlib.contextmanager

@@ -104,10 +104,19 @@ TABLE: dict[str, DatasetSchema] = {
     "HuggingFaceH4/no_robots": DatasetSchema("prompt:question prompt_id:id messages category:title"),
     "Open-Orca/OpenOrca": DatasetSchema("id system_prompt:question question response:answer", TRAIN),
     "*sharegpt*": DatasetSchema("conversations", TRAIN),
+    "teknium/OpenHermes-2.5": DatasetSchema("conversations source:title", TRAIN),
+    "*/WizardLM_evol_instruct_V2_196k": DatasetSchema("idx:id conversations", TRAIN),
+    "allenai/tulu-*-sft-mixture": DatasetSchema("id messages", TRAIN),
+    "ArmelR/stack-exchange-instruction": DatasetSchema("qid:row question response:answer"),
     # preferences
     "HuggingFaceH4/ultrafeedback_binarized": DatasetSchema(
         f"prompt:question prompt_id:id {_WHOLE_PREFERENCE} messages",
         ("train_prefs", "test_prefs", "train_sft", "test_sft", "train_gen", "test_gen"),
+    ),
+    "princeton-nlp/*-ultrafeedback*": DatasetSchema("prompt_id:id prompt:question chosen:dialogue rejected:dialogue"),
+    "Skywork/Skywork-Reward-Preference-80K-*": DatasetSchema("chosen:dialogue rejected:dialogue source:title", TRAIN),
+    "hendrydong/preference_700K": DatasetSchema(
+        "chosen:dialogue chosen_score:score rejected:dialogue rejected_score:score", TRAIN
     ),
     "Anthropic/hh-rlhf": DatasetSchema("chosen:human_assistant rejected:human_assistant"),
     "Dahoas/rm-static": DatasetSchema("prompt:human_assistant response:answer chosen:answer rejected:answer"),
@@ -122,6 +131,9 @@ TABLE: dict[str, DatasetSchema] = {
     "argilla/dpo-mix-7k": DatasetSchema("chosen:dialogue rejected:dialogue dataset:title"),
     "Intel/orca_dpo_pairs": DatasetSchema("system:question question chosen:answer rejected:answer", TRAIN),
     # mathematics
+    "meta-math/MetaMathQA": DatasetSchema(
+        "query:question response:worked_answer type:title original_question:question", TRAIN
+    ),
     "*gsm8k": DatasetSchema("question answer:worked_answer"),
     "AI-MO/NuminaMath-*": DatasetSchema("problem:question solution:worked_answer messages"),
     "open-r1/OpenR1-Math-220k": DatasetSchema("problem:question solution:worked_answer answer:number messages", TRAIN),
@@ -144,6 +156,10 @@ TABLE: dict[str, DatasetSchema] = {
         )
         for other in synthetic.LANGUAGES
     },
+    # passages to find
+    "Tevatron/msmarco-passage*": DatasetSchema(
+        "query_id:id query:short_question positive_passages:passage negative_passages:passages", TRAIN
+    ),
     # words and choices
     "*conll2003": DatasetSchema("id tokens:words pos_tags:many_tags chunk_tags:tags ner_tags:tags", ALL_THREE),
     "*wikiann": DatasetSchema("tokens:words ner_tags:tags langs:words spans:words", ALL_THREE),

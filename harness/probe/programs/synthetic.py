@@ -170,6 +170,14 @@ SAMPLING_RATE = 16_000
 LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "lt", "lv", "ro", "ru", "tr", "zh")
 
 #: maker -> value of a row
+def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
+    """As MS MARCO's: each of a few sentences."""
+    return [
+        {"docid": str(draw.randrange(8_000_000)), "title": draw.choice(WORDS), "text": text(draw, "question")}
+        for _ in range(count)
+    ]
+
+
 MAKERS: dict[str, Maker] = {
     "question": lambda draw, row: text(draw, "question"),
     "short_question": lambda draw, row: text(draw, "short_question"),
@@ -184,6 +192,8 @@ MAKERS: dict[str, Maker] = {
     "truth": lambda draw, row: bool(row % 2),
     "score": lambda draw, row: round(draw.uniform(1, 10), 1),
     "span": _span,
+    "passage": lambda draw, row: _passages(draw, 1),
+    "passages": lambda draw, row: _passages(draw, 30),
     "messages": lambda draw, row: _dialogue(draw, draw.randint(1, 3)),
     "dialogue": lambda draw, row: _dialogue(draw, 1),
     "user_messages": lambda draw, row: [{"role": "user", "content": text(draw, "question")}],

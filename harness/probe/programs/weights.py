@@ -80,8 +80,8 @@ class LocalWeights:
                 self._folders[key] = self.skeletons.of(known, known)
             else:
                 raise NotHere(
-                    f"{name} is not on this machine, and no known model",
-                    "make one of its config.json (`skeleton CONFIG --out DIR`), and give DIR for its name",
+                    f"{name} is not here, and no known model",
+                    "make one of its config.json, `skeleton CONFIG --out DIR`, and name DIR",
                 )
         return self._folders[key]
 

@@ -75,6 +75,20 @@ def test_a_program_may_skip_many_rows_of_a_stream() -> None:
         assert len(list(stream.skip(10_000).take(20))) == 20
 
 
+def test_rows_are_mapped_by_no_more_processes_than_there_are_processors() -> None:
+    import os
+
+    rows = datasets.Dataset.from_dict({"number": list(range(64))})
+    before = datasets.Dataset.map
+    with synthetic_data(False):
+        made = rows.map(lambda row: {"number": row["number"], "process": os.getpid()}, num_proc=32)
+        kept = rows.filter(lambda row: row["number"] % 2 == 0, num_proc=32)
+    assert made["number"][:] == list(range(64))
+    assert len(kept) == 32
+    assert len(set(made["process"])) <= len(os.sched_getaffinity(0))
+    assert datasets.Dataset.map is before
+
+
 def test_without_the_flag_it_is_one_line_that_names_it(tmp_path: Path) -> None:
     with synthetic_data(False):
         with pytest.raises(NotHere, match="the data set trl-lib/Capybara .* --synthetic-data") as refused:

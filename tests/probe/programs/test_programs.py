@@ -223,6 +223,11 @@ def test_of_many_modules_that_the_environment_lacks_the_detail_names_all(folder:
             "CannotRun: Tok requires the SomePiece library but it was not found in your environment: give --with somepiece",
         ),
         (
+            "cause = ImportError('Install the library by pip install absent-pretty')\n"
+            "raise RuntimeError('Failed to import trl.x because of the following error (look up to see it):') from cause",
+            "CannotRun: Install the library by pip install absent-pretty: give --with absent-pretty",
+        ),
+        (
             "from transformers import AutoModel\nAutoModel.from_pretrained('nobody/nothing')",
             "NotHere: train.py:2: nobody",
         ),

@@ -30,6 +30,12 @@ from harness.probe.programs import known_data, synthetic
         ("uoft-cs/cifar10", None, {"img", "label"}),
         ("openslr/librispeech_asr", "clean", {"file", "audio", "text", "speaker_id", "chapter_id", "id"}),
         ("trl-internal-testing/zen", "standard_preference", {"prompt", "chosen", "rejected"}),
+        ("princeton-nlp/llama3-ultrafeedback-armorm", None, {"prompt_id", "prompt", "chosen", "rejected"}),
+        (
+            "Tevatron/msmarco-passage-aug",
+            None,
+            {"query_id", "query", "positive_passages", "negative_passages"},
+        ),
     ],
 )
 def test_a_known_data_set_has_its_columns(name: str, configuration: str | None, columns: set[str]) -> None:
@@ -80,6 +86,12 @@ def test_a_chosen_answer_is_another_than_the_rejected_one() -> None:
     made = synthetic.table(known_data.find("trl-lib/ultrafeedback_binarized").columns, "u", "train", rows=1)
     assert [part["role"] for part in made["chosen"][0]] == ["user", "assistant"]
     assert made["chosen"][0][1] != made["rejected"][0][1]
+
+
+def test_a_question_has_a_passage_that_answers_it_and_many_that_do_not() -> None:
+    made = synthetic.table(known_data.find("Tevatron/msmarco-passage").columns, "m", "train", rows=1)
+    assert [len(made[column][0]) for column in ("positive_passages", "negative_passages")] == [1, 30]
+    assert made["negative_passages"][0][0].keys() == {"docid", "title", "text"}
 
 
 def test_a_translation_has_both_languages_of_its_configuration() -> None:

@@ -14,6 +14,7 @@ transformers = pytest.importorskip("transformers")
 import huggingface_hub  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
+from harness.probe.border.faults import signature_of  # noqa: E402
 from harness.probe.programs.errors import NotHere  # noqa: E402
 from harness.probe.programs.weights import LocalWeights, local_weights  # noqa: E402
 from harness.probe.skeleton import parameters  # noqa: E402
@@ -109,8 +110,9 @@ def test_files_are_where_the_hub_puts_them(folder: Path) -> None:
 @pytest.mark.parametrize("kind", [AutoConfig, AutoTokenizer, AutoModelForCausalLM])
 def test_an_unknown_name_is_one_line_with_the_way_out(folder: Path, kind: type) -> None:
     with local_weights(folder), pytest.raises(NotHere, match="`skeleton CONFIG --out DIR`") as refused:
-        kind.from_pretrained("nobody/nothing")  # type: ignore[attr-defined]
-    assert "nobody/nothing" in str(refused.value)
+        kind.from_pretrained("nobody-inc/Nothing-7B-Base")  # type: ignore[attr-defined]
+    assert "nobody-inc/Nothing-7B-Base" in str(refused.value)
+    assert signature_of(refused.value).endswith("and name DIR")  # nothing is cut off
     assert str(refused.value).startswith("test_weights.py:")
     assert "\n" not in str(refused.value)
 

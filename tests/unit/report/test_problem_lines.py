@@ -146,6 +146,12 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.16.0")) == said
     absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch."
+    absent = "ModuleNotFoundError: No module named 'huggingface_hub.utils._errors' (model_utils.py:25)"
+    assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --with huggingface-hub=RELEASE."
+    absent = "ImportError: cannot import name 'BUFSIZE' from 'numpy' (numpy/__init__.py) (train.py:3)"
+    assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --with numpy=RELEASE."
+    its_own = "ImportError: cannot import name 'load' from 'utils' (utils.py) (train.py:3)"
+    assert consequence(failed("0.15.0", its_own)) == said
     inside = "ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)"
     assert (
         consequence(failed("0.16.0", inside))

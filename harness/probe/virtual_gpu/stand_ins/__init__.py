@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from harness.probe.virtual_gpu.stand_ins import caches, finder, triton_installed
+from harness.probe.virtual_gpu.stand_ins import caches, finder, flash_release, triton_installed
 from harness.probe.virtual_gpu.stand_ins.finder import Package
 
 PACKAGES = (
     Package(
         "flash_attn",
         "flash_attn",
-        "2.8.3",
+        flash_release.RELEASE,
         {
             "flash_attn": ("flash_attention",),
             "flash_attn.bert_padding": ("flash_padding",),

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from harness.probe.virtual_gpu.stand_ins import flash_release
+
 __all__ = ["index_first_axis", "index_put_first_axis", "pad_input", "unpad_input"]
 
 with contextlib.suppress(ImportError):  # the package requires einops, and programs import its functions from here
@@ -61,15 +63,16 @@ def index_put_first_axis(values: torch.Tensor, indices: torch.Tensor, first_axis
 
 
 def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: Any = None) -> Any:
-    """``(batch, length, ...)`` -> the tokens under the mask, their indices, ``cu_seqlens``, the longest length, and how many
-    of each sequence are used."""
+    """``(batch, length, ...)`` -> the tokens under the mask, their indices, ``cu_seqlens``, the longest length, and from
+    flash-attention 2.7.0 on how many of each sequence are used."""
     mask = attention_mask if unused_mask is None else attention_mask + unused_mask
     lengths = mask.sum(dim=-1, dtype=torch.int32)
     used = attention_mask.sum(dim=-1, dtype=torch.int32)
     indices = torch.nonzero(mask.flatten(), as_tuple=False).flatten()
     longest = int(lengths.max().item())
     bounds = torch.nn.functional.pad(torch.cumsum(lengths, dim=0, dtype=torch.int32), (1, 0))
-    return index_first_axis(hidden_states.flatten(0, 1), indices), indices, bounds, longest, used
+    unpadded = (index_first_axis(hidden_states.flatten(0, 1), indices), indices, bounds, longest)
+    return (*unpadded, used) if flash_release.counts_used() else unpadded
 
 
 def pad_input(hidden_states: torch.Tensor, indices: torch.Tensor, batch: int, seqlen: int) -> Any:

@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness.probe.virtual_gpu import Books  # noqa: E402
+from harness.probe.virtual_gpu.stand_ins import flash_release  # noqa: E402
 
 KIB = 1024
 
@@ -168,13 +169,28 @@ def test_padding_comes_off_and_on_again(meter: Any) -> None:
 
     x = torch.randn(2, 3, 4, 5, requires_grad=True)
     mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    tokens, indices, bounds, longest, used = unpad_input(x, mask)
-    assert (bounds.tolist(), longest, used.tolist(), indices.tolist()) == ([0, 2, 3], 2, [2, 1], [0, 1, 3])
+    tokens, indices, bounds, longest, *used = unpad_input(x, mask)
+    assert (bounds.tolist(), longest, indices.tolist()) == ([0, 2, 3], 2, [0, 1, 3])
+    assert [each.tolist() for each in used] == ([[2, 1]] if flash_release.counts_used() else [])
     again = pad_input(tokens, indices, 2, 3)
     again.sum().backward()
     expected = mask[..., None, None].expand_as(x)
     torch.testing.assert_close(again, x * expected)
     torch.testing.assert_close(x.grad, expected.float())
+
+
+@pytest.mark.parametrize(
+    ("transformers", "values", "release"),
+    [("4.34.0", 4, "2.6.3"), ("4.46.3", 4, "2.6.3"), ("4.47.0", 5, "2.8.3"), ("5.6.0", 5, "2.8.3"), ("", 5, "2.8.3")],
+)
+def test_padding_comes_off_in_as_many_values_as_in_the_day_of_the_stack(
+    meter: Any, monkeypatch: pytest.MonkeyPatch, transformers: str, values: int, release: str
+) -> None:
+    from flash_attn.bert_padding import unpad_input
+
+    monkeypatch.setattr(flash_release, "RELEASE", flash_release.release_for(transformers))
+    assert flash_release.RELEASE == release
+    assert len(unpad_input(torch.randn(2, 3, 4), torch.tensor([[1, 1, 0], [1, 0, 0]]))) == values
 
 
 def test_padding_has_the_functions_of_einops_that_the_package_imports_there(meter: Any) -> None:
@@ -270,7 +286,7 @@ def test_a_norm_keeps_its_input_and_a_number_per_row(books: Books) -> None:
 def test_frameworks_see_it_while_the_card_is_there(books: Books) -> None:
     utils = pytest.importorskip("transformers.utils")
     assert utils.is_flash_attn_2_available()
-    assert importlib.metadata.version("flash-attn") == importlib.metadata.version("flash_attn") == "2.8.3"
+    assert importlib.metadata.version("flash-attn") == importlib.metadata.version("flash_attn") == flash_release.RELEASE
     assert "flash_attn" in importlib.metadata.packages_distributions()
 
 
