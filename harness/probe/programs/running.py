@@ -24,6 +24,7 @@ from harness.probe.programs import (
     project,
     random_state,
     started,
+    tiny_models,
     workplace,
 )
 from harness.probe.programs.absent_files import absent_file
@@ -131,6 +132,10 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                     raise CannotRun(str(refused)) from error
                 if needed := packages.asked_for(error):
                     raise CannotRun(_refused(error, needed)) from error
+                if tiny and (beyond := tiny_models.beyond_vocabulary(error)):
+                    raise CannotRun(
+                        f"{line.program}: {beyond}: take ids from the tokenizer, or below model.config.vocab_size"
+                    ) from error
                 if not measuring.steps and (absent := absent_file(error, line.arguments, source)):
                     raise CannotRun(absent) from error
                 raise

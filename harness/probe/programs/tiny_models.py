@@ -10,11 +10,29 @@ import contextlib
 import functools
 import json
 import os
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.probe.replacing import Patches
 from harness.probe.skeleton import tiny
+
+#: No shrunk vocabulary is smaller.
+_FEWEST_TOKENS = 256
+
+
+def beyond_vocabulary(error: BaseException) -> str:
+    """That a program's own token ids are those of the whole vocabulary, which `harness.probe.skeleton.tiny` shrinks; empty
+    for any other error. An embedding that a release failed to enlarge is short of a few rows only, or has none."""
+    if not isinstance(error, IndexError):
+        return ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        ids, weight = frame.f_locals.get("input"), frame.f_locals.get("weight")
+        if frame.f_code.co_name == "embedding" and ids is not None and weight is not None:
+            largest, rows = int(ids.max()), weight.shape[0]
+            if largest >= 2 * rows >= _FEWEST_TOKENS:
+                return f"token id {largest} is beyond the {rows} tokens of a model that --tiny shrank"
+    return ""
 
 
 @contextlib.contextmanager
