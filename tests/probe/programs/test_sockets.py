@@ -44,15 +44,14 @@ def test_the_refusal_is_found_behind_what_a_library_raises() -> None:
 
 
 def test_the_refusal_is_no_lost_network_whatever_a_library_makes_of_it() -> None:
-    with sockets.of_this_job_only(), pytest.raises(RuntimeError) as raised:
-        try:
-            socket.create_connection((FOREIGN_NAME, 443))
-        except OSError as error:
-            raise RuntimeError("Max retries exceeded with url: Failed to establish a new connection") from error
-    assert machine.of_error(raised.value) == ""
-    assert machine.of_error(RuntimeError("Max retries exceeded with url")) == machine.NETWORK
-    raised.value.__cause__.__cause__ = OSError(errno.ENOSPC, "No space left on device")  # type: ignore[union-attr]
-    assert machine.of_error(raised.value) == machine.DISK_FULL
+    with sockets.of_this_job_only(), pytest.raises(sockets.NoNetworkError) as raised:
+        socket.create_connection((FOREIGN_NAME, 443))
+    librarys = RuntimeError("Max retries exceeded with url: Failed to establish a new connection")
+    assert machine.of_error(librarys) == machine.NETWORK
+    librarys.__cause__ = raised.value
+    assert machine.of_error(librarys) == ""
+    raised.value.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert machine.of_error(librarys) == machine.DISK_FULL
 
 
 def test_the_jobs_own_addresses_are_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
