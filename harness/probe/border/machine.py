@@ -124,9 +124,12 @@ _LONGEST_TEXT = 20_000
 
 
 def of_error(error: BaseException) -> str:
-    """What is wrong with the machine according to an exception and what it was raised from; empty if nothing is."""
-    for each in _with_causes(error):
-        if fault := _of_one(each):
+    """What is wrong with the machine according to an exception and what it was raised from; empty if nothing is. A network
+    that we refuse a program is not lost, whatever a library says of it."""
+    chain = list(_with_causes(error))
+    is_refused = any(getattr(each, "refuses_network", False) for each in chain)
+    for each in chain:
+        if (fault := _of_one(each)) and not (is_refused and fault == NETWORK):
             return fault
     return ""
 

@@ -23,6 +23,7 @@ class NoNetworkError(socket.gaierror, ConnectionError):
     """Of both kinds that an unreachable host has, so that a program which goes on without a network does so."""
 
     says_where = True
+    refuses_network = True
 
     def __init__(self, host: str) -> None:
         super().__init__(

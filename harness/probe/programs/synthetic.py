@@ -169,6 +169,7 @@ SAMPLING_RATE = 16_000
 #: The other language of a data set for translation.
 LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "lt", "lv", "ro", "ru", "tr", "zh")
 
+
 #: maker -> value of a row
 def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
     """As MS MARCO's: each of a few sentences."""

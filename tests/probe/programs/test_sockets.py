@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import urllib.error
 import urllib.request
 
 import pytest
 
+from harness.probe.border import machine
 from harness.probe.error_chain import behind
 from harness.probe.programs import sockets
 
@@ -39,6 +41,17 @@ def test_the_refusal_is_found_behind_what_a_library_raises() -> None:
     assert refusal is not None
     assert FOREIGN_NAME in str(refusal)
     assert behind(ConnectionError("of another kind"), sockets.NoNetworkError) is None
+
+
+def test_the_refusal_is_no_lost_network_whatever_a_library_makes_of_it() -> None:
+    with sockets.of_this_job_only(), pytest.raises(sockets.NoNetworkError) as raised:
+        socket.create_connection((FOREIGN_NAME, 443))
+    librarys = RuntimeError("Max retries exceeded with url: Failed to establish a new connection")
+    assert machine.of_error(librarys) == machine.NETWORK
+    librarys.__cause__ = raised.value
+    assert machine.of_error(librarys) == ""
+    raised.value.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert machine.of_error(librarys) == machine.DISK_FULL
 
 
 def test_the_jobs_own_addresses_are_reachable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -192,7 +192,7 @@ class _Base(_AdamRule):
     """What optimizers of other packages (GaLore's) are made of: a loop of their own over `init_state`, `prefetch_state` and
     `update_step`, with an update of the package's by its name."""
 
-    _rules: dict[str, type[_AdamRule]] = {}
+    _rules: ClassVar[dict[str, type[_AdamRule]]] = {}
 
     def __init__(
         self,
@@ -247,12 +247,12 @@ class _Base(_AdamRule):
 
 
 class Optimizer2State(_Base):
-    _rules = {"adam": _AdamRule}
+    _rules: ClassVar = {"adam": _AdamRule}
 
 
 class Optimizer1State(_Base):
     states = 1
-    _rules = {"lion": _LionRule, "rmsprop": _RmsPropRule, "adagrad": _AdagradRule}
+    _rules: ClassVar = {"lion": _LionRule, "rmsprop": _RmsPropRule, "adagrad": _AdagradRule}
 
 
 @functools.cache

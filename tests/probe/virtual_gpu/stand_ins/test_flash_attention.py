@@ -189,7 +189,7 @@ def test_padding_comes_off_in_as_many_values_as_in_the_day_of_the_stack(
     from flash_attn.bert_padding import unpad_input
 
     monkeypatch.setattr(flash_release, "RELEASE", flash_release.release_for(transformers))
-    assert flash_release.RELEASE == release
+    assert release == flash_release.RELEASE
     assert len(unpad_input(torch.randn(2, 3, 4), torch.tensor([[1, 1, 0], [1, 0, 0]]))) == values
 
 
