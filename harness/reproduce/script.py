@@ -1,4 +1,4 @@
-"""A cell's parameters -> a script of fifty to eighty lines that needs the released packages alone. Pure.
+"""A cell's parameters -> a script of thirty to sixty lines that needs the released packages alone. Pure.
 
 Each feature of a workload is a fragment under ``templates/``, in plain Python; parameters that are not configured leave
 nothing behind. What no fragment says is an error: a script that leaves out a part of the cell would show something else.
@@ -56,6 +56,9 @@ _ADAM = Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True
 _MARGIN = 1.02
 
 _STEPS = 2
+
+#: Columns of a JSON value, beside a short name.
+_WIDTH = 110
 
 #: Of a micro-batch, as the fragments of the models make them.
 _SAMPLES = {LAYERS: 8, TRANSFORMERS: 2}
@@ -165,6 +168,7 @@ def compose(subject: Subject) -> Script:
     p = {**subject.defaults, **subject.parameters}
     ending = _ending(subject, p)
     kind, figure, has_truth = ending.kind, ending.figure, ending.has_truth
+    is_seeded = has_truth or kind == _INFINITE.kind  # which print what depends on the batches
     _check(subject, p)
     uses_transformers = subject.model == TRANSFORMERS
     lora = lora_arguments(p)
@@ -213,6 +217,11 @@ def compose(subject: Subject) -> Script:
         backward_on=p.get("backward_on", "engine"),
         **{name: p.get(name, False) for name in _CALLS},
         kind=kind,
+        is_seeded=is_seeded,
+        has_seeded_batches=is_seeded or p.get("identical_micro_batches", False),
+        has_function=_has_function(p, subject.model, is_seeded=is_seeded),
+        makes_several=_makes_several(p, has_truth=has_truth),
+        own_rank=_own_rank(p, is_seeded=is_seeded),
         counting=figure.template if figure is not None else "",
         figure=figure.name if figure is not None else "",
         unit=f"{ending.says} {subject.question.phase}",
@@ -278,6 +287,28 @@ def _limit(subject: Subject) -> int:
     return max(largest, (expected + shown) // 2) if isinstance(shown, int) else largest
 
 
+def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
+    """Whether a loss is computed in several places, in more than an expression: a function says how."""
+    is_plain = p["objective"] in ("next_token", "fine_tuning", "two_backwards")
+    varies = any(p.get(name) for name in ("varying_length", "uneven_last", "uneven_ranks", "identical_micro_batches"))
+    others = ("forward_between", "evaluate", "evaluate_within", "second_engine")
+    is_elsewhere = model == TRANSFORMERS and any(p.get(name) for name in others)
+    return is_seeded or varies or is_elsewhere or not is_plain
+
+
+def _makes_several(p: Mapping[str, Any], *, has_truth: bool) -> bool:
+    """Whether more than one model is made, and not copied."""
+    is_sharded = p["zero_stage"] == 3 and p["zero_init"]
+    return any(p.get(name) for name in ("destroyed_engine", "second_engine", "resume")) or (has_truth and is_sharded)
+
+
+def _own_rank(p: Mapping[str, Any], *, is_seeded: bool) -> str:
+    """The expression for a rank's number. What is asked before there is an engine, or often, has a name."""
+    others = ("uneven_ranks", "universal", "identical_micro_batches")
+    is_named = is_seeded or p["infinite_gradient_step"] is not None or any(p.get(name) for name in others)
+    return "RANK" if is_named else "engine.global_rank"
+
+
 def _setting(key: str) -> str:
     """The expression that reads a setting after ``initialize``, of its name in the effective configuration."""
     if key == "engine.optimizer":
@@ -330,32 +361,31 @@ def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, An
 
 
 def _counting_imports(figure: _Figure) -> list[str]:
-    dispatch = "from torch.utils._python_dispatch import TorchDispatchMode"
-    flatten = "from torch.utils._pytree import tree_flatten"
-    if figure.template == "storages":
-        return ["from torch.multiprocessing.reductions import StorageWeakRef", dispatch, flatten]
-    if figure.template == "operators":
-        return [dispatch, *([flatten] if figure.name == "moved_bytes" else [])]
-    if figure.template == "flops":
-        return [dispatch, "from torch.utils.flop_counter import flop_registry"]
-    return []
+    return ["from torch.utils.flop_counter import flop_registry"] if figure.template == "flops" else []
 
 
 def literal(value: Any, margin: str = "") -> str:
-    """A JSON value as Python: on one line where that is short, else a line for each entry."""
+    """A JSON value as Python: on one line where that is short, else as many entries to a line as are short together."""
     if not isinstance(value, Mapping):
         return json.dumps(value) if isinstance(value, str) else repr(value)
     entries = [f"{json.dumps(name)}: {literal(member, margin + '    ')}" for name, member in value.items()]
     line = "{" + ", ".join(entries) + "}"
-    if len(margin) + len(line) < 90 and "\n" not in line:
+    if len(margin) + len(line) <= _WIDTH and "\n" not in line:
         return line
-    return "{\n" + "".join(f"{margin}    {entry},\n" for entry in entries) + margin + "}"
+    lines = [""]
+    for entry in entries:
+        together = f"{lines[-1]} {entry},".lstrip()
+        if lines[-1] and ("\n" in together or len(margin) + len(together) > _WIDTH):
+            lines.append(f"{entry},")
+        else:
+            lines[-1] = together
+    return "{\n" + "".join(f"{margin}    {line}\n" for line in lines) + margin + "}"
 
 
 def packed(value: Mapping[str, Any]) -> str:
     """A JSON object as Python, as many entries to a line as fit: for one that needs no reading."""
     entries = [f"{json.dumps(name)}: {literal(member)}," for name, member in value.items()]
-    lines = textwrap.wrap(" ".join(entries), 110, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(" ".join(entries), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return "{\n" + "".join(f"    {line}\n" for line in lines) + "}"
 
 
