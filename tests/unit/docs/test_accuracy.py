@@ -14,7 +14,7 @@ from harness.cli import cli
 from harness.run import accuracy
 from tests.paths import ROOT
 
-BUNDLE = ROOT / "results" / "2026-11-23-accuracy.jsonl.gz"
+BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
 PAGE = ROOT / "docs" / "accuracy.md"
 
 
