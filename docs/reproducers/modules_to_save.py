@@ -12,42 +12,25 @@ import deepspeed
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
 CONFIG = {
-    "train_micro_batch_size_per_gpu": 2,
+    "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 0.0,
     "zero_optimization": {
-        "stage": 3,
-        "reduce_bucket_size": 4096,
-        "stage3_param_persistence_threshold": 0,
-        "stage3_max_live_parameters": 30000,
-        "stage3_max_reuse_distance": 30000,
+        "stage": 3, "reduce_bucket_size": 4096, "stage3_param_persistence_threshold": 0,
+        "stage3_max_live_parameters": 30000, "stage3_max_reuse_distance": 30000,
     },
-    "gradient_clipping": 0.0,
 }
 SHAPE = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512, "tie_word_embeddings": False,
     "max_position_embeddings": 2048, "rope_theta": 10000.0, "use_cache": False,
 }
-
-
-def Model():
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))
-    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", modules_to_save=["lm_head"]))
-    model.register_forward_hook(lambda module, inputs, output: output.loss)
-    return model.train()
-
-
-def loss_of(model, step):
-    torch.manual_seed(1000 * step)
-    ids = torch.randint(512, (2, 64))
-    return model(input_ids=ids, labels=ids)
-
-
-torch.manual_seed(0)
-model = Model()
+model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))
+model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", modules_to_save=["lm_head"]))
+model.register_forward_hook(lambda module, inputs, output: output.loss)
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.001)
 engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
 for step in range(2):
-    loss = loss_of(engine, step)
+    ids = torch.randint(512, (2, 64))
+    loss = engine(input_ids=ids, labels=ids)
     engine.backward(loss)
     engine.step()
 print("trains 2 steps")

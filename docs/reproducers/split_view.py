@@ -9,38 +9,21 @@ os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
 import deepspeed
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
-RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-CONFIG = {
-    "train_micro_batch_size_per_gpu": 8,
-    "zero_optimization": {"stage": 1},
-    "gradient_clipping": 0.0,
-}
+CONFIG = {"train_micro_batch_size_per_gpu": 8, "gradient_clipping": 0.0, "zero_optimization": {"stage": 1}}
 
 
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(128, 128) for _ in range(4))
-
+class Model(torch.nn.Sequential):
     def forward(self, x, y):
-        for layer in self.layers:
+        for layer in self:
             x = torch.tanh(layer(x))
         return (x - y).pow(2).sum()
 
 
-def loss_of(model, step, rank):
-    torch.manual_seed(1000 * step + 100 * rank)
-    x, y = torch.randn(8, 128), torch.randn(8, 128)
-    return model(x, y)
-
-
-torch.manual_seed(0)
-model = Model()
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
-engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
+engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=0.001), config=CONFIG)
 for step in range(2):
-    loss = loss_of(engine, step, RANK)
+    loss = engine(torch.randn(8, 128), torch.randn(8, 128))
     engine.backward(loss)
     engine.step()
-if RANK == 0:
+if engine.global_rank == 0:
     print("trains 2 steps")

@@ -12,34 +12,26 @@ import deepspeed
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
 CONFIG = {
-    "train_micro_batch_size_per_gpu": 8,
-    "zero_optimization": {"stage": 0},
-    "zero_allow_untested_optimizer": True,
-    "bf16": {"enabled": True},
-    "gradient_clipping": 0.0,
+    "train_micro_batch_size_per_gpu": 8, "zero_allow_untested_optimizer": True, "bf16": {"enabled": True},
+    "gradient_clipping": 0.0, "zero_optimization": {"stage": 0},
 }
 
 
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(128, 128) for _ in range(4))
-
+class Model(torch.nn.Sequential):
     def forward(self, x, y):
-        x = x.to(self.layers[0].weight.dtype)
-        for layer in self.layers:
+        x = x.to(self[0].weight.dtype)
+        for layer in self:
             x = torch.tanh(layer(x))
         return (x.float() - y).pow(2).sum()
 
 
 def loss_of(model, step):
     torch.manual_seed(1000 * step)
-    x, y = torch.randn(8, 128), torch.randn(8, 128)
-    return model(x, y)
+    return model(torch.randn(8, 128), torch.randn(8, 128))
 
 
 torch.manual_seed(0)
-model = Model()
+model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
 plain = copy.deepcopy(model)
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.01)
 for step in range(2):  # plain PyTorch
@@ -47,8 +39,7 @@ for step in range(2):  # plain PyTorch
     loss_of(plain, step).backward()
     true_norm = torch.nn.utils.clip_grad_norm_(plain.parameters(), float("inf"))
     optimizer.step()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.01), config=CONFIG)
 for step in range(2):
     loss = loss_of(engine, step)
     engine.backward(loss)

@@ -11,48 +11,38 @@ os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
 import deepspeed
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
-MICRO_BATCHES = 4
 CONFIG = {
-    "train_micro_batch_size_per_gpu": 8,
-    "gradient_accumulation_steps": 4,
+    "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 4, "zero_allow_untested_optimizer": True,
+    "zero_force_ds_cpu_optimizer": False, "gradient_clipping": 0.0,
     "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
-    "zero_allow_untested_optimizer": True,
-    "zero_force_ds_cpu_optimizer": False,
-    "gradient_clipping": 0.0,
 }
 
 
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(128, 128) for _ in range(4))
-
+class Model(torch.nn.Sequential):
     def forward(self, x, y):
-        for layer in self.layers:
+        for layer in self:
             x = torch.tanh(layer(x))
         return (x - y).pow(2).sum()
 
 
 def loss_of(model, step, micro_batch):
     torch.manual_seed(1000 * step + micro_batch)
-    x, y = torch.randn(8, 128), torch.randn(8, 128)
-    return model(x, y)
+    return model(torch.randn(8, 128), torch.randn(8, 128))
 
 
 torch.manual_seed(0)
-model = Model()
+model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
 plain = copy.deepcopy(model)
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.01)
 for step in range(2):  # plain PyTorch
     optimizer.zero_grad()
-    for micro_batch in range(MICRO_BATCHES):
-        (loss_of(plain, step, micro_batch) / MICRO_BATCHES).backward()
+    for micro_batch in range(4):
+        (loss_of(plain, step, micro_batch) / 4).backward()
     true_norm = torch.nn.utils.clip_grad_norm_(plain.parameters(), float("inf"))
     optimizer.step()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.01), config=CONFIG)
 for step in range(2):
-    for micro_batch in range(MICRO_BATCHES):
+    for micro_batch in range(4):
         loss = loss_of(engine, step, micro_batch)
         engine.backward(loss)
         engine.step()

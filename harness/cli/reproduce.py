@@ -20,7 +20,7 @@ from harness.model import Cell, Result, Stack, WorkloadParts
 from harness.probe.scenario import ScenarioError
 from harness.report.answers import reproduce as report
 from harness.report.answers.issue import as_issue
-from harness.report.problem_facts import UpstreamChange, introduced, known_answers
+from harness.report.problem_facts import in_words, introduced, known_answers
 from harness.reproduce.cells import DEVICE
 from harness.reproduce.factors import SIMPLEST_OF
 from harness.reproduce.reproduction import Reproduction, Request, reproduce
@@ -117,8 +117,8 @@ def command(
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
 
 
-def _introduced(found: Reproduction, settings: Settings) -> UpstreamChange | None:
-    """By the stored answers of `bisect` that reports are joined with."""
+def _introduced(found: Reproduction, settings: Settings) -> str:
+    """The change that brought it, in words, by the stored answers of `bisect` that reports are joined with."""
 
     def parameters_of(workload: WorkloadParts) -> dict[str, Any] | None:
         try:
@@ -127,7 +127,8 @@ def _introduced(found: Reproduction, settings: Settings) -> UpstreamChange | Non
             return None
 
     known = known_answers(settings.results, settings.reproducers).stored
-    return introduced(found, known.bisections, parameters_of)
+    change = introduced(found, known.bisections, parameters_of)
+    return in_words(change) if change is not None else ""
 
 
 def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:

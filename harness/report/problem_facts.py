@@ -158,6 +158,9 @@ class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
 
 NOTHING_KNOWN = KnownAnswers()
 
+#: Changed files that are named of a change.
+_MOST_FILES = 3
+
 
 def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
     """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
@@ -521,6 +524,14 @@ def _begins_at(found: Reproduction, change: StoredTransition) -> bool:
         (one, other) for one, other in itertools.pairwise(order) if answers[one] is Verdict.GOOD is not answers[other]
     ]
     return steps == [(change.before, change.after)]
+
+
+def in_words(change: UpstreamChange) -> str:
+    """``in deepspeed 0.18.3: [subject](address) (+172 -59 deepspeed/runtime/engine.py)``, as Markdown."""
+    place = f"[{change.where}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
+    own = [file for file in change.files if is_of(change.package, file)]
+    files = f" ({listing(own, _MOST_FILES)})" if own else ""
+    return f"in {change.package} {change.after}: {place}{files}"
 
 
 def is_of(package: str, changed: str) -> bool:

@@ -11,7 +11,6 @@ from packaging.version import Version
 from harness.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEVICE_PEAK, DEVICE_RETAINED, OUTCOME
 from harness.model import Verdict, variant_values
 from harness.report.answers.reproduce import known_upstream, output, spans
-from harness.report.problem_facts import UpstreamChange, is_of
 from harness.reproduce.configuration import ZERO_KEYS, in_keys
 from harness.reproduce.factors import BY_NAME as BY_PARAMETER
 from harness.reproduce.factors import SIZES, Factor
@@ -27,9 +26,6 @@ _SIZE_KEYS = [ZERO_KEYS[name] for name in SIZES]
 #: Of these a maintainer asks how they were measured.
 _BYTES = (DEVICE_RETAINED, DEVICE_EXCESS, DEVICE_PEAK)
 
-#: Changed files of the first bad change.
-_MOST_FILES = 3
-
 #: Of an error in a title, and where its first sentence ends.
 _LONGEST_ERROR = 100
 _SENTENCE = re.compile(r"(?<=[.;!?])\s|\n")
@@ -38,9 +34,9 @@ _SENTENCE = re.compile(r"(?<=[.;!?])\s|\n")
 _MOST_FACTORS = 12
 
 
-def as_issue(found: Reproduction, introduced: UpstreamChange | None = None) -> str:
+def as_issue(found: Reproduction, introduced: str = "") -> str:
     """Markdown, ending in a newline, after a comment for its sender; without a script where none is confirmed.
-    ``introduced``: the change that brought it, where a bisection found it."""
+    ``introduced``: in which release and by which change, where a bisection found it."""
     blocks = [f"<!-- {_for_the_sender(found)} -->", f"# {_title(found)}"]
     if found.is_confirmed and found.script is not None:
         blocks += [*_description(found), *_cause(introduced), *_conditions(found), *_to_reproduce(found, found.script)]
@@ -119,12 +115,9 @@ def _description(found: Reproduction) -> Iterator[str]:
         yield f"**{label.capitalize()}**, of those that were measured: {text}."
 
 
-def _cause(introduced: UpstreamChange | None) -> Iterator[str]:
-    if introduced is not None:
-        place = f"[{introduced.where}]({introduced.pull_url})" if introduced.pull_url else f"`{introduced.where}`"
-        own = [file for file in introduced.files if is_of(introduced.package, file)]
-        files = f" ({listing(own, _MOST_FILES)})" if own else ""
-        yield f"**First bad change**, in {introduced.package} {introduced.after}: {place}{files}, found by bisection."
+def _cause(introduced: str) -> Iterator[str]:
+    if introduced:
+        yield f"**First bad change**, {introduced}, found by bisection."
 
 
 def _expected(found: Reproduction) -> str:

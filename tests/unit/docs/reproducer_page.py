@@ -11,6 +11,7 @@ import pytest
 
 from harness.report.answers.stored import FurtherRuns, StoredReproduction
 from harness.report.problem_facts import KnownAnswers, Title, known_answers
+from harness.reproduce.factors import SIMPLEST_OF
 from tests.paths import ROOT
 
 FOLDER = ROOT / "docs" / "reproducers"
@@ -93,7 +94,8 @@ def _section(title: Title, answer: StoredReproduction) -> str:
 def _command(answer: StoredReproduction) -> str:
     cell = f"{answer.bad}/{_workload(answer.cell)}"
     metric = "outcome" if " " in answer.metric else answer.metric  # a whole error is that of the cell
-    sweep = " --results results/2026-11-21-sweep.jsonl.gz" if answer.releases else ""
+    is_swept = bool(answer.releases) and answer.workload.scenario not in SIMPLEST_OF.values()
+    sweep = " --results results/2026-11-21-sweep.jsonl.gz" if is_swept else ""
     around = "" if answer.package == "deepspeed" else f" --package {answer.package} --deepspeed {_deepspeed(answer)}"
     return f"python -m harness reproduce {cell} --metric {metric} --against {answer.good}{around}{sweep}"
 

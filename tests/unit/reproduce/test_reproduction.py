@@ -23,7 +23,7 @@ from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRec
 from harness.report.answers import reproduce as report
 from harness.report.answers.issue import as_issue
 from harness.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
-from harness.report.problem_facts import introduced
+from harness.report.problem_facts import in_words, introduced
 from harness.reproduce import running
 from harness.reproduce.factors import SIMPLEST
 from harness.reproduce.reproduction import Reproduction, Request, reproduce
@@ -252,10 +252,11 @@ def parameters_of(workload: WorkloadParts) -> Mapping[str, Any]:
 def test_the_issue_names_the_change_that_a_bisection_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = answered(tmp_path, monkeypatch, as_composed)
     change = introduced(found, [bisected("0.18.2", "0.18.3")], parameters_of)
+    assert change is not None
     assert (
         "**First bad change**, in deepspeed 0.18.3: [PyTorch-compatible backward API (#7665)]"
         "(https://github.com/deepspeedai/DeepSpeed/pull/7665) (+172 -59 deepspeed/runtime/engine.py), found by bisection.\n"
-    ) in as_issue(found, change)
+    ) in as_issue(found, in_words(change))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+# pip install torch==2.13.0 transformers==4.57.6 peft==0.21.2 deepspeed==0.15.4  # shows the fault: exit code 1
+# pip install torch==2.13.0 transformers==4.57.6 peft==0.21.2 deepspeed==0.16.0  # does not: exit code 0
+# torchrun --nproc-per-node 2 adapters_collectives.py
+import os
+import sys
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoConfig, AutoModelForCausalLM
+
+os.environ.update(DS_ACCELERATOR="cpu", LOCAL_SIZE=os.environ["WORLD_SIZE"])
+import deepspeed
+
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # takes 40 s to compile, and is not used here
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "gradient_clipping": 0.0,
+    "zero_optimization": {
+        "stage": 3, "reduce_bucket_size": 4096, "stage3_param_persistence_threshold": 0,
+        "stage3_max_live_parameters": 30000, "stage3_max_reuse_distance": 30000,
+    },
+}
+SHAPE = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512, "tie_word_embeddings": False,
+    "max_position_embeddings": 2048, "rope_theta": 10000.0, "use_cache": False,
+}
+
+
+class Counted(torch.utils._python_dispatch.TorchDispatchMode):
+    collectives = 0
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        self.collectives += operator.namespace == "c10d"
+        return operator(*args, **(kwargs or {}))
+
+
+counted = Counted().__enter__()
+model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE))
+model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear"))
+model.register_forward_hook(lambda module, inputs, output: output.loss)
+optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.001)
+engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+for step in range(2):
+    measured = 0
+    for micro_batch in range(2):
+        before = counted.collectives
+        ids = torch.randint(512, (2, 64))
+        loss = engine(input_ids=ids, labels=ids)
+        measured += counted.collectives - before
+        engine.backward(loss)
+        engine.step()
+if engine.global_rank == 0:
+    print(f"{measured:,} collectives in forward, deepspeed 0.16.0 44, ratio {measured / 44:.3f}")
+sys.exit(measured > 47)  # nearer to deepspeed 0.15.4, 51
