@@ -35,6 +35,10 @@ class Measured(msgspec.Struct, frozen=True):
     compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
 
 
+#: How keys of a Trainer's settings begin, whose defaults its releases choose (`harness.probe.programs.trainer_settings`).
+_TRAINER = "trainer."
+
+
 def problems(
     episodes: Iterable[Episode],
     found: Mapping[tuple[str, ...], Finding],
@@ -56,6 +60,9 @@ def problems(
     changed = _by_runs(settings)
     for cause in causes:
         cause.setting = cause.setting or changed.get(cause.runs)
+        cause.moved = tuple(
+            one for one in settings if one.key.startswith(_TRAINER) and frozenset(one.runs) == cause.runs
+        )
     return sorted(
         (_problem(cause, order, workloads) for cause in causes),
         key=lambda problem: gravity(problem.kind, problem.worst, position[problem.until]),
@@ -138,6 +145,7 @@ class _Cause:
         self.related: list[_JudgedEpisode] = []
         self.key = first[0].episode.cause
         self.setting = setting
+        self.moved: tuple[ChangedSetting, ...] = ()
         self.having: set[str] = set()
         self.free: set[str] = set()
         self.workloads: set[str] = set()
@@ -254,6 +262,7 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         before=before,
         after=after,
         setting=cause.setting,
+        moved=cause.moved,
         unaffected=tuple(sorted(others)),
     )
 

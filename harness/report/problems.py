@@ -204,6 +204,10 @@ def _text(comparison: Comparison, assessed: Assessment) -> str:
     return f"{who(comparison, problem)}: {what}{f'; {setting}' if setting else ''}."
 
 
+#: Beyond as many it is another interface, and no default that explains anything.
+_MOST_MOVED = 4
+
+
 def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]:
     problem = assessed.problem
     if problem.setting is not None:
@@ -215,6 +219,9 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
         return
     if assessed.kind is ProblemKind.DIFFERENT:
         yield "Which of them is right, this does not tell."
+    if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
+        moved = [f"{one.key.partition('.')[2]} ({one.baseline}, now {one.value})" for one in problem.moved]
+        yield f"Defaults that changed with it: {listing(moved)}."
     if assessed.room is not None:
         yield room_text(comparison, problem.worst.stack, assessed.room)
     if assessed.release:

@@ -40,7 +40,7 @@ from harness.probe.meters.phases import (
 )
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
-from harness.probe.programs import facts, steps
+from harness.probe.programs import facts, steps, trainer_settings
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
 
@@ -245,7 +245,8 @@ class Measuring:
         self.record.phases = {p: found[p] for p in PHASES if p in found}
 
     def _keep_models(self) -> None:
-        """The configuration of each model, and where there are several also its phases."""
+        """The configuration of each model, and where there are several also its phases; and that of a Trainer."""
+        self.detail.configuration |= dict(free_value(trainer_settings.in_force()))
         for name, model in self._models.by_name().items():
             own = dict(free_value(facts.configuration(model.stepper)))
             if model is self._models.leader:

@@ -128,6 +128,33 @@ def test_what_a_changed_default_causes_names_the_setting_and_no_release() -> Non
     assert line.release_to_use == ""
 
 
+def test_defaults_of_a_trainer_that_changed_in_the_same_releases_are_named() -> None:
+    old = {"trainer.gradient_checkpointing": True, "trainer.optim": "adamw_torch", "trainer.max_steps": 9}
+    new = old | {"trainer.gradient_checkpointing": False, "model.attention": "sdpa"}
+    of = {"0.15.0": old, "0.16.0": new, "0.17.0": new | {"trainer.optim": "adamw_torch_fused"}}
+    more = synthetic.noisy_record(1, held_mib=90)
+
+    def sentences(*versions: str) -> str:
+        results = [
+            result(version, detail_sha256={"configuration": version}, run=None if version == "0.15.0" else more)
+            for version in versions
+        ]
+
+        def detail_of(one: Result) -> Detail:
+            return Detail(configuration=of[one.detail_sha256["configuration"]])
+
+        return (
+            view(compare(results, results[0].cell.stack.id, Thresholds(), detail_of))
+            .screen.sections[0]
+            .problems[0]
+            .sentences
+        )
+
+    said = "92.0 MiB. Defaults that changed with it: gradient_checkpointing (true, now false). "
+    assert said in sentences("0.15.0", "0.16.0")
+    assert said in sentences("0.15.0", "0.16.0", "0.17.0")  # the optimizer is another one in the last alone
+
+
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     failed = Failed("step", "ValueError: 3 shards; the baseline has 4, as the baseline does")
     (text,) = texts(screen(result("0.15.0"), result("0.16.0", outcome=failed)))
