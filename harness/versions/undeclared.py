@@ -1,8 +1,8 @@
 """What releases need of other packages and do not require: a resolver cannot know it, and the import fails.
 
 The newest release of everything that a stack does not pin is right for a new stack. An old one, with NumPy 1 or an old
-`datasets`, would get packages that came years later and whose metadata say nothing against it. Each bound was seen
-to fail on import beyond it, and to work within.
+`datasets`, would get packages that came years later and whose metadata say nothing against it. Each bound but the first was
+seen to fail on import beyond it; the first is pytorch#107302, and "Numpy is not available" in torch 2.2.2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 BOUNDS = (
-    Bound("torch", "<2.3", "numpy", "<2"),  # "A module that was compiled using NumPy 1.x cannot be run in NumPy 2"
+    Bound("torch", "<2.3", "numpy", "<2"),  # "compiled using NumPy 1.x cannot be run in NumPy 2"
     Bound("deepspeed", "<0.14.4", "numpy", "<2"),  # "cannot import name 'BUFSIZE' from 'numpy'"
     Bound("numpy", "<2", "pyarrow", "<26"),  # "pyarrow requires NumPy 2.0 or newer, found 1.26.4"
     Bound("datasets", "<2.14.7", "pyarrow", "<21"),  # "module 'pyarrow' has no attribute 'PyExtensionType'"

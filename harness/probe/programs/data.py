@@ -111,7 +111,7 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
 
 
 def _streamed(rows: Any, training: bool) -> Any:
-    """As a data set of many files, which ranks and a loader's workers share; one file leaves all but one worker without rows.
+    """As a data set of many files, which ranks and a loader's workers share; of one file all but one would have none.
     What is trained on is longer than what a program takes away first, or skips."""
     import datasets
 
@@ -156,7 +156,7 @@ def _is_absence(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def _as_many_processes_as_processors(datasets: Any) -> Iterator[None]:
-    """``map(num_proc=128)`` is meant for a cluster's nodes. Here each is a fork of a program with torch in it, for few rows."""
+    """``map(num_proc=128)`` is meant for a cluster's nodes. Here each is a fork of a program with torch in it."""
     processors = len(os.sched_getaffinity(0))
 
     def capped(original: Any) -> Any:

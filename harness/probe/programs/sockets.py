@@ -27,8 +27,7 @@ class NoNetworkError(socket.gaierror, ConnectionError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"{place()}: no connection to {host}, as a run has no network: put what the program downloads where it looks "
-            "before it does"
+            f"{place()}: no connection to {host}: a run has no network, so put its files where it looks first"
         )
 
 
