@@ -15,6 +15,7 @@ another one.
 import argparse
 import ast
 import dataclasses
+import errno
 import importlib.util
 import os
 import sys
@@ -62,10 +63,8 @@ def arguments() -> argparse.Namespace:
 
 def import_orz(folder: str) -> None:
     if not os.path.isdir(os.path.join(folder, "orz", "ppo")):
-        sys.exit(
-            f"{folder} is no checkout of Open-Reasoner-Zero: git clone https://github.com/Open-Reasoner-Zero/"
-            "Open-Reasoner-Zero beside role.py, or name its folder with --orz"
-        )
+        clone = "git clone https://github.com/Open-Reasoner-Zero/Open-Reasoner-Zero"
+        raise FileNotFoundError(errno.ENOENT, clone, folder)
     sys.path.insert(0, os.path.abspath(folder))
     if importlib.util.find_spec("vllm") is None:  # which needs a GPU; its modules name one class when they are imported
         for name in ("vllm", "vllm.core", "vllm.core.scheduler"):

@@ -11,9 +11,14 @@ from tests.paths import ROOT
 #: The documentation proper, each page of which is reached from the README.
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
-#: Those and the README beside the code of a package, or beside data.
+#: Those and the README beside the code of a package, or beside data; not those of programs, which may be others' checkouts.
 PAGES = sorted(
-    [*DOCS, *(page for room in ("harness", "scenarios", "results") for page in (ROOT / room).rglob("README.md"))]
+    page
+    for page in (
+        *DOCS,
+        *(page for room in ("harness", "scenarios", "results") for page in (ROOT / room).rglob("README.md")),
+    )
+    if not page.is_relative_to(ROOT / "scenarios" / "programs")
 )
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ from tests.unit.docs.commands import printed
 from tests.unit.docs.templates import SUFFIX, rendered
 
 FOLDER = ROOT / "docs" / "workloads"
+
+#: How DeepSpeed's own readings of the card begin that are a part of `deepspeed.initialize`.
+_OF_INITIALIZATION = ("Stage 3 ", "DeepSpeedZeRoOffload ", "Before ", "After ")
 
 
 class PublishedCell:
@@ -120,6 +124,19 @@ class PublishedCell:
         found = [reading for reading in self.result.record.ranks[0].readings if reading.at == at]
         assert found, f"{self.result.cell.id} reads nothing at {at!r}"
         return found[-1]
+
+    def turn(self, at: str, *, first: bool = False) -> MemoryReading:
+        """What the program read at the end of a turn that it names, the last or the first time, with the peak of the whole
+        turn: DeepSpeed resets peaks where it prints what it holds while it initializes."""
+        assert self.result.record is not None
+        readings = self.result.record.ranks[0].readings
+        found = [place for place, reading in enumerate(readings) if reading.at == at]
+        assert found, f"{self.result.cell.id} reads nothing at {at!r}"
+        end = begin = found[0 if first else -1]
+        while begin and readings[begin - 1].at.startswith(_OF_INITIALIZATION):
+            begin -= 1
+        peak = max(reading.allocated_peak_bytes for reading in readings[begin : end + 1])
+        return dataclasses.replace(readings[end], allocated_peak_bytes=peak)
 
     def fit(self, card: str = "") -> FitVerdict:
         """On the workload's card, or another."""

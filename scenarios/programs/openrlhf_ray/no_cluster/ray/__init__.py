@@ -20,8 +20,12 @@ class ObjectRef:
     def __init__(self, value):
         self.value = value
 
+    def __await__(self):
+        yield from ()
+        return self.value
 
-class _Elsewhere:
+
+class _Elsewhere(ObjectRef):
     """A call of an actor of another rank."""
 
     def __init__(self, answers, method):
@@ -30,6 +34,11 @@ class _Elsewhere:
     @property
     def value(self):
         return self._answers[self._method]
+
+    def __await__(self):
+        while self._method not in self._answers:
+            yield  # other tasks of the driver, one of which calls the actor that is here
+        return self.value
 
 
 def _address():
@@ -74,9 +83,9 @@ def _received(sent):
     pickler = pickle.Pickler(file)
 
     def kept(value):
-        if not isinstance(value, (torch.Tensor, ObjectRef, _Elsewhere, ActorHandle, ActorClass)):
+        if not isinstance(value, (torch.Tensor, ObjectRef, ActorHandle, ActorClass)):
             return None
-        as_they_are.append(value.value if isinstance(value, (ObjectRef, _Elsewhere)) else value)
+        as_they_are.append(value.value if isinstance(value, ObjectRef) else value)
         return len(as_they_are) - 1
 
     pickler.persistent_id = kept
@@ -85,6 +94,12 @@ def _received(sent):
     unpickler = pickle.Unpickler(file)
     unpickler.persistent_load = as_they_are.__getitem__
     return unpickler.load()
+
+
+def _is_of_a_group(kind):
+    """Whether an actor is one rank of several; its class may leave the arguments to the one that it is made of."""
+    constructors = (vars(each)["__init__"] for each in kind.__mro__[:-1] if "__init__" in vars(each))
+    return any(list(inspect.signature(one).parameters)[1:3] == ["world_size", "rank"] for one in constructors)
 
 
 class ActorClass:
@@ -96,11 +111,10 @@ class ActorClass:
         return self
 
     def remote(self, *args, **named):
-        parameters = list(inspect.signature(self._kind.__init__).parameters)[1:3]
-        if parameters == ["world_size", "rank"]:
+        if _is_of_a_group(self._kind):
             if args[1] != int(os.environ["RANK"]):
                 return ActorHandle(None, self._answers)
-            args = (*args[:2], os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+            args = (*args[:-2], os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
         actor = self._kind.__new__(self._kind)
         args, named = _received((args, named))
         _done(actor.__init__(*args, **named))

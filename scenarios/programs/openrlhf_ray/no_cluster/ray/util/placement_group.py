@@ -1,4 +1,5 @@
 import ray
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: F401  callers import it from here
 
 
 class PlacementGroup:

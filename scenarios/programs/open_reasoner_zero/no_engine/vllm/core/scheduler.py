@@ -1,0 +1,3 @@
+class Scheduler:
+    def __init__(self, *settings):
+        pass

@@ -1,0 +1,2 @@
+class RuntimeEnv(dict):
+    """Of the processes that Ray would start."""
