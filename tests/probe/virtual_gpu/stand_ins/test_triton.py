@@ -135,6 +135,10 @@ def test_what_only_kernels_can_call_says_so(kernels: Any) -> None:
         kernels.store_row(None, 0, 0, 1)
 
 
+def test_a_type_of_a_type_may_annotate_a_kernels_argument(kernels: Any) -> None:
+    assert isinstance(kernels.tl.pointer_type(kernels.tl.int64), type)
+
+
 def test_a_program_learns_of_the_card_from_the_driver(kernels: Any) -> None:
     driver = kernels.triton.runtime.driver.active
     assert driver.get_current_target().arch == 90
