@@ -22,7 +22,7 @@ from harness.store import Store
 @click.command("regress")
 @options.stack_options
 @options.selection_options
-@click.option("--select", "named", metavar="NAME", help="A named selection of the configuration: reported.")
+@click.option("--select", "named", metavar="NAME", help="A named selection of the configuration: reported. One called as a stack of the configuration runs on that.")
 @options.program_options
 @click.option(
     "--budget",
@@ -87,6 +87,7 @@ def command(
       regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
       regress --select reported                       the reported systems, by their own code
+      regress --select llamafactory-6800              a selection called as a stack: a report's job on its own versions
       regress --explain                               also for what takes longer: the simulated 70B
       regress --python /opt/conda/envs/rlhf           the environment that is here, as it is
       regress --python envs/old --python envs/new     two of them, the first is the baseline
@@ -109,6 +110,8 @@ def command(
         if selection.scenarios or selection.variants or program is not None:
             raise UsageError("a selection, and what to run besides", where="--select", hint="give one of the two")
         settings = selecting(settings, named)
+        if named in settings.stacks and not stacks.names_releases:
+            stacks = msgspec.structs.replace(stacks, stack=named)
     if program is not None:
         selection = _of_program(selection, workloads.chosen(None, program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
