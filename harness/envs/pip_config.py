@@ -19,6 +19,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+#: Where pip looks unless it is configured otherwise.
+_PYPI = "https://pypi.org/simple"
+
 _SECTIONS = ("global", "install", ":env:")  # later wins
 
 
@@ -50,9 +53,12 @@ class PipConfig:
 
         What ``environment`` already says in uv's own words is left alone.
         """
+        main = environment.get("UV_DEFAULT_INDEX") or environment.get("UV_INDEX_URL") or self.index_url or _PYPI
         wanted = {
             "UV_DEFAULT_INDEX": self.index_url,
-            "UV_INDEX": " ".join(self.extra_index_urls),
+            # Of equal versions uv takes the file of the first index, where pip takes the one that fits the platform best: an
+            # extra index may have one for any platform, without the library in it.
+            "UV_INDEX": " ".join((main, *self.extra_index_urls)) if self.extra_index_urls else "",
             # pip takes the best version over all its indexes; uv by default the first index that has the package.
             "UV_INDEX_STRATEGY": "unsafe-best-match",
             "UV_HTTP_TIMEOUT": self.timeout_s,

@@ -100,7 +100,7 @@ def test_a_build_is_brought_the_packages_of_local_folders_that_it_needs_and_no_o
         "torch-2.5.1+cpu-cp311-cp311-linux_x86_64.whl",
     ]
     settings = (tmp_path / "context" / "settings.sh").read_text()
-    assert "export UV_INDEX=https://a/simple\n" in settings
+    assert "export UV_INDEX='https://pypi.org/simple https://a/simple'\n" in settings
     assert str(tmp_path) not in settings
 
 

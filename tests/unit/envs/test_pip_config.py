@@ -36,7 +36,7 @@ def test_indexes_reach_uv_as_variables_so_that_no_password_is_on_a_command_line(
     config = pip_config.parse(LISTING)
     assert config.uv_environment({}) == {
         "UV_DEFAULT_INDEX": "https://mirror/simple",
-        "UV_INDEX": "https://a/simple https://user:secret@b/simple",
+        "UV_INDEX": "https://mirror/simple https://a/simple https://user:secret@b/simple",
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "UV_HTTP_TIMEOUT": "20",
         "SSL_CERT_FILE": "/etc/mine.pem",
@@ -46,6 +46,14 @@ def test_indexes_reach_uv_as_variables_so_that_no_password_is_on_a_command_line(
         *("--find-links", "/srv/wheels", "--find-links", "/srv/more"),
         *("--allow-insecure-host", "mirror", "--allow-insecure-host", "b"),
     ]
+
+
+def test_the_main_index_comes_before_extra_ones_whoever_names_it() -> None:
+    config = PipConfig(extra_index_urls=("https://a/simple",))
+    assert config.uv_environment({})["UV_INDEX"] == "https://pypi.org/simple https://a/simple"
+    own = {"UV_DEFAULT_INDEX": "https://mine/simple"}
+    assert config.uv_environment(own)["UV_INDEX"] == "https://mine/simple https://a/simple"
+    assert "UV_INDEX" not in PipConfig().uv_environment({})
 
 
 def test_what_the_user_told_uv_itself_is_left_alone() -> None:
