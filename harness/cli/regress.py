@@ -22,7 +22,12 @@ from harness.store import Store
 @click.command("regress")
 @options.stack_options
 @options.selection_options
-@click.option("--select", "named", metavar="NAME", help="A named selection of the configuration: reported. One called as a stack of the configuration runs on that.")
+@click.option(
+    "--select",
+    "named",
+    metavar="NAME",
+    help="A named selection of the configuration: reported. One that is called as a stack runs on that stack.",
+)
 @options.program_options
 @click.option(
     "--budget",

@@ -96,11 +96,11 @@ def label(workloads: Sequence[str], models: Sequence[str]) -> str:
     return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
 
 
-def given_program(line: str, told_apart_by: bytes) -> str:
+def given_program(line: str, distinguished_by: bytes) -> str:
     """The name of a program that is given on a command line: its own, and a hash of all that tells two launches apart
     (``train-3f9a1c``). Raises LaunchLineError."""
     own = _UNSAFE.sub("-", parse(line).name).strip("-")[:40] or "program"
-    return f"{own}-{hashlib.sha256(told_apart_by).hexdigest()[:6]}"
+    return f"{own}-{hashlib.sha256(distinguished_by).hexdigest()[:6]}"
 
 
 def is_given_program(scenario: str) -> bool:

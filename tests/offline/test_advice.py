@@ -54,7 +54,7 @@ def test_where_no_release_is_named_the_newest_configured_one_is_taken(project: P
     assert said.out.startswith(f"fit, world_size=1, {VERSION['hungry']}, run on CPU: what does each remedy buy?\n")
 
 
-def test_an_unmodified_case_that_does_not_run_is_told_and_the_rest_stands(project: Project) -> None:
+def test_an_unmodified_case_that_does_not_run_is_reported_and_the_rest_stands(project: Project) -> None:
     said = project.run(
         "remedies", "fit", "--with", f"tinyframe={VERSION['not-importing']}", "--variant", "world_size=1"
     )

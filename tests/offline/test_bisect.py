@@ -268,7 +268,7 @@ def test_a_good_end_that_fails_says_nothing_of_the_bad_one(project: Project) -> 
     )
 
 
-def test_swapped_ends_are_told_from_what_is_stored_before_anything_is_run(project: Project) -> None:
+def test_swapped_ends_are_reported_from_what_is_stored_before_anything_is_run(project: Project) -> None:
     project.configure(HUNGRY, "2.0.0")
     project.regress()
     said = project.run("bisect", "--scenario", "fit", "--good", HUNGRY, "--bad", "2.0.0")

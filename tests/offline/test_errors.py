@@ -272,7 +272,7 @@ def test_results_under_a_file_are_one_line(project: Project, tmp_path: Path) -> 
     ],
     ids=["cut off", "empty", "garbage", "newer schema"],
 )
-def test_a_result_that_cannot_be_read_is_told_kept_and_measured_again(
+def test_a_result_that_cannot_be_read_is_reported_kept_and_measured_again(
     measured: Project, damage: object, why: str
 ) -> None:
     assert callable(damage)

@@ -171,7 +171,7 @@ def test_more_host_work_is_a_regression_that_names_the_function(report: Report) 
     assert found["evidence"][-1] == "tinyframe/__init__.py:Engine.hook: 29,000 more calls (1,000 -> 30,000)"
 
 
-def test_a_new_default_is_told_as_such(report: Report) -> None:
+def test_a_new_default_is_reported_as_such(report: Report) -> None:
     (found,) = report.findings(VERSION["new-default"])
     assert (found["kind"], found["metric"]) == ("changed", "configuration")
     assert found["value"] == {"tinyframe.bucket_size": 500}

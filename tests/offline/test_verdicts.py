@@ -10,7 +10,7 @@ from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, Report, cel
 from tests.paths import ROOT
 
 
-def test_an_improvement_is_told_and_is_no_regression(project: Project) -> None:
+def test_an_improvement_is_reported_and_is_no_regression(project: Project) -> None:
     project.configure(VERSION["hungry"], "2.0.0")
     report = project.regress()
     found = report.finding("2.0.0", metric="device_retained_bytes", phase="backward")

@@ -37,7 +37,7 @@ def test_a_launch_line_is_launcher_program_and_arguments(
     assert not parsed.is_module
 
 
-def test_a_module_is_told_from_a_file() -> None:
+def test_a_module_differs_from_a_file() -> None:
     assert parse("python -m axolotl.cli.train x.yaml").is_module
     assert parse("accelerate launch -m axolotl.cli.train x.yaml").program == "axolotl.cli.train"
     assert parse("torchrun --nproc_per_node 8 --module axolotl.cli.train x.yaml").name == "train"

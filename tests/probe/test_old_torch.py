@@ -17,7 +17,7 @@ from harness.probe.no_stand_in import NoStandInError  # noqa: E402
 
 
 @pytest.mark.parametrize("by_device", [True, False])
-def test_autocast_of_the_cpu_and_of_cuda_are_told_apart(by_device: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autocast_of_the_cpu_and_of_cuda_are_distinguished(by_device: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autocast_state, "BY_DEVICE", by_device)
     with warnings.catch_warnings(), torch.autocast("cpu", dtype=torch.bfloat16):
         warnings.simplefilter("ignore")  # of the functions of old

@@ -88,7 +88,7 @@ def test_what_to_do_without_a_stand_in_is_not_cut_for_the_place(tmp_path: Path) 
     )
 
 
-def test_a_slip_of_the_probe_itself_is_told_from_an_error_of_what_it_measures() -> None:
+def test_a_slip_of_the_probe_itself_differs_from_an_error_of_what_it_measures() -> None:
     with pytest.raises(KeyError) as caught:
         CachingAllocator(AllocatorSettings()).free(7)
     assert faults.is_of_the_probe(caught.value)

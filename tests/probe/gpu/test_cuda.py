@@ -44,7 +44,7 @@ def test_without_a_gpu_a_rank_says_so_in_one_line() -> None:
          "expandable_segments:True,max_split_size_mb:128"),
     ],
 )  # fmt: skip
-def test_the_allocator_is_told_in_its_own_words(settings: AllocatorSettings, options: str) -> None:
+def test_the_allocator_gets_its_settings_in_its_own_words(settings: AllocatorSettings, options: str) -> None:
     assert cuda.allocator_options(settings) == options
 
 

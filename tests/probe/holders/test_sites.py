@@ -191,7 +191,7 @@ def test_attributes_of_optimizers_tell_what_they_hold() -> None:
     ]
 
 
-def test_the_first_request_that_a_card_cannot_serve_is_told_with_its_place() -> None:
+def test_the_first_request_that_a_card_cannot_serve_is_reported_with_its_place() -> None:
     mib = 1 << 20
     job = Job()
     job.recorder.allocator = AllocatorSettings

@@ -49,7 +49,7 @@ def test_waiting_for_the_device_covers_everything() -> None:
     assert passed == numbers
 
 
-def test_a_host_that_asks_is_told_no_and_one_that_keeps_asking_waits() -> None:
+def test_a_host_that_asks_gets_no_and_one_that_keeps_asking_waits() -> None:
     streams, passed = device()
     number = streams.delay((SIDE,))
     event = streams.mark(SIDE)

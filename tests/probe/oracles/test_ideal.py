@@ -79,7 +79,7 @@ def test_activations_are_those_of_plain_pytorch() -> None:
     assert held["backward.device_peak_bytes"]["in_flight"] == 2000
 
 
-def test_without_measured_activations_only_what_does_not_depend_on_them_is_told() -> None:
+def test_without_measured_activations_only_what_does_not_depend_on_them_is_reported() -> None:
     assert set(ideal(MODEL, JOB, None)) == {
         "init.device_retained_bytes", "backward.device_retained_bytes", "step.device_retained_bytes",
         "step.device_peak_bytes",

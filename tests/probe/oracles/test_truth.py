@@ -192,7 +192,7 @@ def test_an_infinite_gradient_may_reach_bf16_weights_if_its_norm_says_so(told: f
     assert "which its norm reports" in numerics.note
 
 
-def test_an_infinite_gradient_that_is_told_as_a_number_is_wrong_whatever_became_of_the_weights() -> None:
+def test_an_infinite_gradient_that_is_reported_as_a_number_is_wrong_whatever_became_of_the_weights() -> None:
     work = dataclasses.replace(WORK, infinite_gradient_step=2)
     norms = [*trained(work, torch.bfloat16, None).gradient_norms[:2], 1.0]
     assert judged(work, gradient_norms=norms).gradient_norm_error == math.inf

@@ -362,7 +362,7 @@ def test_only_a_launcher_tells_a_program_its_rank(folder: Path, line: str, told:
     assert ran(folder, "cpu", 1, line).signature == f"ProgramError: train.py exits with '{told}'"
 
 
-def test_one_of_several_ranks_is_told_its_rank_by_whatever_started_it(folder: Path) -> None:
+def test_one_of_several_ranks_gets_its_rank_from_whatever_started_it(folder: Path) -> None:
     (folder / "train.py").write_text(TELLS)
     assert "LOCAL_RANK" in ran(folder, "cpu", 2, "python train.py").signature
 

@@ -27,7 +27,7 @@ def peak_of_a_step(**options: Any) -> int:
     return int(torch.cuda.max_memory_allocated() - held)
 
 
-def test_torch_takes_many_tensors_at_a_time_unless_it_is_told_otherwise(books: Books) -> None:
+def test_torch_takes_many_tensors_at_a_time_unless_it_is_set_otherwise(books: Books) -> None:
     assert peak_of_a_step() == 16 * MIB
     assert peak_of_a_step(foreach=False) == 12 * MIB
 

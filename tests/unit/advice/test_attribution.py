@@ -33,7 +33,7 @@ BAD = moment(
 )
 
 
-def test_shares_are_told_largest_first() -> None:
+def test_shares_are_reported_largest_first() -> None:
     assert [(share.name, share.nbytes, share.count) for share in attribution.by_category(BAD)] == [
         ("gathered parameters", 500, 2),
         ("gradients", 20, 1),
@@ -75,7 +75,7 @@ def test_places_beyond_the_first_are_summed() -> None:
     assert told[2] == "held on the host at the peak of step: 33 B more at 3 other places"
 
 
-def test_many_modules_are_told_by_what_they_share() -> None:
+def test_many_modules_are_reported_by_what_they_share() -> None:
     names = ["model.layers.*.mlp.up", "model.layers.*.mlp.down", "lm_head", "model.layers.*.attention"]
     assert attribution.shorter(names) == ["model.layers.*", "lm_head"]
 

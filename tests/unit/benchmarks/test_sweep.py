@@ -34,7 +34,7 @@ def test_with_few_workers_the_paper_is_right_to_a_hundredth() -> None:
     assert simulate(few).makespan_s == pytest.approx(on_paper(few).least_s, rel=0.01)
 
 
-def test_a_slow_index_is_the_bottleneck_and_told_as_such() -> None:
+def test_a_slow_index_is_the_bottleneck_and_reported_as_such() -> None:
     slow = SWEEPS["the same, index at 1 Gbit/s"]
     assert on_paper(slow).bottleneck == "index"
     assert simulate(slow).bottleneck == "environments"

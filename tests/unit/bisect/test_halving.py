@@ -191,7 +191,7 @@ def test_ends_the_wrong_way_round_are_no_change_of_the_kind_that_is_sought() -> 
     assert asked == [0, 3]
 
 
-def test_an_end_that_cannot_be_told_is_not_searched_around() -> None:
+def test_an_end_that_is_not_known_is_not_searched_around() -> None:
     assert search(spelled("uGB"))[1] == [0, 2]
 
 

@@ -60,7 +60,7 @@ def test_a_question_is_read_and_written_alike(written: str, meant: Question) -> 
         ("loss_error:x", "--metric: loss_error has nothing behind a colon; write loss_error"),
     ],
 )
-def test_what_is_no_question_is_told_in_one_line(written: str, line: str) -> None:
+def test_what_is_no_question_is_reported_in_one_line(written: str, line: str) -> None:
     with pytest.raises(UsageError) as caught:
         questions.parse(written)
     assert str(caught.value) == line
@@ -79,7 +79,7 @@ def test_a_limit_of_the_simulation_is_no_crash_of_the_release() -> None:
         assert read(question, Failed("init", limit)) == Observation(value=None, text=f"skipped: {limit}")
 
 
-def test_outcomes_are_told_apart_by_where_and_how_they_end() -> None:
+def test_outcomes_are_distinguished_by_where_and_how_they_end() -> None:
     values = [
         read(OUTCOME, one).value
         for one in (Passed(), Failed("backward", "E: x"), OutOfMemory("backward"), TimedOut("step", 3), Skipped("no"))

@@ -324,7 +324,7 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
     assert "run.jsonl.gz: a bundle is not added to; `bundle --unpack` makes a folder of it" in told.err
 
 
-def test_a_damaged_result_is_told_and_the_rest_reported(say: RunCommand, project: Path) -> None:
+def test_a_damaged_result_is_named_and_the_rest_reported(say: RunCommand, project: Path) -> None:
     store = Store(str(project / "results"))
     store.write(of("0.15.0"))
     file = Path(store.write(of("0.16.4")))

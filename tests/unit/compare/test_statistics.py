@@ -69,7 +69,7 @@ def test_drift_that_both_sides_share_cancels() -> None:
     assert statistics.mean_ratio(log_ratios(seconds))[0] == 1.0
 
 
-def test_rounds_without_any_noise_are_told_apart() -> None:
+def test_rounds_without_any_noise_are_distinguished() -> None:
     p = statistics.p_values(np.array([[0.1] * 6, [0.0] * 6]))
     assert p.tolist() == pytest.approx([0.0, 1.0])
 

@@ -121,7 +121,7 @@ def test_functions_that_grew_are_named_from_details_that_are_read_only_for_the_f
     assert exit_code(comparison, ["time"]) == 1
 
 
-def test_more_collectives_are_told_by_kind() -> None:
+def test_more_collectives_are_reported_by_kind() -> None:
     def talk(run: RunRecord) -> None:
         run.ranks[0].phases["backward"].collectives["reduce_scatter"] = [24, 6 * MIB]
 
@@ -268,7 +268,7 @@ def test_losses_that_differ_within_tolerance_are_no_finding() -> None:
     assert any("not bit-identical" in note for note in comparison.notes)
 
 
-def test_a_changed_default_is_told_once_per_stack_and_never_fails() -> None:
+def test_a_changed_default_is_reported_once_per_stack_and_never_fails() -> None:
     same = {"number": 1.0, "text": "a", "list": [1, True]}
     before = {"zero.overlap_comm": None, "flag": 1, "nested": [1], "gone": 1}
     after = {"zero.overlap_comm": True, "flag": True, "nested": [True], "new": 2}
@@ -450,7 +450,7 @@ def test_memory_comes_before_time() -> None:
     assert [g.headline.metric for g in comparison.groups] == ["device_retained_bytes", "host_calls"]
 
 
-def test_other_packages_that_differ_are_told() -> None:
+def test_other_packages_that_differ_are_reported() -> None:
     other = result("0.16.4", installed={"torch": "2.13.0", "deepspeed": "0.16.4", "numpy": "1.26"})
     assert judged(result(), other).notes == (
         "0.16.4 differs from the baseline in more than its pins: numpy 1.26 (baseline: 2.0)",

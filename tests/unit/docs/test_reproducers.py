@@ -34,7 +34,7 @@ def test_a_published_script_is_confirmed(answer: StoredReproduction) -> None:
     assert len(answer.runs) > 1
 
 
-def test_each_script_by_hand_is_told_of() -> None:
+def test_each_script_by_hand_is_listed() -> None:
     assert reproducer_page.by_hand().keys() == {file.stem for file in reproducer_page.BY_HAND.glob("*.py")}
 
 

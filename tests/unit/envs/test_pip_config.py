@@ -56,7 +56,7 @@ def test_the_main_index_comes_before_extra_ones_whoever_names_it() -> None:
     assert "UV_INDEX" not in PipConfig().uv_environment({})
 
 
-def test_what_the_user_told_uv_itself_is_left_alone() -> None:
+def test_what_the_user_set_for_uv_itself_is_left_alone() -> None:
     config = PipConfig(index_url="https://mirror/simple", extra_index_urls=("https://a/simple",))
     own = {"UV_INDEX_URL": "https://mine/simple", "UV_INDEX": "https://mine2/simple"}
     assert config.uv_environment(own) == {"UV_INDEX_STRATEGY": "unsafe-best-match"}

@@ -85,7 +85,7 @@ def test_a_package_that_was_cut_off_is_no_verdict_on_it(output: str) -> None:
     assert (found.stage, found.fault) == ("install", machine.DAMAGED)
 
 
-def test_no_solution_is_told_by_its_reason() -> None:
+def test_no_solution_is_reported_by_its_reason() -> None:
     assert signature(UV_NO_SOLUTION) == (
         "no solution: transformers==5.0.0 depends on huggingface-hub>=1.0 and peft==0.9 depends on huggingface-hub<1"
     )

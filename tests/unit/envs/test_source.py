@@ -164,7 +164,7 @@ def test_the_commits_between_two_releases_come_oldest_first(repository: Reposito
         repository.between(new, old)
 
 
-def test_a_release_that_has_no_tag_is_told_before_anything_is_measured(repository: Repository) -> None:
+def test_a_release_that_has_no_tag_is_reported_before_anything_is_measured(repository: Repository) -> None:
     with pytest.raises(UsageError, match=r"has neither a tag v7.0 or 7.0 nor a commit of that name"):
         repository.release("tinyframe", "7.0")
 

@@ -198,7 +198,7 @@ def test_offline_says_so_instead_of_blaming_the_stack(tmp_path: Path, index: Pat
         built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"), offline)
 
 
-def test_all_are_built_in_the_order_given_and_told_of(tmp_path: Path, index: Path) -> None:
+def test_all_are_built_in_the_order_given_and_reported(tmp_path: Path, index: Path) -> None:
     stacks = [tiny_packages.locked(PYTHON, f"mine=={version}") for version in ("1.0", "9.0", "2.0")]
     told: list[tuple[int, str]] = []
     environments = venv.build_all(

@@ -104,7 +104,7 @@ def test_a_fault_that_needs_three_values_is_found_and_reduced_to_them(monkeypatc
     assert found.pairs_covered
 
 
-def test_faults_of_either_release_are_told_apart_and_by_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_of_either_release_are_distinguished_and_by_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, wrong=quarter, crashes=crash)
     needs = {(fault.stack.label, report.needs(fault)) for fault in found.faults}
     assert needs == {

@@ -85,7 +85,7 @@ def test_counts_leave_out_the_words_that_nobody_comes_to() -> None:
     assert rows == [("0.15.0", "8", ""), ("0.16.4", "4", "4")]
 
 
-def test_a_sweep_is_told_release_by_release_and_by_what_is_alike() -> None:
+def test_a_sweep_is_reported_release_by_release_and_by_what_is_alike() -> None:
     comparison = compared(sweep())
     seen = view(comparison)
     assert seen.compatibility[0].rows == (

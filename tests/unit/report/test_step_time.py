@@ -61,7 +61,7 @@ def test_it_is_the_figure_that_fit_gives() -> None:
     assert fit.judge_cell(question, question.cards[0], result).least_step_s == pytest.approx(6.96, abs=0.005)
 
 
-def test_a_reader_is_told_that_it_is_a_model() -> None:
+def test_a_reader_reads_that_it_is_a_model() -> None:
     found = compare.compare(
         [simulated("0.15.0", 1, gpu="A100-80G")], "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None
     )

@@ -73,7 +73,7 @@ def test_each_workload_has_a_machine_and_all_its_stacks_take_turns_there(tmp_pat
         assert [re.sub(r"round (\d).*", r"\1", line) for line in rounds] == ["1", "2", "3", "2", "3", "1"]
 
 
-def test_what_a_lost_machine_had_not_told_runs_again_and_is_told_once(tmp_path: Path) -> None:
+def test_what_a_lost_machine_had_not_reported_runs_again_and_is_reported_once(tmp_path: Path) -> None:
     lost: list[str] = []
 
     def behaviour(cell: Cell) -> Ended:

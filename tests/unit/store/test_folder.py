@@ -141,7 +141,7 @@ def test_changed_content_has_another_key() -> None:
         assert key_of(other) != key_of(one)
 
 
-def test_bad_files_are_told_one_line_each_and_left_alone(tmp_path: Path) -> None:
+def test_bad_files_are_reported_one_line_each_and_left_alone(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "results"))
     good = store.write(result())
     folder = Path(good).parent

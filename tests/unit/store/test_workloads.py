@@ -31,7 +31,7 @@ def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_
     assert "layers=0003-cpu-bad.json: damaged, or not a result: " in problems[0]
 
 
-def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_judged(tmp_path: Path) -> None:
+def test_a_file_that_holds_another_workload_than_its_name_says_is_reported_and_not_judged(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     file = Path(store.write(result()))
     file.rename(file.with_name(file.name.replace("base-", "other-")))
@@ -42,7 +42,7 @@ def test_a_file_that_holds_another_workload_than_its_name_says_is_told_and_not_j
     assert problems[0].endswith("named wrongly, it holds py3.11-deepspeed0.16.4/llama/base/cpu")
 
 
-def test_a_file_whose_name_is_no_text_is_told_as_others_are(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_text_is_reported_as_others_are(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     folder = Path(store.write(result())).parent
     (folder / os.fsdecode(b"caf\xe9-cpu-0123456789ab.json")).write_text("{}")

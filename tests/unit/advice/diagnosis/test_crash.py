@@ -29,7 +29,7 @@ def read(text: str) -> Crash:
     return found
 
 
-def test_the_ranks_of_a_log_are_told_apart() -> None:
+def test_the_ranks_of_a_log_are_distinguished() -> None:
     found = read(ZIP)
     assert (found.error, found.message) == ("ValueError", "zip() argument 2 is longer than argument 1")
     assert [frame.text for frame in (found.last_of_user, found.first_of_framework, found.frames[-1]) if frame] == [

@@ -68,7 +68,7 @@ def test_a_part_that_left_no_record_takes_none_from_the_others() -> None:
     assert [rank.rank for rank in whole.record.ranks] == [0, 1]
 
 
-def test_a_round_is_told_by_the_gpu_that_ran_lowest_and_a_throttled_one_first() -> None:
+def test_a_round_is_reported_by_the_gpu_that_ran_lowest_and_a_throttled_one_first() -> None:
     fast, slow, hot = (
         Clocks(sm_mhz=mhz, memory_mhz=1, reasons=[], throttled=mhz == 1500) for mhz in (1900, 1200, 1500)
     )
@@ -81,7 +81,7 @@ def test_a_round_is_told_by_the_gpu_that_ran_lowest_and_a_throttled_one_first() 
     assert found.clocks == [slow, hot]
 
 
-def test_each_moment_is_told_by_the_machine_whose_rank_holds_most() -> None:
+def test_each_moment_is_reported_by_the_machine_whose_rank_holds_most() -> None:
     here = Explanation({"a": Moment(0, 5, []), "b": Moment(0, 9, [])}, [Stretch("forward", [[0, 9]])])
     there = Explanation({"a": Moment(3, 7, [])}, [Stretch("forward", [[0, 7]])], note="one is missing")
     whole = merge_parts([part(0, [], explanation=here), part(2, [], explanation=there)]).explanation

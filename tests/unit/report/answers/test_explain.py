@@ -24,7 +24,7 @@ def told(gathered: int) -> Explanation:
     )
 
 
-def test_a_cell_is_told_by_category_module_and_place() -> None:
+def test_a_cell_is_reported_by_category_module_and_place() -> None:
     assert (
         explain.as_text("stack/scenario/base/cpu", told(4096), [KEY])
         == """\
@@ -48,7 +48,7 @@ backward, at its end (device_retained_bytes): 6,144 B, rank 1
     )
 
 
-def test_a_request_that_the_card_refuses_is_told_as_torch_tells_it() -> None:
+def test_a_request_that_the_card_refuses_is_reported_as_torch_tells_it() -> None:
     gib = 1 << 30
     refusal = Refusal(
         room_bytes=30 * gib,

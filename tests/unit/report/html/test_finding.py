@@ -121,7 +121,7 @@ def test_a_finding_that_is_not_about_memory_asks_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stretches", [[], [Stretch("forward", [])], [Stretch("forward", [[0, 1], [2]])]])
-def test_a_damaged_timeline_is_not_drawn_and_the_places_are_told(stretches: list[Stretch], tmp_path: Path) -> None:
+def test_a_damaged_timeline_is_not_drawn_and_the_places_are_reported(stretches: list[Stretch], tmp_path: Path) -> None:
     def explained(of: Result) -> Explanation | None:
         told = explained_as_measured(of)
         return None if told is None else Explanation(told.moments, stretches)

@@ -92,7 +92,7 @@ def test_tables_have_captions_and_headings_have_scopes(tmp_path: Path) -> None:
         assert page.unscoped == [], name
 
 
-def test_a_verdict_is_told_by_a_sign_and_a_word(tmp_path: Path) -> None:
+def test_a_verdict_is_a_sign_and_a_word(tmp_path: Path) -> None:
     made(comparison(), tmp_path)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     for sign, word in (("✕", "wrong"), ("✕", "failed"), ("▲", "worse"), ("◆", "baseline")):
