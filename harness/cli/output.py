@@ -102,7 +102,7 @@ def _write_json(comparison: Comparison, file: str, code: int) -> None:
 def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int, stored: Sequence[str]) -> None:
     # Its libraries take a third of a second to import, which other reports need not wait for.
     from harness.report.html import site
-    from harness.report.problem_facts import known_answers
+    from harness.report.known_answers import known_answers
     from harness.run.pipeline import details_of
 
     built = site.build(

@@ -20,7 +20,8 @@ from harness.model import Cell, Result, Stack, WorkloadParts
 from harness.probe.scenario import ScenarioError
 from harness.report.answers import reproduce as report
 from harness.report.answers.issue import as_issue
-from harness.report.problem_facts import in_words, introduced, known_answers
+from harness.report.known_answers import known_answers
+from harness.report.upstream_changes import in_words, introduced
 from harness.reproduce.cells import DEVICE
 from harness.reproduce.factors import SIMPLEST_OF
 from harness.reproduce.reproduction import Reproduction, Request, reproduce

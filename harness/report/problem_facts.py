@@ -8,90 +8,33 @@ and not in its good one.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from packaging.version import Version
 
-from harness.bisect import questions
 from harness.bisect.questions import Question
 from harness.compare import Comparison, Problem, ProblemKind
-from harness.compare.metrics import BY_NAME as BY_METRIC
-from harness.compare.metrics import OUTCOME, STEP_TIME
+from harness.compare.metrics import OUTCOME
 from harness.compare.releases import ranges
-from harness.errors import UsageError
 from harness.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
-from harness.probe.scenario import variant_id
-from harness.report.answers import stored as answers
+from harness.report.answer_matching import UNNAMED, answers_by, has_all, is_alike, meets, question_of
 from harness.report.answers.stored import (
-    FurtherRuns,
-    StoredAnswers,
     StoredBisection,
-    StoredCondition,
     StoredRemedy,
     StoredReproduction,
-    StoredSearch,
-    StoredTransition,
 )
+from harness.report.known_answers import KnownAnswers, Title
+from harness.report.upstream_changes import UpstreamChange, change_between, change_of, different, may_be
 from harness.reproduce import upstream
-from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST_OF, STAGE, among
+from harness.reproduce.factors import BY_NAME, SIMPLEST_OF, among
 from harness.reproduce.patterns import ProblemPattern
-from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.upstream import UpstreamProblem
-from harness.store import contents, files_beside
-from harness.store.contents import ProblemHandler, silent, why_unread
 from harness.versions.releases import parsed_version
-from harness.wording import addresses
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing
 
 _T = TypeVar("_T")
-
-#: What workloads that do not name these parameters do.
-_UNNAMED = {"model_outputs": "all", "integration": "transformers"}
-
-#: Tables in the folder of reproducers: the titles of scripts by their names, what these showed in further releases, and
-#: problems that no script shows.
-TITLES, FURTHER_RUNS, WITHOUT_SCRIPT = "titles.toml", "runs.toml", "without_script.toml"
-
-
-class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a script is about, by the person who published it."""
-
-    title: str
-    what: str = ""  #: a sentence, where the title does not say it all
-    shown_by: ProblemPattern | None = None  #: further findings that it shows, as of another package than the releases'
-    shown_with: dict[
-        str, tuple[Any, ...]
-    ] = {}  #: factor -> values of which a script by hand showed it, and the answer cannot say
-    is_intended: bool = False  #: whether the newer release is the one that does what is configured
-
-
-class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A problem that no script shows, and why."""
-
-    problem: str
-    reason: str
-    by_hand: str = ""  #: the file below ``by_hand/`` that confirms it all the same
-    shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
-
-
-class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What brought a problem, or ended it."""
-
-    package: str
-    before: str  #: the last release before the change
-    after: str  #: the first one with it
-    compare_url: str  #: of what changed between the two; empty where the package's repository is not known
-    where: str = ""  #: the subject of the commit, or the place; empty where the release was not searched for it
-    pull_url: str = ""  #: of its pull request, where it names one
-    workload: str = ""  #: on which it was searched for
-    files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
-    patch: tuple[str, ...] = ()  #: its lines, where they are few
-    sites: tuple[str, ...] = ()  #: the code that holds the bytes
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,72 +89,6 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     def is_confirmed(self) -> bool:
         """Whether a script shows it without the harness."""
         return self.reproduction is not None and self.reproduction.confirmed
-
-
-class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
-    """What problems are joined with."""
-
-    stored: StoredAnswers = StoredAnswers()
-    titles: dict[str, Title] = {}  #: by the name of the script
-    without_script: tuple[WithoutScript, ...] = ()
-
-
-NOTHING_KNOWN = KnownAnswers()
-
-#: Changed files that are named of a change.
-_MOST_FILES = 3
-
-
-def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
-    """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
-    stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
-    titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
-    further = _table(Path(reproducers) / FURTHER_RUNS, dict[str, tuple[FurtherRuns, ...]], problem)
-    without = _table(Path(reproducers) / WITHOUT_SCRIPT, dict[str, tuple[WithoutScript, ...]], problem)
-    known = [_with_what_is_known_by_hand(one, titles.get(one.name), further) for one in stored.reproductions]
-    stored = msgspec.structs.replace(stored, reproductions=tuple(known))
-    return KnownAnswers(stored=stored, titles=titles, without_script=without.get("problem", ()))
-
-
-def _with_what_is_known_by_hand(
-    answer: StoredReproduction, title: Title | None, further: Mapping[str, tuple[FurtherRuns, ...]]
-) -> StoredReproduction:
-    """An answer with the script's runs in further releases, and with the values that its title says show the fault."""
-    shown_with = title.shown_with if title is not None else {}
-
-    def settled(of: Sequence[StoredCondition]) -> tuple[StoredCondition, ...]:
-        return tuple(_settled(one, shown_with.get(one.factor, ())) for one in of)
-
-    return msgspec.structs.replace(
-        answer,
-        further=further.get(answer.name, ()),
-        needs=settled(answer.needs),
-        indifferent=settled(answer.indifferent),
-        not_known=settled(answer.not_known),
-    )
-
-
-def _settled(condition: StoredCondition, shown: Sequence[Any]) -> StoredCondition:
-    """With these values among those that show the fault."""
-    values = BY_NAME[condition.factor].values if shown else ()
-    return msgspec.structs.replace(
-        condition,
-        shown=tuple(sorted({*condition.shown, *shown}, key=values.index)) if shown else condition.shown,
-        unknown=tuple(one for one in condition.unknown if one not in shown),
-    )
-
-
-def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> dict[str, _T]:
-    """What a file of TOML holds; nothing where there is none, or it cannot be read."""
-    if not file.exists():
-        return {}
-    try:
-        return msgspec.toml.decode(contents.read(str(file)), type=kind)
-    except OSError as error:
-        problem(str(file), why_unread(error))
-    except ValueError as error:  # of the text and of msgspec
-        problem(str(file), f"damaged: {error}")
-    return {}
 
 
 def problem_facts(comparison: Comparison, known: KnownAnswers) -> dict[tuple[str, ...], ProblemFacts]:
@@ -273,8 +150,8 @@ class _Joint:
         found = self._changes(problem, Verdict.GOOD)
         if script is None or own is None:
             return found
-        own_change = _change(script.package, own.last, own.after)
-        return tuple(one for one in found if _may_be(own_change, one)) or (own_change,)
+        own_change = change_between(script.package, own.last, own.after)
+        return tuple(one for one in found if may_be(own_change, one)) or (own_change,)
 
     def _in_part(self, problem: Problem, script: StoredReproduction) -> str:
         """Of a count of work, which each release may change: whether the script counts the same, in the release that brought
@@ -282,8 +159,8 @@ class _Joint:
         if not problem.kind.is_cost:
             return ""
         newest = next((one for one in problem.findings if one.stack == problem.until), problem.worst)
-        question = _question(script.metric)
-        if question is None or not _answers(newest, question):
+        question = question_of(script.metric)
+        if question is None or not answers_by(newest, question):
             return f"the script measures {script.metric}"
 
         def answer(stack: str) -> Verdict | None:
@@ -315,7 +192,7 @@ class _Joint:
     def _overlaps(self, problem: Problem, own: StoredReproduction | None) -> Iterator[Overlap]:
         """With those by another script, of which all of its workloads have the conditions. A crash says what it is, and
         memory adds up; what trains wrong is wrong by one cause or another."""
-        values = [{**_UNNAMED, **self._comparison.parameters[workload]} for workload in problem.affected]
+        values = [{**UNNAMED, **self._comparison.parameters[workload]} for workload in problem.affected]
         for one in self._comparison.problems:
             other = self._reproduction(one)
             title = self._known.titles.get(other.name) if other is not None else None
@@ -336,7 +213,7 @@ class _Joint:
     def _is_spoiled(self, problem: Problem, name: str, value: Any) -> bool:
         """Whether what the problem's workloads become by a setting has another grave problem in one of its releases."""
         parameters = self._comparison.parameters
-        changed = [{**_UNNAMED, **parameters[own], name: value} for own in problem.affected]
+        changed = [{**UNNAMED, **parameters[own], name: value} for own in problem.affected]
         having = set(problem.having)
         others = [
             one
@@ -346,7 +223,7 @@ class _Joint:
         return any(
             self._needs_no_more(one, values)
             or any(
-                not having.isdisjoint(stacks) and _is_alike({**_UNNAMED, **parameters[own]}, values)
+                not having.isdisjoint(stacks) and is_alike({**UNNAMED, **parameters[own]}, values)
                 for own, stacks in one.affected.items()
             )
             for one in others
@@ -367,7 +244,7 @@ class _Joint:
     def _problems_shown_by(self, found: StoredReproduction) -> set[tuple[str, ...]]:
         """The problems that an answer is about, by the keys of their worst findings: those of its own cell; where no problem
         has that, those of workloads that have all of its smallest cell."""
-        question = _question(found.metric)
+        question = question_of(found.metric)
         if question is None:
             return set()
         ends = (found.package, found.bad, found.good)
@@ -380,7 +257,7 @@ class _Joint:
     def _shown(self, found: Finding, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
         """What belongs to the first of the patterns that a finding shows."""
         question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
-        parameters = {**_UNNAMED, **self._comparison.parameters[found.workload]}
+        parameters = {**UNNAMED, **self._comparison.parameters[found.workload]}
         versions = self._stacks[found.stack].versions
         for one, pattern in patterns:
             version = versions.get(pattern.package)
@@ -393,7 +270,7 @@ class _Joint:
         goes wrong now and then may do so in others that ran once."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         if known := [one for one in found if one is not None]:
-            return _different(known)
+            return different(known)
         first, second = (problem.before, problem.since) if to is Verdict.BAD else (problem.until, problem.after)
         if not first or not second or problem.worst.intermittent:
             return ()
@@ -401,19 +278,19 @@ class _Joint:
         if len(axes) != 1:
             return ()
         before, after = (self._stacks[stack].versions.get(axes[0], "") for stack in (first, second))
-        return (_change(axes[0], before, after),) if before and after else ()
+        return (change_between(axes[0], before, after),) if before and after else ()
 
     def _bisected(self, problem: Problem, bisection: StoredBisection, to: Verdict) -> UpstreamChange | None:
         releases = next((course for course in bisection.courses if course.kind == "releases"), None)
         if releases is None or releases.to is not to or releases.found is None:
             return None
-        question = _question(releases.metric)
+        question = question_of(releases.metric)
         before, after = releases.found.before, releases.found.after
         bad, good = (after, before) if to is Verdict.BAD else (before, after)
         workload = split_workload(bisection.workload)
         if question is None or not self._has(problem, workload, question, (releases.package, bad, good)):
             return None
-        return _change_of(bisection, releases, releases.found)
+        return change_of(bisection, releases, releases.found)
 
     def _has(self, problem: Problem, workload: WorkloadParts, question: Question, ends: tuple[str, str, str]) -> bool:
         """Whether the problem is what the question about this workload finds in the one release of a package (``ends``: the
@@ -421,7 +298,7 @@ class _Joint:
         package, bad, good = ends
         return any(
             self._is_of(workload, own)
-            and any(one.workload == own and _answers(one, question) for one in (*problem.findings, *problem.related))
+            and any(one.workload == own and answers_by(one, question) for one in (*problem.findings, *problem.related))
             and self._may_have(problem, own, package, bad)
             and not self._must_have(problem, own, package, good)
             for own in problem.affected
@@ -459,161 +336,13 @@ class _Joint:
         if answered == parts:
             return True
         if answered.scenario in SIMPLEST_OF.values():
-            return _has_all(self._comparison.parameters[own], answered.variant)
+            return has_all(self._comparison.parameters[own], answered.variant)
         if answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
-        values = {**_UNNAMED, **self._comparison.parameters[own]}
-        return all(_meets(values, name, text) for name, text in named.items())
-
-
-def _change_of(bisection: StoredBisection, releases: StoredSearch, found: StoredTransition) -> UpstreamChange:
-    """The change that a search of releases came to; where it went on, with the commit."""
-    before, after = found.before, found.after
-    commits = next((course for course in bisection.courses if course.kind == "commits"), None)
-    if commits is None or commits.found is None:
-        return _change(releases.package, before, after, workload=bisection.workload, sites=releases.sites)
-    where = commits.about(commits.found.after).partition(" ")[2]  # without the day
-    return _change(
-        releases.package,
-        before,
-        after,
-        where=where,
-        pull_url=addresses.pull_url(releases.package, where),
-        workload=bisection.workload,
-        files=commits.files,
-        patch=commits.patch,
-        sites=commits.sites or releases.sites,
-    )
-
-
-def introduced(
-    found: Reproduction,
-    bisections: Sequence[StoredBisection],
-    parameters_of: Callable[[WorkloadParts], Mapping[str, Any] | None],
-) -> UpstreamChange | None:
-    """The change that brought what a reproduction shows, if a search for one by the same metric ended at its two releases,
-    or between them where stored results say the same, on a workload that has all that the smallest cell has. More work
-    comes in several steps, so of that it has to be these two. ``parameters_of`` a workload: None where it is not known."""
-    for bisection in bisections:
-        releases = next((course for course in bisection.courses if course.kind == "releases"), None)
-        if releases is None or releases.to is not Verdict.BAD or releases.found is None:
-            continue
-        question = _question(releases.metric)
-        if question is None or releases.package != found.package or not _is_alike_asked(question, found.question):
-            continue
-        if not _begins_at(found, releases.found):
-            continue
-        parameters = parameters_of(split_workload(bisection.workload))
-        if parameters is not None and _has_all(parameters, found.smallest.variant):
-            change = _change_of(bisection, releases, releases.found)
-            if change.where:
-                return change
-    return None
-
-
-def _begins_at(found: Reproduction, change: StoredTransition) -> bool:
-    """Whether what a reproduction shows came with this change."""
-    if (change.before, change.after) == (found.good, found.bad):
-        return True
-    if BY_METRIC[found.question.metric].fails == STEP_TIME.fails:
-        return False
-    answers = {one.version: one.answer for one in found.history}
-    answers |= {found.good: Verdict.GOOD, found.bad: Verdict.BAD}
-    order = [one for one in sorted(answers, key=Version) if answers[one] is not Verdict.UNKNOWN]
-    steps = [
-        (one, other) for one, other in itertools.pairwise(order) if answers[one] is Verdict.GOOD is not answers[other]
-    ]
-    return steps == [(change.before, change.after)]
-
-
-def in_words(change: UpstreamChange) -> str:
-    """``in deepspeed 0.18.3: [subject](address) (+172 -59 deepspeed/runtime/engine.py)``, as Markdown."""
-    place = f"[{change.where}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
-    own = [file for file in change.files if is_of(change.package, file)]
-    files = f" ({listing(own, _MOST_FILES)})" if own else ""
-    return f"in {change.package} {change.after}: {place}{files}"
-
-
-def is_of(package: str, changed: str) -> bool:
-    """Whether a changed file (``+12 -3 FILE``) is of the package itself, and not of its tests or documentation."""
-    return changed.rpartition(" ")[2].removeprefix("src/").startswith(f"{package}/")
-
-
-def _is_alike_asked(one: Question, other: Question) -> bool:
-    return _judged(one.metric) == _judged(other.metric) and one.phase == other.phase and one.key == other.key
-
-
-def _has_all(parameters: Mapping[str, Any], variant: str) -> bool:
-    """Whether a workload has whatever is not simplest in a variant of a simplest scenario, and its ZeRO stage, as each is
-    another code."""
-    named = {STAGE.name: str(STAGE.values[0]), **variant_values(variant)}
-    return all(_meets({**_UNNAMED, **parameters}, name, text) for name, text in named.items())
+        values = {**UNNAMED, **self._comparison.parameters[own]}
+        return all(meets(values, name, text) for name, text in named.items())
 
 
 def _first(problem: Problem) -> Finding:
     """The worst one in the first release that has it."""
     return next((one for one in problem.findings if one.stack == problem.since), problem.worst)
-
-
-def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two workloads have the same factors."""
-    return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
-
-
-def _meets(values: Mapping[str, Any], name: str, text: str) -> bool:
-    """Whether a parameter has a value; of what is counted, at least that."""
-    if name not in values:
-        return False
-    value = values[name]
-    if name in BY_NAME and BY_NAME[name].counted and text.isdecimal():
-        return isinstance(value, int) and value >= int(text)
-    return variant_id({name: value}) == f"{name}={text}"
-
-
-def _answers(found: Finding, question: Question) -> bool:
-    """Whether a finding is one by the metric of a question, or by an oracle that judges it. Of what has no phases, a finding
-    may still name one."""
-    if _judged(found.metric) != _judged(question.metric) or question.phase not in ("", found.phase):
-        return False
-    return question.key in f"{found.value} {found.message}"
-
-
-def _judged(metric: str) -> str:
-    """What an oracle's metric is derived from; any other is itself."""
-    return BY_METRIC[metric].explained_by or metric
-
-
-def _question(metric: str) -> Question | None:
-    try:
-        return questions.parse(metric)
-    except UsageError:  # of another version
-        return None
-
-
-def _different(found: Sequence[UpstreamChange]) -> tuple[UpstreamChange, ...]:
-    """Each change once, by the best that is known of it: first what was searched for down to the change itself, of this what
-    upstream has a name for."""
-    changes: dict[object, UpstreamChange] = {}
-    for one in found:
-        if not any(_how_well_known(other) > _how_well_known(one) and _may_be(one, other) for other in found):
-            changes.setdefault(one.pull_url or (one.package, one.after, one.where), one)
-    return tuple(changes.values())
-
-
-def _how_well_known(change: UpstreamChange) -> tuple[bool, bool]:
-    return change.where != "", change.pull_url != ""
-
-
-def _may_be(change: UpstreamChange, other: UpstreamChange) -> bool:
-    """Whether the other one came in the releases in which a change lies."""
-    if change.package != other.package:
-        return False
-    before, after, at = (parsed_version(one) for one in (change.before, change.after, other.after))
-    if before is None or after is None or at is None:
-        return change.after == other.after
-    return before < at <= after
-
-
-def _change(package: str, before: str, after: str, **more: Any) -> UpstreamChange:
-    url = addresses.compare_url(package, before, after)
-    return UpstreamChange(package=package, before=before, after=after, compare_url=url, **more)

@@ -13,8 +13,9 @@ from harness.compare.metrics import BY_NAME
 from harness.errors import UsageError
 from harness.report import urls
 from harness.report.html.page import FindingLine, Page
-from harness.report.problem_facts import ProblemFacts, UpstreamChange
+from harness.report.problem_facts import ProblemFacts
 from harness.report.problems import TITLES, ProblemLine
+from harness.report.upstream_changes import UpstreamChange
 from harness.reproduce.upstream import UpstreamProblem
 from harness.wording import addresses, commands
 from harness.wording.names import varied_axes

@@ -28,7 +28,8 @@ from harness.report.html.rendering import Renderer
 from harness.report.html.site_files import SiteFiles
 from harness.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
-from harness.report.problem_facts import NOTHING_KNOWN, KnownAnswers, problem_facts
+from harness.report.known_answers import NOTHING_KNOWN, KnownAnswers
+from harness.report.problem_facts import problem_facts
 from harness.report.rows import Row, all_rows, section_of
 from harness.report.view import view
 

@@ -19,8 +19,9 @@ from harness.cli.stored import most_common, stack_id
 from harness.compare import Comparison, ProblemKind
 from harness.model import Verdict
 from harness.report.plain import markdown, markdown_table
-from harness.report.problem_facts import ProblemFacts, UpstreamChange, is_of, problem_facts
+from harness.report.problem_facts import ProblemFacts, problem_facts
 from harness.report.problems import TITLES, ProblemLine
+from harness.report.upstream_changes import UpstreamChange, is_of
 from harness.report.view import View, view
 from harness.run import pipeline, targets
 from harness.store import Store

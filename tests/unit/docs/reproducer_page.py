@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harness.report.answers.stored import FurtherRuns, StoredReproduction
-from harness.report.problem_facts import KnownAnswers, Title, known_answers
+from harness.report.known_answers import KnownAnswers, Title, known_answers
 from harness.reproduce.factors import SIMPLEST_OF
 from tests.paths import ROOT
 

@@ -11,7 +11,8 @@ import pytest
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Result
-from harness.report.problem_facts import KnownAnswers, ProblemFacts, Title, known_answers, problem_facts
+from harness.report.known_answers import KnownAnswers, Title, known_answers
+from harness.report.problem_facts import ProblemFacts, problem_facts
 from tests.builders import answers
 from tests.builders.synthetic import noisy_record, result
 

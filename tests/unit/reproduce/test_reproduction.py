@@ -23,7 +23,7 @@ from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRec
 from harness.report.answers import reproduce as report
 from harness.report.answers.issue import as_issue
 from harness.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
-from harness.report.problem_facts import in_words, introduced
+from harness.report.upstream_changes import in_words, introduced
 from harness.reproduce import running
 from harness.reproduce.factors import SIMPLEST
 from harness.reproduce.reproduction import Reproduction, Request, reproduce

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.compare import Thresholds, compare
 from harness.report.html.site import build
-from harness.report.problem_facts import KnownAnswers, Title
+from harness.report.known_answers import KnownAnswers, Title
 from tests.builders import answers
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result

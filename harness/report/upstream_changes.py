@@ -1,0 +1,142 @@
+"""The change upstream that brought a problem, or ended it, as `bisect` found it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from packaging.version import Version
+
+from harness.compare.metrics import BY_NAME as BY_METRIC
+from harness.compare.metrics import STEP_TIME
+from harness.model import Verdict, WorkloadParts, split_workload
+from harness.report.answer_matching import has_all, is_alike_asked, question_of
+from harness.report.answers.stored import StoredBisection, StoredSearch, StoredTransition
+from harness.reproduce.reproduction import Reproduction
+from harness.versions.releases import parsed_version
+from harness.wording import addresses
+from harness.wording.quantities import listing
+
+
+class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What brought a problem, or ended it."""
+
+    package: str
+    before: str  #: the last release before the change
+    after: str  #: the first one with it
+    compare_url: str  #: of what changed between the two; empty where the package's repository is not known
+    where: str = ""  #: the subject of the commit, or the place; empty where the release was not searched for it
+    pull_url: str = ""  #: of its pull request, where it names one
+    workload: str = ""  #: on which it was searched for
+    files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
+    patch: tuple[str, ...] = ()  #: its lines, where they are few
+    sites: tuple[str, ...] = ()  #: the code that holds the bytes
+
+
+#: Changed files that are named of a change.
+_MOST_FILES = 3
+
+
+def change_of(bisection: StoredBisection, releases: StoredSearch, found: StoredTransition) -> UpstreamChange:
+    """The change that a search of releases came to; where it went on, with the commit."""
+    before, after = found.before, found.after
+    commits = next((course for course in bisection.courses if course.kind == "commits"), None)
+    if commits is None or commits.found is None:
+        return change_between(releases.package, before, after, workload=bisection.workload, sites=releases.sites)
+    where = commits.about(commits.found.after).partition(" ")[2]  # without the day
+    return change_between(
+        releases.package,
+        before,
+        after,
+        where=where,
+        pull_url=addresses.pull_url(releases.package, where),
+        workload=bisection.workload,
+        files=commits.files,
+        patch=commits.patch,
+        sites=commits.sites or releases.sites,
+    )
+
+
+def introduced(
+    found: Reproduction,
+    bisections: Sequence[StoredBisection],
+    parameters_of: Callable[[WorkloadParts], Mapping[str, Any] | None],
+) -> UpstreamChange | None:
+    """The change that brought what a reproduction shows, if a search for one by the same metric ended at its two releases,
+    or between them where stored results say the same, on a workload that has all that the smallest cell has. More work
+    comes in several steps, so of that it has to be these two. ``parameters_of`` a workload: None where it is not known."""
+    for bisection in bisections:
+        releases = next((course for course in bisection.courses if course.kind == "releases"), None)
+        if releases is None or releases.to is not Verdict.BAD or releases.found is None:
+            continue
+        question = question_of(releases.metric)
+        if question is None or releases.package != found.package or not is_alike_asked(question, found.question):
+            continue
+        if not _begins_at(found, releases.found):
+            continue
+        parameters = parameters_of(split_workload(bisection.workload))
+        if parameters is not None and has_all(parameters, found.smallest.variant):
+            change = change_of(bisection, releases, releases.found)
+            if change.where:
+                return change
+    return None
+
+
+def _begins_at(found: Reproduction, change: StoredTransition) -> bool:
+    """Whether what a reproduction shows came with this change."""
+    if (change.before, change.after) == (found.good, found.bad):
+        return True
+    if BY_METRIC[found.question.metric].fails == STEP_TIME.fails:
+        return False
+    answers = {one.version: one.answer for one in found.history}
+    answers |= {found.good: Verdict.GOOD, found.bad: Verdict.BAD}
+    order = [one for one in sorted(answers, key=Version) if answers[one] is not Verdict.UNKNOWN]
+    steps = [
+        (one, other) for one, other in itertools.pairwise(order) if answers[one] is Verdict.GOOD is not answers[other]
+    ]
+    return steps == [(change.before, change.after)]
+
+
+def in_words(change: UpstreamChange) -> str:
+    """``in deepspeed 0.18.3: [subject](address) (+172 -59 deepspeed/runtime/engine.py)``, as Markdown."""
+    place = f"[{change.where}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
+    own = [file for file in change.files if is_of(change.package, file)]
+    files = f" ({listing(own, _MOST_FILES)})" if own else ""
+    return f"in {change.package} {change.after}: {place}{files}"
+
+
+def is_of(package: str, changed: str) -> bool:
+    """Whether a changed file (``+12 -3 FILE``) is of the package itself, and not of its tests or documentation."""
+    return changed.rpartition(" ")[2].removeprefix("src/").startswith(f"{package}/")
+
+
+def different(found: Sequence[UpstreamChange]) -> tuple[UpstreamChange, ...]:
+    """Each change once, by the best that is known of it: first what was searched for down to the change itself, of this what
+    upstream has a name for."""
+    changes: dict[object, UpstreamChange] = {}
+    for one in found:
+        if not any(_how_well_known(other) > _how_well_known(one) and may_be(one, other) for other in found):
+            changes.setdefault(one.pull_url or (one.package, one.after, one.where), one)
+    return tuple(changes.values())
+
+
+def _how_well_known(change: UpstreamChange) -> tuple[bool, bool]:
+    return change.where != "", change.pull_url != ""
+
+
+def may_be(change: UpstreamChange, other: UpstreamChange) -> bool:
+    """Whether the other one came in the releases in which a change lies."""
+    if change.package != other.package:
+        return False
+    before, after, at = (parsed_version(one) for one in (change.before, change.after, other.after))
+    if before is None or after is None or at is None:
+        return change.after == other.after
+    return before < at <= after
+
+
+def change_between(package: str, before: str, after: str, **more: Any) -> UpstreamChange:
+    """Of which no more is known than the releases around it."""
+    url = addresses.compare_url(package, before, after)
+    return UpstreamChange(package=package, before=before, after=after, compare_url=url, **more)
