@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from harness.cli import options
 from harness.cli.lines import note
@@ -19,6 +19,7 @@ from harness.model import ADDED, Cell, Stack
 from harness.run.pace import least_rounds
 from harness.run.published import Published
 from harness.store import Store
+from harness.versions.releases import parsed_version
 from harness.wording import commands
 
 
@@ -183,15 +184,8 @@ def _packages(name: str) -> int:
 def _pins(name: str) -> list[tuple[str, Version]]:
     """A stack's packages and their versions, by its id."""
     found = re.findall(r"-([^\W\d][\w-]*?)(\d[^-]*)(?=-|$)", name)
-    return [(package, Version(version)) for package, version in found if _is_version(version)]
+    return [(package, version) for package, text in found if (version := parsed_version(text)) is not None]
 
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 def _without(name: str, package: str) -> str:
