@@ -187,7 +187,6 @@ def _pins(name: str) -> list[tuple[str, Version]]:
     return [(package, version) for package, text in found if (version := parsed_version(text)) is not None]
 
 
-
 def _without(name: str, package: str) -> str:
     """A stack's id without one package: ``torch2.13.0`` is one, ``torchvision0.28.0`` is another."""
     return re.sub(rf"-{re.escape(package)}(?=\d)[^-]*", "", name)
