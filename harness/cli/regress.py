@@ -115,7 +115,7 @@ def command(
         if selection.scenarios or selection.variants or program is not None:
             raise UsageError("a selection, and what to run besides", where="--select", hint="give one of the two")
         settings = selecting(settings, named)
-        if named in settings.stacks and not stacks.names_releases:
+        if named in settings.stacks and stacks.stack is None and not stacks.pythons:
             stacks = msgspec.structs.replace(stacks, stack=named)
     if program is not None:
         selection = _of_program(selection, workloads.chosen(None, program, settings))

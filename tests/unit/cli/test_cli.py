@@ -246,16 +246,17 @@ def test_a_folder_in_the_place_of_a_file_is_said_before_anything_is_measured(
     assert "File 'taken' is a directory" in told.err
 
 
-def test_a_selection_that_is_called_as_a_stack_runs_on_it_unless_releases_are_named(
+def test_a_selection_that_is_called_as_a_stack_runs_on_it_unless_another_is_named(
     say: RunCommand, project: Path
 ) -> None:
     file = project / "pyproject.toml"
     file.write_text(
         file.read_text()
-        + '\n[tool.dsregress.selections]\nold = ["tiny/*/cpu"]\n[tool.dsregress.stacks.old]\ntorch = "2.5.1"\n'
+        + '\n[tool.dsregress.selections]\nold = ["tiny/*/cpu"]\n[tool.dsregress.stacks]\nold = {torch = "2.5.1"}\nolder = {torch = "2.4.1"}\n'
     )
     assert "-torch2.5.1-" in say("regress", "--select", "old", "--dry-run").out
-    assert "-torch2.5.1-" not in say("regress", "--select", "old", "--deepspeed", "0.16.4", "--dry-run").out
+    assert "-torch2.5.1-" in say("regress", "--select", "old", "--deepspeed", "0.16.4", "--dry-run").out
+    assert "-torch2.4.1-" in say("regress", "--select", "old", "--stack", "older", "--dry-run").out
 
 
 def test_the_results_of_several_jobs_become_one_report(say: RunCommand, project: Path) -> None:
