@@ -251,8 +251,8 @@ def test_a_selection_that_is_called_as_a_stack_runs_on_it_unless_another_is_name
 ) -> None:
     file = project / "pyproject.toml"
     file.write_text(
-        file.read_text()
-        + '\n[tool.dsregress.selections]\nold = ["tiny/*/cpu"]\n[tool.dsregress.stacks]\nold = {torch = "2.5.1"}\nolder = {torch = "2.4.1"}\n'
+        file.read_text() + '\n[tool.dsregress.selections]\nold = ["tiny/*/cpu"]\n'
+        '[tool.dsregress.stacks]\nold = {torch = "2.5.1"}\nolder = {torch = "2.4.1"}\n'
     )
     assert "-torch2.5.1-" in say("regress", "--select", "old", "--dry-run").out
     assert "-torch2.5.1-" in say("regress", "--select", "old", "--deepspeed", "0.16.4", "--dry-run").out
