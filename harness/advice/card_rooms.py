@@ -58,23 +58,24 @@ class CardRooms:
     def _read(self, workload: str) -> Iterator[tuple[str, CardRoom]]:
         cells = self._comparison.cells.of_workload(workload)
         base = cells.get(self._comparison.baseline)
-        theirs: dict[str, FitVerdict | None] = {}  # by card: one, unless a later version of the scenario names another
+        theirs: dict[str, tuple[FitVerdict | None, str]] = {}  # by card: one, unless a later version names another
         for stack, cell in cells.items():
             card = self._card or _named_card(cell)
             if card is None or (own := room(cell, card)) is None:
                 continue
             if card.name not in theirs:
-                theirs[card.name] = room(base, card) if base is not None else None
-            was = theirs[card.name]
+                was = room(base, card) if base is not None else None
+                theirs[card.name] = was, _smallest(base, was) if base is not None and was is not None else ""
+            baseline, baseline_smallest = theirs[card.name]
             yield (
                 stack,
                 CardRoom(
                     card=card.name,
                     workload=workload,
                     own=own,
-                    baseline=was,
+                    baseline=baseline,
                     smallest=_smallest(cell, own),
-                    baseline_smallest=_smallest(base, was) if base is not None and was is not None else "",
+                    baseline_smallest=baseline_smallest,
                 ),
             )
 

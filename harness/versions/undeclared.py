@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 
-class Bound(msgspec.Struct, frozen=True):
+class UndeclaredBound(msgspec.Struct, frozen=True):
     """Where ``package`` is one of ``releases``, ``other`` has to be one of ``versions``."""
 
     package: str
@@ -25,10 +25,10 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 BOUNDS = (
-    Bound("torch", "<2.3", "numpy", "<2"),  # "compiled using NumPy 1.x cannot be run in NumPy 2"
-    Bound("deepspeed", "<0.14.4", "numpy", "<2"),  # "cannot import name 'BUFSIZE' from 'numpy'"
-    Bound("numpy", "<2", "pyarrow", "<26"),  # "pyarrow requires NumPy 2.0 or newer, found 1.26.4"
-    Bound("datasets", "<2.14.7", "pyarrow", "<21"),  # "module 'pyarrow' has no attribute 'PyExtensionType'"
+    UndeclaredBound("torch", "<2.3", "numpy", "<2"),  # "compiled using NumPy 1.x cannot be run in NumPy 2"
+    UndeclaredBound("deepspeed", "<0.14.4", "numpy", "<2"),  # "cannot import name 'BUFSIZE' from 'numpy'"
+    UndeclaredBound("numpy", "<2", "pyarrow", "<26"),  # "pyarrow requires NumPy 2.0 or newer, found 1.26.4"
+    UndeclaredBound("datasets", "<2.14.7", "pyarrow", "<21"),  # "module 'pyarrow' has no attribute 'PyExtensionType'"
 )
 
 
