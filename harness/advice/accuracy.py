@@ -22,12 +22,12 @@ from harness.probe.border.wire import MemoryReading
 
 _FOLDER = Path(__file__).parent / "measured"
 
-Unit = Literal["GiB", "GB", "bytes"]
+Unit = Literal["GiB", "GB", "MiB", "bytes"]
 
-_BYTES: dict[Unit, int] = {"GiB": 1 << 30, "GB": 10**9, "bytes": 1}
+_BYTES: dict[Unit, int] = {"GiB": 1 << 30, "GB": 10**9, "MiB": 1 << 20, "bytes": 1}
 
 #: What figures in a unit are rounded to, in that unit.
-_ROUNDED_TO: dict[Unit, float] = {"GiB": 0.01, "GB": 0.01, "bytes": 1}
+_ROUNDED_TO: dict[Unit, float] = {"GiB": 0.01, "GB": 0.01, "MiB": 1, "bytes": 1}
 
 #: From here on, rounding to 0.01 GiB is less than what is allowed, and an error's share says something.
 _LARGE_BYTES = 1 << 30
@@ -80,6 +80,7 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rank: int = 0  #: whose figures were published
     deepspeed: str  #: the release that it was measured with, or one that ``unknown`` gives a reason for
     unknown: str
+    packages: dict[str, str] = {}  #: package -> its version, where the configured stack has another
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
     unit: Unit = "GiB"
     readings: tuple[Reading, ...] = ()

@@ -203,6 +203,8 @@ def parse_words(words: Sequence[str]) -> LaunchLine:
     if launcher == "python" and is_module and target in _MODULES_THAT_LAUNCH:
         launcher = _MODULES_THAT_LAUNCH[target]
         options, target, is_module, arguments = _split(launcher, arguments)
+    if launcher in _DROP_SEPARATOR and arguments[:1] == ["--"]:
+        arguments = arguments[1:]
     return LaunchLine(
         launcher=launcher,
         options=tuple(options),
@@ -220,6 +222,10 @@ _MODULES_THAT_LAUNCH = {
     "deepspeed.launcher.runner": "deepspeed",
     "accelerate.commands.launch": "accelerate",
 }
+
+
+#: Launchers whose argument parser drops a ``--`` between the program and its arguments, as argparse does.
+_DROP_SEPARATOR = ("torchrun", "torch.distributed.launch", "deepspeed")
 
 
 def _launcher(words: list[str]) -> tuple[str, list[str]]:

@@ -55,7 +55,7 @@ _IMPORTED = re.compile(r"(?:cannot import name '[^']+' from|No module named) '(\
 _LACKING = re.compile(r"No module named '(\w+)\.|cannot import name '[^']+' from '(\w+)[^']*' \(\2/")
 
 #: In which package an error arose: ``ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)``.
-_RAISED = re.compile(r"\((\w+)/[\w/]+\.py:\w+\)$")
+_RAISED = re.compile(r"\((\w+)/[\w/]+\.py:[\w<>]+\)$")
 
 #: Workloads that are listed where nothing tells them from the others.
 _MOST_WORKLOADS = 2
@@ -241,12 +241,13 @@ def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
     versions = next(stack.versions for stack in comparison.stacks if stack.id == problem.worst.stack)
     imported = _IMPORTED.search(str(problem.worst.value))
     lacking = _LACKING.search(str(problem.worst.value))
+    raised = _RAISED.search(str(problem.worst.value))
     if imported is not None and imported[1] in versions:
-        packages = [imported[1]]
+        importing = [raised[1]] if raised is not None and raised[1] in versions else []
+        packages = [*dict.fromkeys((imported[1], *importing))]  # either may be the one of another day
     elif lacking is not None:
         packages = [(lacking[1] or lacking[2]).replace("_", "-")]
     else:
-        raised = _RAISED.search(str(problem.worst.value))
         first = [raised[1]] if raised is not None and raised[1] in versions else []
         others = dict.fromkeys((*first, "transformers", "accelerate", "torch"))
         packages = [one for one in others if one not in varied_axes(comparison.stacks)]

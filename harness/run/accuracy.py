@@ -42,13 +42,14 @@ def answers(
 
 
 def _cells(points: Sequence[PublishedPoint], settings: Settings, installer: Installer) -> list[Cell]:
-    """The cell of each point, in the release that it was measured with."""
+    """The cell of each point, with the releases that it was measured with."""
     names = [workloads.chosen(None, _program(point), settings) for point in points]
     scenarios = workloads.load_scenarios(settings, names)
     here = hardware.detect()
     found: list[Cell] = []
     for point, name in zip(points, names, strict=True):
-        choice = pipeline.Choice(versions={"deepspeed": point.deepspeed}, baseline=f"deepspeed=={point.deepspeed}")
+        versions = {**point.packages, "deepspeed": point.deepspeed}
+        choice = pipeline.Choice(versions=versions, baseline=f"deepspeed=={point.deepspeed}")
         stacks = pipeline.plan_stacks(settings, choice, installer).stacks
         selection = Selection(scenarios=(name,), variants=(BASE_VARIANT,), devices=("sim",))
         found += matrix.build(stacks[:1], scenarios, selection, (), here).cells

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,20 @@ def catalogue() -> dict[str, Card]:
 
 
 def card(name: str) -> Card:
-    """The card called ``name``, in any case. Raises UsageError, naming the known ones."""
-    known = {each.lower(): found for each, found in catalogue().items()}
-    if name.lower() not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=1)
-        meant = f"did you mean {known[near[0]].name}? " if near else ""
-        raise UsageError(f"no such GPU: {name}", where="--gpu", hint=f"{meant}known: {', '.join(catalogue())}")
-    return known[name.lower()]
+    """The card called ``name``, however it is spelled: ``rtx 3090``, ``A100-80GB``, and ``H100`` where one kind alone is
+    called so. Raises UsageError, naming the known ones."""
+    known = {_spelling(each): found for each, found in catalogue().items()}
+    spelled = _spelling(name)
+    if spelled in known:
+        return known[spelled]
+    longer = [found for each, found in known.items() if each.startswith(spelled)]
+    if spelled and len(longer) == 1:
+        return longer[0]
+    near = difflib.get_close_matches(spelled, known, n=1)
+    meant = f"did you mean {known[near[0]].name}? " if near else ""
+    raise UsageError(f"no such GPU: {name}", where="--gpu", hint=f"{meant}known: {', '.join(catalogue())}")
+
+
+def _spelling(name: str) -> str:
+    """Lower case, without separators and the unit's B."""
+    return re.sub(r"(?<=\dg)b$", "", re.sub(r"[\s_-]", "", name.lower()))

@@ -53,6 +53,9 @@ _VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 #: How pydantic begins: its next two lines name the setting, and what is wrong with it before its own ``[type=...``.
 _ANNOUNCED = re.compile(r"\d+ validation errors? for ")
 
+#: How often an error may repeat its cause, which may repeat its own. A program may have made a circle of them.
+_MOST_REPEATED = 10
+
 #: Of packages, what is in the way between a framework's call and the error: torch, and how it marks its old functions.
 _BENEATH = ("torch/", "typing_extensions.py")
 
@@ -75,8 +78,10 @@ def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
     and, but where the message itself says where, the innermost frame outside of torch and the standard library. Of an
     import that failed because another one did, the other: transformers says "Could not import module 'GenerationMixin'"
-    where a package is missing. Of one that reports that something has no stand-in, that one."""
-    error = behind(error, NoStandInError) or _first_import_error(error)
+    where a package is missing. Of one that only repeats its cause, the cause; transformers before 4.52 says "Failed to
+    import transformers.trainer because of the following error" on a line of its own. Of one that reports that something
+    has no stand-in, that one."""
+    error = behind(error, NoStandInError) or _first_import_error(_repeated(error))
     text = f"{type(error).__name__}: {_first_line(encoding.text(error))}".rstrip(": ")
     place = _probe_line(error) or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
     place = place[-(SIGNATURE_LENGTH // 2) :]
@@ -177,6 +182,19 @@ def _end(text: str) -> str:
     if len(text) > _TEXT_READ:
         text = "".join(re.split(r"(\s)", text[-_TEXT_READ:], maxsplit=1)[2:])
     return without_folders(text)[-DETAIL_LENGTH:]
+
+
+def _repeated(error: BaseException) -> BaseException:
+    """The cause, where the message is an introduction and then the cause's own message."""
+    for _ in range(_MOST_REPEATED):
+        cause = error.__cause__
+        if cause is None or not (said := encoding.text(cause).strip()):
+            break
+        introduction, found, _ = encoding.text(error).partition(said)
+        if not (found and introduction.rstrip().endswith(":")):
+            break
+        error = cause
+    return error
 
 
 def _first_import_error(error: BaseException) -> BaseException:

@@ -65,6 +65,21 @@ def test_an_import_that_failed_for_another_import_is_named_by_the_other() -> Non
     assert faults.signature_of(error) == "ModuleNotFoundError: No module named 'joblib'"
 
 
+def test_an_error_that_only_repeats_its_cause_is_named_by_the_cause() -> None:
+    cause = raised(ImportError("cannot import name 'clear_device_cache' from 'accelerate.utils.memory'"))
+    try:
+        raise RuntimeError(
+            "Failed to import transformers.trainer because of the following error (look up to see its traceback):\n"
+            f"{cause}"
+        ) from cause
+    except RuntimeError as error:
+        assert faults.signature_of(error) == f"ImportError: {cause}"
+    try:
+        raise RuntimeError(f"{cause}; install accelerate 1.0 or newer") from cause
+    except RuntimeError as error:
+        assert faults.signature_of(error) == f"RuntimeError: {error}"
+
+
 def test_what_has_no_stand_in_says_nothing_of_a_release_whatever_reports_it() -> None:
     gap = raised(NoStandInError("DeepSpeed's cpu_adam.ctrl_size has no stand-in"))
     try:

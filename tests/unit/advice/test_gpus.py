@@ -51,12 +51,32 @@ def test_every_card_has_a_peak_or_a_source_for_having_none_in_each_dtype() -> No
         assert all(card.lacks.values()), name
 
 
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("rtx 3090", "RTX-3090"),
+        ("RTX3090", "RTX-3090"),
+        ("A100-80GB", "A100-80G"),
+        ("H100", "H100-80G"),  # one kind alone begins so
+        ("L4", "L4"),  # though another begins so
+        ("h200", "H200"),
+    ],
+)
+def test_a_card_is_found_however_it_is_spelled(name: str, card: str) -> None:
+    assert gpus.card(name).name == card
+
+
+def test_a_name_that_several_cards_begin_with_is_refused() -> None:
+    with pytest.raises(UsageError, match="no such GPU: A100"):
+        gpus.card("A100")
+
+
 def test_an_unknown_card_is_one_line_that_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         gpus.card("A80-80G")
     assert str(caught.value) == (
         "--gpu: no such GPU: A80-80G; did you mean A800-80G? known: A100-40G, A100-80G, A800-80G, B200, H100-80G, "
-        "H200, L40S, RTX-4090, V100-16G, V100-32G"
+        "H20-96G, H200, H800-80G, L4, L40S, RTX-3090, RTX-4090, RTX-5090, RTX-A6000, T4, V100-16G, V100-32G"
     )
 
 

@@ -70,7 +70,7 @@ def test_memory_that_takes_a_larger_card_is_no_mere_cost() -> None:
     (section,) = seen.sections
     assert section.title == "NEEDS A LARGER CARD"
     assert section.problems[0].consequence == (
-        "llama-3-70b on 32 ranks fits A800-80G, 17.8 GiB to spare; the smallest card for it is H100-80G, was RTX-4090. "
+        "llama-3-70b on 32 ranks fits A800-80G, 17.8 GiB to spare; the smallest card for it is H100-80G, was L4. "
         "Use 0.17.0."
     )
     assert [row.words for row in seen.overview.rows] == [("fits", "larger", "fits")]
@@ -173,6 +173,8 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.16.0")) == said
     absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch."
+    absent = "ImportError: cannot import name 'x' from 'torch.optim' (torch/optim.py) (transformers/trainer.py:<module>)"
+    assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch, --transformers."
     absent = "ModuleNotFoundError: No module named 'huggingface_hub.utils._errors' (model_utils.py:25)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --with huggingface-hub=RELEASE."
     absent = "ImportError: cannot import name 'BUFSIZE' from 'numpy' (numpy/__init__.py) (train.py:3)"
