@@ -40,14 +40,14 @@ MEMORY_SHARE = 0.9
 LINK_SHARE = 0.8
 
 #: Compute capability -> measured over computed step time, the median over the jobs of docs/accuracy.md.
-FACTORS = {"7.0": 1.90, "8.0": 1.20, "9.0": 1.45}
+FACTORS = {"7.0": 1.90, "8.0": 1.31, "8.6": 1.06, "9.0": 1.45}
 
 #: Of cards of another architecture: the median over all of these jobs.
-FACTOR_ELSEWHERE = 1.45
+FACTOR_ELSEWHERE = 1.38
 
 #: By how much an estimate by the factor of the other jobs misses at most, as a share of what was measured: on these
 #: architectures, and elsewhere.
-LARGEST_ERROR, LARGEST_ERROR_ELSEWHERE = 0.50, 0.36
+LARGEST_ERROR, LARGEST_ERROR_ELSEWHERE = 0.47, 0.41
 
 #: A phase that copies more than this share of what it moves over the host's link computes on the host, or stores there.
 _MOST_COPIED = 0.01
