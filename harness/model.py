@@ -185,7 +185,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class OutOfMemory(msgspec.Struct, frozen=True, tag="out_of_memory"):
-    """Memory ended it, in ``phase``."""
+    """Memory ended it, in ``phase``; empty where that went with the machine."""
 
     phase: str
     detail: str = ""
