@@ -45,7 +45,8 @@ def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> 
     except skeleton_maker.SkeletonRefused as error:
         raise UsageError(str(error), where="skeleton") from None
     except skeleton_maker.MakerFailed as error:
-        raise EnvironmentUnavailable(str(error), where=python) from None
+        hint = f"see whether it works: {python} -c 'import transformers'"
+        raise EnvironmentUnavailable(str(error), where=python, hint=hint) from None
     for file in files:
         say(f"{file.name}  {_sizes(file.size_bytes, file.disk_bytes)}")
     size, disk = (sum(getattr(file, field) for file in files) for field in ("size_bytes", "disk_bytes"))

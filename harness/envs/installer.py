@@ -275,7 +275,8 @@ class Installer:
             try:
                 done = kept.run(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
             except OSError as error:
-                where, hint = command[0], "install it again (pip install uv)"
+                where = command[0]
+                hint = "install it again (pip install uv)" if where == self.uv else f"see whether it works: {where} --version"
                 raise EnvironmentUnavailable(f"cannot be started: {error.strerror}", where=where, hint=hint) from None
             except subprocess.TimeoutExpired:
                 hint = "check the network and the index"

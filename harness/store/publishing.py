@@ -16,6 +16,7 @@ from harness.store.bundle import Entry
 from harness.store.folder import is_named
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import create_atomically
+from harness.system.obstacles import refused
 from harness.wording import commands
 
 _BENCHMARK = ".benchmark.json"
@@ -57,7 +58,9 @@ def publish(folder: str, output: str) -> WrittenBundle:
     except FileExistsError:  # made while this one was
         raise _there_already(output) from None
     except OSError as error:
-        raise ResultsError(f"cannot be bundled: {error.strerror}", where=error.filename or output) from None
+        raise refused(
+            ResultsError, "cannot be bundled", error, where=error.filename or output, hint="choose another --output"
+        ) from None
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
     return WrittenBundle(counts, len(data), tuple(problems))
 
@@ -86,21 +89,30 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
         problems = list(opened.problems)
         for path in opened.paths():
             data, target = opened.read(path), os.path.join(folder, path)
-            if path.endswith(".gz"):  # as the folder had it
-                data = gzip.compress(data, mtime=0)
+            is_compressed = path.endswith(".gz")  # as the folder had it
             os.makedirs(os.path.dirname(target), exist_ok=True)
             try:
-                create_atomically(target, data)
+                create_atomically(target, gzip.compress(data, mtime=0) if is_compressed else data)
                 written += 1
             except FileExistsError:
-                if contents.read(target) == data:
+                if _holds(target, data, is_compressed=is_compressed):
                     kept += 1
                 else:
                     problems.append(f"{path}: there already, and different")
     except OSError as error:
         where = error.filename or folder
-        raise ResultsError(f"cannot be unpacked: {error.strerror}", where=where) from None
+        raise refused(
+            ResultsError, "cannot be unpacked", error, where=where, hint="choose another --output"
+        ) from None
     return UnpackedBundle(written, kept, tuple(problems))
+
+
+def _holds(file: str, data: bytes, *, is_compressed: bool) -> bool:
+    """Whether that is what a file holds, however it is compressed: releases of zlib differ. Raises OSError."""
+    try:
+        return (contents.read_compressed(file) if is_compressed else contents.read(file)) == data
+    except Damaged:
+        return False
 
 
 def _there_already(output: str) -> UsageError:
