@@ -108,9 +108,10 @@ def command(
         (json_file, lambda: remedies_report.as_json(answers)),
         (markdown_file, lambda: remedies_report.as_markdown(answers)),
     )
-    if all(case.peak_bytes is None for found in answers for case in (found.base, *found.alone)):
+    cases = [case for found in answers for case in found.cases]
+    if all(case.peak_bytes is None for case in cases):
         raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
-    return exit_code_of((case.cell, case.outcome) for found in answers for case in (found.base, *found.alone))
+    return exit_code_of((case.cell, case.outcome) for case in cases)
 
 
 def _device(scenario: Scenario, device: str) -> str:
