@@ -39,9 +39,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     python: str  #: "3.11"; "3.11+1a2b3c4d" of an interpreter that existed already: a hash of what is installed in it
     versions: dict[str, str]  #: of the axes, and of any other framework under test
-    label: str = (
-        ""  #: its short name, as `stack_label` makes it of a version, a commit or a remedy; not part of its identity
-    )
+    #: its short name, as `stack_label` makes it of a version, a commit or a remedy; not part of its identity
+    label: str = ""
 
     @functools.cached_property
     def id(self) -> str:

@@ -13,13 +13,11 @@ import msgspec
 from harness.errors import NothingMeasured, ResultsError, UsageError
 from harness.store import bundle, contents, details, explanations, schema
 from harness.store.bundle import Entry
-from harness.store.folder import is_named
+from harness.store.folder import BENCHMARK, is_named
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import create_atomically
 from harness.system.obstacles import refused
 from harness.wording import commands
-
-_BENCHMARK = ".benchmark.json"
 
 _ANY = msgspec.json.Decoder()
 
@@ -154,7 +152,7 @@ def _entry(folder: str, path: str) -> Entry:
         data = contents.read(file)
     except OSError as error:
         raise _Unsound(contents.why_unread(error)) from None
-    if name.endswith(_BENCHMARK):
+    if name.endswith(BENCHMARK):
         return _sound("benchmark", path, data)
     if "/" not in first:
         return _sound("other", path, data)
