@@ -99,9 +99,7 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
                     problems.append(f"{path}: there already, and different")
     except OSError as error:
         where = error.filename or folder
-        raise refused(
-            ResultsError, "cannot be unpacked", error, where=where, hint="choose another --output"
-        ) from None
+        raise refused(ResultsError, "cannot be unpacked", error, where=where, hint="choose another --output") from None
     return UnpackedBundle(written, kept, tuple(problems))
 
 

@@ -61,7 +61,9 @@ def imported_modules(file: Path) -> set[str]:
 
 def test_the_host_imports_nothing_of_the_probe_but_what_was_made_for_both() -> None:
     """A list of what is forbidden, as import-linter has it, would let each new module of the probe through."""
-    of_the_probe = {name for file in host_files() for name in imported_modules(file) if name.startswith("harness.probe")}
+    of_the_probe = {
+        name for file in host_files() for name in imported_modules(file) if name.startswith("harness.probe")
+    }
     assert of_the_probe <= {*BORDER, *SHARED}
 
 
@@ -69,7 +71,9 @@ def test_every_room_is_described_and_named_in_each_contract_about_all_of_them() 
     rooms = {folder.parent.name for folder in HARNESS.glob("*/__init__.py")}
     described = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert {room for room in rooms if f"`harness/{room}/`" not in described} == set()
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
     of_the_host = {f"harness.{room}" for room in rooms - {"probe"}}
     for contract in contracts:
         if contract["type"] == "forbidden":
