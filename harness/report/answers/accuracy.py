@@ -56,7 +56,8 @@ from
 
 - *products*: FLOPs at the rate of the fastest matrix product measured on that card (78 to 87 % of its peak;
   `matmul_share` in `harness/advice/gpus/catalogue.toml`),
-- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of its bandwidth (an assumption),
+- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of its bandwidth
+  (an assumption),
 - *links*: bytes of collectives at {estimate.LINK_SHARE * 100:.0f} % of their bandwidth (as others have measured).
 
 Each phase takes products plus memory, or links if those take longer. The total is the *sum*. The estimate is the sum
