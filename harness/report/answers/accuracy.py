@@ -56,8 +56,8 @@ from
 
 - *products*: FLOPs at the rate of the fastest matrix product measured on that card (78 to 87 % of its peak;
   `matmul_share` in `harness/advice/gpus/catalogue.toml`),
-- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of its bandwidth
-  (an assumption),
+- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of
+  its bandwidth (an assumption),
 - *links*: bytes of collectives at {estimate.LINK_SHARE * 100:.0f} % of their bandwidth (as others have measured).
 
 Each phase takes products plus memory, or links if those take longer. The total is the *sum*. The estimate is the sum
@@ -68,9 +68,8 @@ factor comes from the points of other architectures, as for a card that no point
 FLOPs, bytes and collectives are those of the simulated job in eager mode; a compiler fuses kernels, and moves fewer
 bytes. FLOPs of attention count all scores, although a causal kernel skips half of them."""
 
-_CHOSEN_AGAIN = """If a source does not say which release its job ran in, we chose one. These choices were changed after the
-first prediction had missed:
-"""
+_CHOSEN_AGAIN = """If a source does not say which release its job ran in, we chose one. These choices were changed after
+the first prediction had missed:"""
 
 _READING = f"""    {commands.accuracy()}                          simulate every point; builds the releases that are missing
     {commands.accuracy("gpt2_zero*")}     some of them
@@ -122,6 +121,7 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
         f"**{markdown(_summary(answers))}**",
         "",
         *markdown_table(_ERROR_COLUMNS, map(_error_row, errors(answers))),
+        *_chosen_again(answers),
     ]
     lines += ["", "## Figures", "", *markdown_table(_COLUMNS, [_row(f) for found in answers for f in found.figures])]
     figures = [f for found in answers for f in found.figures]
@@ -144,14 +144,18 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
 
 
 def _head(answers: Sequence[PointAnswer]) -> list[str]:
+    torch = ", ".join(sorted({found.torch for found in answers}))
+    return [_HEAD, f"{_READING}\nPredictions use torch {torch}, whichever release was measured.\n"]
+
+
+def _chosen_again(answers: Sequence[PointAnswer]) -> list[str]:
+    """The releases that were chosen only after another one had missed, before the figures that rest on them."""
     anew = [
-        f"{markdown(found.point.name)}: {markdown(found.point.chosen_again)}\n"
+        f"- {markdown(found.point.name)}: {markdown(found.point.chosen_again)}"
         for found in answers
         if found.point.chosen_again
     ]
-    torch = ", ".join(sorted({found.torch for found in answers}))
-    reading = f"{_READING} Predictions use torch {torch}, whichever\nrelease was measured.\n"
-    return [_HEAD, *([_CHOSEN_AGAIN, *anew] if anew else []), reading]
+    return ["", *_CHOSEN_AGAIN.splitlines(), "", *anew] if anew else []
 
 
 def as_json(answers: Sequence[PointAnswer]) -> bytes:

@@ -86,7 +86,7 @@ def test_a_release_that_was_chosen_again_is_said_before_the_figures() -> None:
     (answer, other) = ANSWERS
     again = msgspec.structs.replace(answer.point, chosen_again="0.1 was tried first, and missed")
     page = accuracy.as_markdown([msgspec.structs.replace(answer, point=again), other])
-    assert "\np: 0.1 was tried first, and missed\n" in page.partition("## Figures")[0]
+    assert "\n- p: 0.1 was tried first, and missed\n" in page.partition("## Figures")[0]
     assert "These choices were changed" not in accuracy.as_markdown(ANSWERS)
 
 
