@@ -1,4 +1,4 @@
-"""The values that travel between the stations: frozen, typed, serialisable.
+"""The values that travel between packages: frozen, typed, serialisable.
 
 See ``docs/glossary.md`` for the words. Imports nothing of the harness but the probe's wire format.
 """

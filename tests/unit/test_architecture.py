@@ -1,4 +1,4 @@
-"""What import-linter (`[tool.importlinter]` in pyproject.toml) cannot say about the rooms. See docs/architecture.md."""
+"""What import-linter (`[tool.importlinter]` in pyproject.toml) cannot say about the packages. See docs/architecture.md."""
 
 from __future__ import annotations
 
