@@ -1,4 +1,4 @@
-"""The values that travel between the stations: frozen, typed, serialisable.
+"""The values that travel between packages: frozen, typed, serialisable.
 
 See ``docs/glossary.md`` for the words. Imports nothing of the harness but the probe's wire format.
 """
@@ -39,9 +39,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     python: str  #: "3.11"; "3.11+1a2b3c4d" of an interpreter that existed already: a hash of what is installed in it
     versions: dict[str, str]  #: of the axes, and of any other framework under test
-    label: str = (
-        ""  #: its short name, as `stack_label` makes it of a version, a commit or a remedy; not part of its identity
-    )
+    #: its short name, as `stack_label` makes it of a version, a commit or a remedy; not part of its identity
+    label: str = ""
 
     @functools.cached_property
     def id(self) -> str:
@@ -185,7 +184,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class OutOfMemory(msgspec.Struct, frozen=True, tag="out_of_memory"):
-    """Memory ended it, in ``phase``."""
+    """Memory ended it, in ``phase``; empty where that went with the machine."""
 
     phase: str
     detail: str = ""

@@ -191,7 +191,8 @@ def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
     try:
         table = msgspec.toml.decode(file.read_bytes(), type=_PointTable)
     except (OSError, ValueError) as error:  # msgspec's are ValueErrors
-        raise UsageError(f"cannot be read: {error}", where=str(file)) from None
+        hint = "it belongs to the harness: install that again, or undo what was edited"
+        raise UsageError(f"cannot be read: {error}", where=str(file), hint=hint) from None
     every = [
         msgspec.structs.replace(point, source=source.source, folder=str(_FOLDER / source.name))
         for source in table.sources

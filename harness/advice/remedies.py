@@ -59,6 +59,11 @@ class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  #: what a reader of the figures has to know
 
     @property
+    def cases(self) -> tuple[Case, ...]:
+        """Everything that was run."""
+        return (self.base, *self.alone, *self.tried)
+
+    @property
     def fitting(self) -> tuple[Case, ...]:
         """The cases that fit with the fewest remedies."""
         found = [case for case in (*self.alone, *self.tried) if case.fits]

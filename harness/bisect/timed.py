@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from harness.bisect import sequential
 from harness.bisect.plan import SearchPlan, VersionAnswer, equal_ends, swapped_ends
@@ -55,7 +56,7 @@ class TimedTester:
                 members = [self._plan.good, *middle, self._plan.bad]
                 results = self._runner.measure([self._plan.versions[member] for member in members], rounds=AT_ONCE)
                 self._take(dict(zip(members, results, strict=True)))
-                if self._failed.keys() & set(members):
+                if middle and self._failed.keys() & set(members):
                     self._failed.setdefault(index, "an end of the search could not be timed beside it")
 
     def answers(self) -> Mapping[int, VersionAnswer]:
@@ -78,7 +79,7 @@ class TimedTester:
         if index in self._failed:
             return VersionAnswer(Verdict.UNKNOWN, Observation(value=None, text=self._failed[index]), stored)
         ratio = sequential.ratio(good, own)
-        median_s = sorted(own)[len(own) // 2]
+        median_s = median(own)
         doubt = "" if verdict is not Verdict.UNKNOWN else ", not sure which end it is like"
         end = self._plan.versions[self._plan.good].name
         text = f"{quantity(median_s, 's')}, {ratio:.2f} times that of {end} in {len(own)} rounds{doubt}"

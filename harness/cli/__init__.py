@@ -24,24 +24,24 @@ from harness.report.plain import plain_lines
 COMMANDS = {
     "regress": "Measure stacks against a baseline and report what differs. The main command.",
     "compare": "Compare the stored results of two stacks or versions.",
-    "bisect": "Find the release, and the commit, that made a difference.",
-    "bisect-step": "Test the commit that is checked out, for `git bisect run`.",
-    "explain": "Show what holds the memory of a cell, by category, module and place in the code.",
-    "reproduce": "Write a script that shows a finding without the harness, and what it needs.",
-    "explore": "Try configurations that no scenario lists, and find the faults that tell two releases apart.",
-    "fit": "Find the GPUs, and how many of them, that a workload fits.",
-    "remedies": "Measure what each remedy buys: memory, work, time, and whether it fits then.",
+    "bisect": "Find the release, and the commit, that changed something.",
+    "bisect-step": "Test the checked-out commit, for `git bisect run`.",
+    "explain": "Show what holds a cell's memory, by category, module and line of code.",
+    "reproduce": "Write a script that shows a finding without the harness, and list what the finding needs.",
+    "explore": "Compare two releases on configurations that no scenario lists.",
+    "fit": "Find the GPUs that a workload fits, and how many it needs.",
+    "remedies": "Measure what each remedy saves: memory, work, time, and whether the job then fits.",
     "recommend": "Choose the release to pin, from stored results.",
-    "diagnose": "Look up an out-of-memory message or a traceback among stored failures.",
-    "upgrade": "Say whether the packages of a requirements file can be upgraded, from stored results.",
-    "accuracy": "Compare the simulation with what others have measured on GPUs.",
+    "diagnose": "Look up an out-of-memory message or a traceback in the stored failures.",
+    "upgrade": "Check whether the packages of a requirements file can be upgraded, from stored results.",
+    "accuracy": "Compare the simulation with published measurements on GPUs.",
     "report": "Report stored results, without measuring anything.",
-    "bundle": "Put a folder of results into one compressed file, to publish it.",
+    "bundle": "Pack a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",
-    "stacks": "List the configured stacks, and those with results.",
-    "env": "Build one stack's environment and print its interpreter.",
-    "skeleton": "Make a checkpoint without weights, of any model's configuration.",
+    "stacks": "List the configured stacks and those with results.",
+    "env": "Build a stack's environment and print the path of its interpreter.",
+    "skeleton": "Make a checkpoint without weights from a model's configuration.",
     "images": "List or remove the container images of stacks.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
@@ -83,13 +83,15 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
     \b
     Examples:
-      python -m harness regress                                  the configured releases, the configured scenarios
-      python -m harness regress --deepspeed '0.16.*'             a series against the baseline
-      python -m harness regress --scenario 'qwen*' --dry-run     what would run, and for how long
-      python -m harness compare 0.15.0 0.16.4                    compare stored results
+      python -m harness regress                                  the configured releases and scenarios
+      python -m harness regress --deepspeed '0.16.*'             a series of releases against the baseline
+      python -m harness regress --scenario 'qwen*' --dry-run     what would run, and how long it takes
+      python -m harness regress --program 'torchrun train.py' --ranks 8    your own script, unmodified
+      python -m harness compare 0.15.0 0.16.4                    compare stored results, run nothing
+      python -m harness fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32  does it fit?
 
     \b
-    Exit codes: 0 nothing worse, 1 a regression, 2 wrong usage or configuration, 3 the harness or an environment
+    Exit codes: 0 nothing is worse, 1 a regression, 2 wrong usage or configuration, 3 the harness or an environment
     failed, 4 nothing was measured.
     """
     ctx.obj = debug

@@ -19,7 +19,7 @@ from harness.wording.quantities import listing
 
 
 @click.command("accuracy")
-@click.option("--point", "wanted", multiple=True, metavar="GLOB", help="Only these points. May be repeated.")
+@click.option("--point", "wanted", multiple=True, metavar="GLOB", help="Only these points. Repeatable.")
 @click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
 @options.json_option
@@ -27,10 +27,10 @@ from harness.wording.quantities import listing
 def command(
     wanted: tuple[str, ...], fresh: bool, results: str | None, json_file: str | None, markdown_file: str | None
 ) -> int:
-    """Simulate jobs whose memory or step time others have measured on GPUs, and print both.
+    """Simulate jobs whose memory or step time others have measured on GPUs, and print both figures.
 
-    The points are those of harness/advice/measured/points.toml. Results are stored and reused. With --results naming a
-    folder or bundle, those in it count whichever version of the probe simulated them.
+    The points are in harness/advice/measured/points.toml. Results are stored and reused. Results from --results are used
+    even if another version of the probe simulated them.
 
     \b
     Examples:
@@ -39,8 +39,8 @@ def command(
       accuracy --markdown docs/accuracy.md
 
     \b
-    Exit codes: 0 every figure meets the goal or is explained, 1 one does not, 3 a figure has no prediction, as its job could
-    not be simulated to its end, 4 none has.
+    Exit codes: 0 every figure meets the goal or is explained; 1 one does not; 3 a figure has no prediction, because its job
+    could not be simulated to its end; 4 no figure has one.
     """
     chosen = points(wanted)
     settings = options.load_settings(results=results)

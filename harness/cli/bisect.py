@@ -24,27 +24,27 @@ from harness.versions.stacks import spelled
 
 @click.command("bisect")
 @click.argument("span", required=False, metavar="[FIRST..LAST]")
-@click.option("--good", metavar="VERSION", help="A version that is good, e.g. 0.15.0; with --repository also a commit.")
-@click.option("--bad", metavar="VERSION", help="A version that is bad, e.g. 0.16.4.")
+@click.option("--good", metavar="VERSION", help="A good version, e.g. 0.15.0; with --repository also a commit.")
+@click.option("--bad", metavar="VERSION", help="A bad version, e.g. 0.16.4.")
 @options.workload_options
 @options.program_options
 @click.option(
     "--metric",
     metavar="NAME",
-    help=f"What to search by: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
+    help=f"What to compare: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
     f"{OUTCOME.name}, {CONFIGURATION.name}:KEY, ... "
-    "Default: what is worst in --bad, compared with --good.",
+    "Default: the worst difference of --bad from --good.",
 )
-@click.option("--fixed", is_flag=True, help="Find the first that is good again; --bad is the older one then.")
+@click.option("--fixed", is_flag=True, help="Find the first version that is good again; --bad is then the older one.")
 @click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
-@click.option("--repository", metavar="URL|PATH", help="Go on to the commit, in this clone of the framework.")
+@click.option("--repository", metavar="URL|PATH", help="Continue to the commit, in this clone of the framework.")
 @click.option(
     "--rounds",
     type=click.IntRange(timed.AT_ONCE, MOST_ROUNDS),
     default=timed.MOST_ROUNDS,
     show_default=True,
     metavar="N",
-    help=f"Timed rounds of one version, at most, for --metric {STEP_TIME.name}.",
+    help=f"Most timed rounds per version, for --metric {STEP_TIME.name}.",
 )
 @options.searched_options
 @options.results_option
@@ -66,9 +66,9 @@ def command(
 ) -> int:
     """Find the first bad release between a good and a bad one, then the commit, with as few runs as possible.
 
-    FIRST..LAST, in place of --good and --bad, says nothing about the ends: if they agree, the search looks for a fault
-    that came and went between them. Stored results are used before anything is run. An interrupted search goes on where
-    it stopped.
+    Use FIRST..LAST instead of --good and --bad if you do not know which end is bad. If both ends agree, the search looks
+    for a fault that came and went between them. Stored results are used first. An interrupted search continues where it
+    stopped.
 
     \b
     Examples:
@@ -81,8 +81,8 @@ def command(
 
     \b
     Exit codes: 0 found, or nothing changes; 2 the ends cannot be searched (swapped, equal, without a difference,
-    unknown); 3 the harness or the machine failed (a full disk, a killed process); 4 undecided: the versions that are
-    left are printed.
+    unknown); 3 the harness or the machine failed (a full disk, a killed process); 4 undecided: the remaining versions are
+    printed.
     """
     settings = options.load_settings(results=results)
     installer = pipeline.new_installer(settings)

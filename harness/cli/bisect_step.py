@@ -28,15 +28,17 @@ GOOD, BAD, UNDECIDED = 0, 1, 125
 
 
 @click.command("bisect-step")
-@click.option("--good", required=True, metavar="VERSION", help="A release that is good, e.g. 0.15.4.")
-@click.option("--bad", required=True, metavar="VERSION", help="A release that is bad, e.g. 0.16.0.")
+@click.option("--good", required=True, metavar="VERSION", help="A good release, e.g. 0.15.4.")
+@click.option("--bad", required=True, metavar="VERSION", help="A bad release, e.g. 0.16.0.")
 @options.workload_options
-@click.option("--metric", metavar="NAME", help="What to search by, as in `bisect`.")
-@click.option("--fixed", is_flag=True, help="Search for the fix: exit with 0 while it is bad, 1 once it is good.")
+@click.option("--metric", metavar="NAME", help="What to compare, as in `bisect`.")
+@click.option(
+    "--fixed", is_flag=True, help="Search for the fix: exit with 0 while the commit is bad, 1 once it is good."
+)
 @click.option(
     "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is tested."
 )
-@click.option("--project", metavar="DIR", help="The folder of your pyproject.toml, unless it is the clone.")
+@click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, if it is not the clone.")
 @options.searched_options
 @options.results_option
 def command(
@@ -50,9 +52,9 @@ def command(
     searched: options.SearchedPackage,
     results: str | None,
 ) -> int:
-    """Build the commit that is checked out, measure it, and exit as `git bisect run` wants it.
+    """Build and measure the checked-out commit, and exit with the code that `git bisect run` expects.
 
-    A commit is good or bad by comparison with a good and a bad release, which are measured once and then stored.
+    A commit is compared with a good and a bad release. These are measured once and then stored.
     Uncommitted changes are ignored.
 
     \b
@@ -61,8 +63,8 @@ def command(
       git bisect run dsregress bisect-step --project ~/dsregress --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward
 
     \b
-    Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or ends elsewhere); 128 wrong usage or
-    a failure of the harness or the machine, which ends git's bisection.
+    Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or fails elsewhere); 128 wrong
+    usage, or a failure of the harness or the machine, which ends git's bisection.
     """
     settings = load({"results": results}, start=Path(project) if project else None)
     installer = pipeline.new_installer(settings)

@@ -6,7 +6,8 @@ from harness.cli.progress import Progress
 from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import EnvironmentUnavailable
-from harness.model import Environment, Stack
+from harness.model import Environment, MachineFault, Stack
+from harness.probe.border.machine import REMEDIES
 from harness.run import targets
 from harness.run.environments import build_environments
 from harness.wording.names import outcome_text
@@ -20,6 +21,7 @@ def built_here(stack: Stack, settings: Settings, installer: Installer) -> Enviro
     build = targets.venv_build(settings, installer)
     with Progress() as progress:
         (environment,) = build_environments([stack], settings, installer, progress, build)
-    if environment.failure is not None:
-        raise EnvironmentUnavailable(outcome_text(environment.failure), where=stack.id)
+    if (failure := environment.failure) is not None:
+        own = REMEDIES.get(failure.fault) if isinstance(failure, MachineFault) else None
+        raise EnvironmentUnavailable(outcome_text(failure), where=stack.id, hint=own or "choose other versions")
     return environment

@@ -21,14 +21,14 @@ _NOUNS = {"other": "other file"}
 @click.option(
     "--output",
     metavar="FILE|FOLDER",
-    help=f"The bundle, or the folder that is unpacked. Default: FOLDER{SUFFIX}, or BUNDLE without it.",
+    help=f"The bundle to write, or the folder to unpack into. Default: FOLDER{SUFFIX}, or BUNDLE without {SUFFIX}.",
 )
-@click.option("--unpack", is_flag=True, help="Make BUNDLE a folder again, to add results to it.")
+@click.option("--unpack", is_flag=True, help="Unpack BUNDLE into a folder, to add results to it.")
 def command(folder: str, output: str | None, unpack: bool) -> None:
-    """Put the results in FOLDER into one compressed file, which every command reads as a folder.
+    """Pack the results in FOLDER into one compressed file, which every command reads like a folder.
 
-    A bundle is JSON lines under gzip, for zcat and jq. Equal folders make equal bytes. A file that is there already is
-    never replaced; damaged results are named and left out.
+    A bundle is JSON lines with gzip, readable by zcat and jq. Equal folders give equal bytes. An existing file is never
+    replaced. Damaged results are named and left out.
 
     \b
     Examples:

@@ -21,10 +21,10 @@ from harness.store import Store
 def command(
     a: str, b: tuple[str, ...], results: str | None, fail_on: tuple[str, ...] | None, files: options.ReportFiles
 ) -> int:
-    """Compare the stored results of stack A (the baseline) with those of B, and of more.
+    """Compare the stored results of stack A, the baseline, with those of B and others.
 
-    A and B are versions of the package under test, with what was added to the stack ("0.16.4 + trl 0.24.0"), or stack ids as
-    `stacks` prints them. Nothing is measured.
+    A and B are versions of the package under test, including packages added to the stack ("0.16.4 + trl 0.24.0"), or stack
+    ids as `stacks` prints them. Nothing is measured.
 
     \b
     Examples:

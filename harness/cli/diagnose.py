@@ -36,7 +36,11 @@ _MOST_READ = 4 << 20
 @click.command("diagnose")
 @click.argument("file", metavar="FILE|-")
 @options.card_option("The card that ran out, e.g. A800-80G. Default: the one with the capacity that the message has.")
-@click.option("--scenario", metavar="NAME", help="A workload like yours: its model and sequences explain sizes.")
+@click.option(
+    "--scenario",
+    metavar="NAME",
+    help="A workload like yours. Its model and sequence length explain sizes in the message.",
+)
 @options.program_beside_ranks_options
 @options.results_option
 @options.json_option
@@ -52,12 +56,12 @@ def command(
 ) -> int:
     """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
 
-    Says what the message and the traceback say, which tensor has the size that was requested, and which stored failure it
-    is: in which releases, since and until when, and what to use. Reads stored results and the bundles beside them, and
-    runs nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
+    Explains the message and the traceback: which tensor has the requested size, and which stored failure it is, in which
+    releases, since and until when, and which release to use. Reads stored results and the bundles in their folder, and runs
+    nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
 
     \b
-    Exit codes: 0 something stored or known explains it, 2 no crash is in the text, 4 nothing does.
+    Exit codes: 0 something stored or known explains the crash, 2 the text contains no crash, 4 nothing explains it.
 
     \b
     Examples:

@@ -15,7 +15,7 @@ from harness.run import pipeline, targets
 @click.argument("version", required=False)
 @options.release_options
 def command(version: str | None, stacks: options.StackOptions) -> None:
-    """Build one stack's environment, unless it exists, and print the path of its interpreter.
+    """Build a stack's environment if it does not exist, and print the path of its interpreter.
 
     VERSION is a version of the package under test.
 

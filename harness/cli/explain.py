@@ -29,16 +29,18 @@ from harness.wording import commands
 
 @click.command("explain")
 @click.argument("wanted", metavar="CELL")
-@click.option("--against", metavar="CELL", help="Show what CELL holds more than this one; a version alone will do.")
+@click.option("--against", metavar="CELL", help="Show what CELL holds beyond this cell; a version alone is enough.")
 @click.option(
     "--moment",
     "moments",
     multiple=True,
     metavar="GLOB",
-    help=f"Moments, as metrics are named: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
-    "Default: the device's at the peak and the end of each phase, and the host's where it is used.",
+    help=f"Moments to explain, by metric name: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
+    "Default: device memory at the peak and the end of each phase, and host memory where it is used.",
 )
-@options.fixed_option("Of VERSION/scenario/variant/device: the version of any other package: trl=0.24.0. Repeatable.")
+@options.fixed_option(
+    "With VERSION/scenario/variant/device: the version of any other package, e.g. trl=0.24.0. Repeatable."
+)
 @options.python_option
 @click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
 @options.executor_options
@@ -49,7 +51,7 @@ from harness.wording import commands
     "svg_file",
     type=options.OUTPUT_FILE,
     metavar="FILE",
-    help="Draw the live bytes through the step (- for stdout).",
+    help="Draw the live bytes over the step (- for stdout).",
 )
 def command(
     wanted: str,
@@ -64,13 +66,13 @@ def command(
     json_file: str | None,
     svg_file: str | None,
 ) -> int:
-    """Show what holds the memory at each phase's peak and at its end: by category (parameter shards, gathered parameters,
-    gradients, ...), by module, and by the place in the code that made it. The bytes add up to the metric.
+    """Show what holds a cell's memory at the peak and at the end of each phase: by category (parameter shards, gathered
+    parameters, gradients, ...), by module, and by the line of code that allocated it. The bytes add up to the metric.
 
-    CELL is stack/scenario/variant/device: an id as `show` prints it, a glob that only one stored cell matches, or
-    VERSION/scenario/variant/device with a release of the package under test. Unless its explanation is stored, the cell
-    runs once more, untimed. With --python, scenario/variant/device will do: of two interpreters, what the second one holds
-    more than the first.
+    CELL is stack/scenario/variant/device: an id as `show` prints it, a glob that matches one stored cell, or
+    VERSION/scenario/variant/device with a release of the package under test. If no explanation is stored, the cell runs once
+    more, untimed. With --python, scenario/variant/device is enough; with two interpreters the answer is what the second one
+    holds beyond the first.
 
     \b
     Examples:
@@ -80,7 +82,7 @@ def command(
       explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
 
     \b
-    Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the cell's run gave no explanation.
+    Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.
     """
     settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
     store = Store(settings.results)

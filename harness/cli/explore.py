@@ -40,19 +40,19 @@ _TIMEOUT_S = 60.0
     default=0,
     show_default=True,
     metavar="N",
-    help="Of what is tried, and in which order.",
+    help="Seed for what is tried, and in which order.",
 )
 @options.results_option
 @options.json_option
 def command(stacks: options.StackOptions, budget: float, seed: int, results: str | None, json_file: str | None) -> int:
-    """Find what tells two releases apart in configurations that no scenario lists.
+    """Compare two releases on configurations that no scenario lists, and find the faults that only one of them has.
 
-    Tiny models are trained on CPU in both: an everyday job of each ZeRO stage, each value of each factor beside them
-    (ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others), then every two values
-    together, and what is near what was found, until the budget is spent. Every try is judged by the oracles and against
-    the other release; every failure is reduced to what it needs, and those that need the same are one fault. The rest of
-    the budget goes to what was found: in which release it began or ended, and a script of the released packages alone.
-    Results are stored like all others, so the same call with a larger budget goes on.
+    Both releases train tiny models on CPU. Until the budget is spent, the command tries a common job of each ZeRO stage,
+    then each value of each factor (ranks, dtype, accumulation, checkpointing, offload, adapters, order of calls and others),
+    then pairs of values, and the neighbours of what it found. The oracles judge every try, and the two releases are
+    compared. Every failure is reduced to the factors it needs; failures that need the same factors are one fault. The rest
+    of the budget finds the release in which a fault began or ended, and a script that shows it with the released packages
+    alone. Results are stored like all others, so the same command with a larger budget continues.
 
     \b
     Examples:
@@ -61,8 +61,8 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
       explore --transformers 4.48.0,4.48.1 --budget 10m
 
     \b
-    Exit codes: 0 nothing tells them apart, 1 a fault that one of them has and the other has not, 2 not two releases. Ctrl-C
-    ends it with what was found by then.
+    Exit codes: 0 no difference, 1 a fault that only one of them has, 2 not two releases. Ctrl-C ends the search and reports
+    what was found so far.
     """
     loaded = options.load_settings(results=results)
     settings = msgspec.structs.replace(loaded, executor="local", timeout_s=min(loaded.timeout_s, _TIMEOUT_S))

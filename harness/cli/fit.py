@@ -74,14 +74,14 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     "--ranks",
     metavar="N,...",
     callback=_world_sizes,
-    help="World sizes, e.g. 8,16,32,64. Default: the scenario's.",
+    help="Numbers of ranks to try, e.g. 8,16,32,64. Default: the scenario's.",
 )
 @click.option(
     "--variant",
     "variants",
     multiple=True,
     metavar="VARIANT",
-    help="Declared or spelled out: 'sequence_length=4096'. Repeatable: each gets its own verdicts.",
+    help="A declared variant, or parameters such as 'sequence_length=4096'. Repeatable; each gets its own verdicts.",
 )
 @options.stack_options
 @click.option(
@@ -97,18 +97,23 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     "sequence_lengths",
     metavar="LOW..HIGH",
     callback=_values,
-    help="Find the longest sequence that fits: doublings, or values: 2048,3072.",
+    help="Find the longest sequence that fits. LOW..HIGH doubles each time; a list such as 2048,3072 is tried as it is.",
 )
 @click.option(
     "--micro-batch",
     "micro_batch_sizes",
     metavar="LOW..HIGH",
     callback=_values,
-    help="Find the largest micro-batch that fits: as --seq.",
+    help="Find the largest micro-batch that fits; same form as --seq.",
 )
 @options.overhead_option
 @click.option(
-    "--gpus-per-node", type=click.IntRange(1, fit.MOST_RANKS), default=step_time.GPUS_PER_NODE, show_default=True
+    "--gpus-per-node",
+    type=click.IntRange(1, fit.MOST_RANKS),
+    default=step_time.GPUS_PER_NODE,
+    show_default=True,
+    metavar="N",
+    help="GPUs per node.",
 )
 @click.option(
     "--network",
@@ -117,7 +122,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     default=step_time.NETWORK_GBITS_PER_GPU,
     show_default=True,
     metavar="GBIT/S",
-    help="Bandwidth between nodes, per GPU, for the model of step time.",
+    help="Bandwidth between nodes, per GPU, for the step time model.",
 )
 @click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
@@ -128,7 +133,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     "svg_file",
     type=options.OUTPUT_FILE,
     metavar="FILE",
-    help="Draw the peaks over the ranks, or over the swept parameter.",
+    help="Plot the peaks against the ranks, or against the swept parameter.",
 )
 def command(
     scenario: str | None,
@@ -149,14 +154,15 @@ def command(
     markdown_file: str | None,
     svg_file: str | None,
 ) -> int:
-    """Simulate SCENARIO at several scales and find the cards that it fits.
+    """Simulate SCENARIO or a program at several scales, and find the cards that it fits.
 
-    Runs the real code of each release as one rank of the job, without a GPU. Results are stored and reused. Those in a
-    folder or bundle that --results names answer whichever version of the probe measured them, and the answer names it.
+    Runs the real code of each release as one rank of the job, without a GPU. Results are stored and reused. Results from
+    --results are used even if another version of the probe measured them; the answer names that version.
 
     \b
     Examples:
       fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
+      fit --program 'torchrun train.py --model qwen' --gpu H100-80G --ranks 8,16
       fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
       fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
       fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg

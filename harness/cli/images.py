@@ -12,19 +12,19 @@ from harness.system import docker
 
 @click.command("images")
 @click.argument("stacks", nargs=-1, metavar="[STACK]...")
-@click.option("--prune", is_flag=True, help="Remove them, except those in use by a container.")
-@click.option("--keep", multiple=True, metavar="STACK", help="With --prune: leave these. Repeatable.")
+@click.option("--prune", is_flag=True, help="Remove images, except those in use by a container.")
+@click.option("--keep", multiple=True, metavar="STACK", help="With --prune: keep these. Repeatable.")
 def command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) -> None:
-    """List the images that `regress --executor docker` has built, newest first: one per stack, and what stacks share.
+    """List the images that `regress --executor docker` has built, newest first: one per stack, and the shared ones.
 
-    STACK is a part of a stack's id. Images of stacks share a common base image, which is removed with the last of them;
-    sizes include it, though it is on the disk once.
+    STACK is a part of a stack's id. The images of stacks share a base image, which is removed with the last of them. Sizes
+    include it, though it is on disk only once.
 
     \b
     Examples:
       images
-      images --prune                                       all of them; the next run builds what it needs
-      images --prune deepspeed0.16.4                       those of one release
+      images --prune                                       remove all; the next run builds what it needs
+      images --prune deepspeed0.16.4                       remove those of one release
       images --prune --keep deepspeed0.16.4 --keep deepspeed0.15.0
     """
     options.load_settings()

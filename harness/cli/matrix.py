@@ -18,16 +18,18 @@ from harness.wording import commands
 
 @click.command("matrix")
 @options.release_options
-@click.option("--json", "by_scenario", is_flag=True, help="One job for each stack and scenario, not for each stack.")
+@click.option("--json", "by_scenario", is_flag=True, help="One job per stack and scenario, instead of one per stack.")
 @click.option(
     "--scenario",
     "scenarios",
     multiple=True,
     metavar="GLOB",
-    help="With --json: scenarios, as '*_zero3'. Repeatable.",
+    help="With --json: scenarios, e.g. '*_zero3'. Repeatable.",
 )
 @click.option(
-    "--new", is_flag=True, help="Print the releases of the index newer than the committed ones, as 0.20.0,0.20.1."
+    "--new",
+    is_flag=True,
+    help="Print the releases on the index that are newer than the committed ones, e.g. 0.20.0,0.20.1.",
 )
 def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[str, ...], new: bool) -> None:
     """Print the stacks of a run as JSON that a CI system expands into jobs.

@@ -197,19 +197,19 @@ _RELEASES = (
     click.Option(
         ["--baseline"],
         metavar="VERSION|NAME==VERSION",
-        help="What the others are compared with: a version of a package that varies.",
+        help="The version to compare the others with, of a package that varies.",
     ),
     click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
     with_option(
-        "As the options below, for any package of the index: trl=0.24.0 adds it to all stacks, trl the newest release "
-        "that goes with the baseline, trl=0.23.0,0.24.0 compares the two. Repeatable."
+        "Like the options below, for any package of the index. trl=0.24.0 adds that release to all stacks, trl the newest "
+        "one that goes with the baseline; trl=0.23.0,0.24.0 compares the two. Repeatable."
     ),
     *(
         click.Option(
             [f"--{package}"],
             metavar="SPEC",
             help=f"Releases of {package} to compare"
-            + (": 0.16.4, '0.16.*', '>=0.16,<0.17', latest." if package == AXES[-1] else ", likewise."),
+            + (": 0.16.4, '0.16.*', '>=0.16,<0.17', latest." if package == AXES[-1] else "."),
         )
         for package in reversed(AXES)
     ),
@@ -221,8 +221,8 @@ release_options = _group("stacks", _stack_options, _RELEASES)
 _PYTHON: dict[str, Any] = {
     "multiple": True,
     "metavar": "PATH",
-    "help": "An interpreter that exists, or its environment's folder, as a stack; nothing is installed into it. Repeatable: "
-    "the first is the baseline, also of releases that are named.",
+    "help": "Use an existing environment as a stack: its interpreter, or its folder. Nothing is installed into it. "
+    "Repeatable; the first one is the baseline, for named releases too.",
 }
 
 #: As `release_options`, and ``--python``.
@@ -236,14 +236,12 @@ selection_options = _group(
     "selection",
     Selection,
     [
-        click.Option(
-            ["--scenario", "scenarios"], multiple=True, metavar="GLOB", help="Scenarios, by glob. Repeatable."
-        ),
+        click.Option(["--scenario", "scenarios"], multiple=True, metavar="GLOB", help="Scenarios to run. Repeatable."),
         click.Option(
             ["--variant", "variants"],
             multiple=True,
             metavar="GLOB",
-            help="Variants, by glob or spelled out: 'zero_stage=2,dtype=fp32'. Repeatable.",
+            help="Variants to run: a glob, or parameters such as 'zero_stage=2,dtype=fp32'. Repeatable.",
         ),
         click.Option(
             ["--device", "devices"], multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run. Repeatable."
@@ -256,18 +254,18 @@ workload_options = _group(
     "workload",
     WorkloadOptions,
     [
-        click.Option(["--scenario"], metavar="NAME", help="The scenario, as `scenarios` lists it."),
+        click.Option(["--scenario"], metavar="NAME", help="The scenario, by its name in `scenarios`."),
         click.Option(
             ["--variant"],
             default="base",
             show_default=True,
             metavar="VARIANT",
-            help="Declared or spelled out: 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
+            help="A declared variant, or parameters such as 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
         ),
         click.Option(
             ["--device"],
             metavar="sim|cpu|cuda",
-            help="Where to run it. Default: cpu where the scenario runs there, else sim; sim for a program.",
+            help="Where to run it. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
         ),
     ],
 )
@@ -288,36 +286,38 @@ _PROGRAM = [
     click.Option(
         ["--program", "line"],
         metavar="LINE",
-        help="Your own training program in place of a scenario, by its launch line: 'torchrun train.py --model qwen', "
+        help="Your own training program instead of a scenario, given by its launch line: 'torchrun train.py --model qwen', "
         "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
     ),
     click.Option(
         ["--rank"],
         default=_DEFAULTS.rank,
         metavar="R|all-kinds",
-        help="The program's rank that sim simulates; all-kinds: the first, the second, the middle and the last; the worst "
-        f"is reported. Default: {_DEFAULTS.rank}.",
+        help="Which of the program's ranks sim simulates. all-kinds: the first, second, middle and last; the worst is "
+        f"reported. Default: {_DEFAULTS.rank}.",
     ),
     click.Option(
         ["--steps"],
         type=click.IntRange(1, 1000),
         default=_DEFAULTS.steps,
         metavar="N",
-        help=f"The program's optimizer steps before the measured one. Default: {_DEFAULTS.steps}.",
+        help=f"Optimizer steps of the program before the measured one. Default: {_DEFAULTS.steps}.",
     ),
     click.Option(
         ["--inference"],
         is_flag=True,
-        help="The program trains nothing: it generates or scores, and is measured until it ends.",
+        help="The program trains nothing: it generates, scores or evaluates, and is measured until it ends.",
     ),
-    click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: the same code, two layers, small sizes."),
-    click.Option(["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not here."),
+    click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: same code, two layers, small sizes."),
+    click.Option(
+        ["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not on this machine."
+    ),
 ]
 _RANKS = click.Option(
     ["--ranks"],
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="The program's ranks. Default: as its launch line says, else 1.",
+    help="Number of the program's ranks. Default: what its launch line says, else 1.",
 )
 
 _GPU = click.Option(
@@ -325,7 +325,7 @@ _GPU = click.Option(
     default=_DEFAULTS.gpu,
     show_default=True,
     metavar="NAME",
-    help="The card that the program finds.",
+    help="The card that the program sees.",
 )
 
 #: ``--program`` and what belongs to it; passes ``program: Program | None``.
@@ -339,16 +339,14 @@ searched_options = _group(
     "searched",
     _searched_package,
     [
-        click.Option(
-            ["--package"], metavar="NAME", help="Whose versions are searched: any package. Default: deepspeed."
-        ),
+        click.Option(["--package"], metavar="NAME", help="The package to search. Default: deepspeed."),
         click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
-        with_option("The version of any other package in all stacks: trl=0.24.0. Repeatable."),
+        with_option("The version of any other package in all stacks, e.g. trl=0.24.0. Repeatable."),
         *(
             click.Option(
                 [f"--{package}"],
                 metavar="VERSION",
-                help=f"The version of {package} in all stacks, unless it is the package that is searched.",
+                help=f"The version of {package} in all stacks, unless it is the one that is searched.",
             )
             for package in reversed(AXES)
         ),
@@ -360,7 +358,7 @@ _LANGUAGE = click.Option(
     type=click.Choice(LANGUAGES),
     default=ENGLISH,
     show_default=True,
-    help="Of the answer on the terminal; zh is Chinese.",
+    help="Language of the answer on the terminal; zh is Chinese.",
 )
 
 #: ``--language``, of an answer that is one screen; passes ``say: Say``.
@@ -371,7 +369,7 @@ report_options = _group(
     "files",
     _report_files,
     [
-        click.Option(["--details"], is_flag=True, help="Print the tables and the evidence too."),
+        click.Option(["--details"], is_flag=True, help="Also print the tables and the evidence."),
         _LANGUAGE,
         click.Option(["--json", "json_file"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout)."),
         click.Option(
@@ -380,13 +378,13 @@ report_options = _group(
         click.Option(
             ["--html", "html_folder"],
             metavar="DIR",
-            help="Write a static site, as --html public.",
+            help="Write a static site into DIR.",
         ),
         click.Option(
             ["--export", "exports"],
             multiple=True,
             metavar="FORMAT=FILE",
-            help=f"Write another format, as --export junit=junit.xml: {', '.join(FORMATS)}. Repeatable.",
+            help=f"Write another format, e.g. junit=junit.xml. Formats: {', '.join(FORMATS)}. Repeatable.",
         ),
     ],
 )
@@ -397,14 +395,14 @@ def fixed_option(help: str) -> Callable[[_Command], _Command]:
     return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
 
 
-results_option = click.option("--results", metavar="DIR", help="Folder of the results, or a bundle of them to read.")
+results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
 json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
 markdown_option = click.option(
     "--markdown", "markdown_file", type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
 )
 
 
-FAIL_ON_HELP = "What makes the exit code 1, of memory,time,numerics,crash; or none."
+FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,crash; or none."
 
 
 def fail_on_option(help: str) -> Callable[[_Command], _Command]:
@@ -443,7 +441,7 @@ def cards_option(command: _Command) -> _Command:
         required=True,
         metavar="NAME,...",
         callback=named,
-        help="Cards, e.g. A800-80G,H100-80G.",
+        help="Cards to fit, e.g. A800-80G,H100-80G.",
     )(command)
 
 
@@ -461,7 +459,7 @@ def overhead_option(command: _Command) -> _Command:
         show_default=True,
         metavar="GIB",
         callback=in_bytes,
-        help="Set aside on each card for the CUDA context and NCCL's buffers.",
+        help="Memory set aside on each card for the CUDA context and NCCL's buffers.",
     )(command)
 
 
@@ -470,12 +468,13 @@ def executor_options(command: _Command) -> _Command:
     command = click.option(
         "--ray-address",
         metavar="HOST:PORT",
-        help="With ray: the cluster's head, or ray://HOST:10001 from outside. Default: RAY_ADDRESS, else this machine's.",
+        help="With ray: the head of the cluster, or ray://HOST:10001 from outside it. Default: RAY_ADDRESS, else this "
+        "machine.",
     )(command)
     return click.option(
         "--executor",
         metavar="|".join(EXECUTORS),
-        help="Where cells run. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
+        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
     )(command)
 
 

@@ -55,11 +55,11 @@ def command(
 ) -> int:
     """Choose the release to pin for SCENARIO: the newest one that nothing rules out.
 
-    Reads stored results, on every device mode, and runs nothing. A release that was not measured is not recommended; the
-    command that measures it is printed. For each rejected release the report says why, and what to set if you must use it.
+    Reads stored results of every device mode, and runs nothing. A release that was not measured is not recommended; the
+    report prints the command that measures it. For each rejected release it says why, and what to set if you must use it.
 
     \b
-    Exit codes: 0 a release is recommended, and every requested one is measured; 1 each one is ruled out; 4 results
+    Exit codes: 0 a release is recommended, and every requested one was measured; 1 every release is ruled out; 4 results
     are missing.
 
     \b

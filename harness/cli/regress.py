@@ -26,7 +26,7 @@ from harness.store import Store
     "--select",
     "named",
     metavar="NAME",
-    help="A named selection of the configuration: reported. One that is called as a stack runs on that stack.",
+    help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
 )
 @options.program_options
 @click.option(
@@ -34,27 +34,32 @@ from harness.store import Store
     "budget_s",
     type=options.Duration(),
     metavar="DURATION",
-    help="For timed rounds, which go on until each step time is known to be slower, faster or the same. Default: 3m.",
+    help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. Default: 3m.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(0, MOST_ROUNDS),
     metavar="N",
-    help="Timed rounds of each cell, a fixed number instead; 0 for no timing.",
+    help="A fixed number of timed rounds per cell instead; 0 for no timing.",
 )
 @click.option(
-    "--timeout", "timeout_s", type=float, metavar="SECONDS", help="End a cell that shows no sign of life for this long."
+    "--timeout",
+    "timeout_s",
+    type=float,
+    metavar="SECONDS",
+    help="Stop a cell that shows no sign of life for this long.",
 )
 @click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Name the places in the code that hold the memory of each finding. Default: yes, except where that takes long "
-    "to simulate.",
+    help="Name the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing.")
 @options.executor_options
-@click.option("--image-base", metavar="IMAGE", help="With docker: base of the stacks' images, e.g. python:3.11-slim.")
+@click.option(
+    "--image-base", metavar="IMAGE", help="With docker: base image of the stacks' images, e.g. python:3.11-slim."
+)
 @options.results_option
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
@@ -78,28 +83,28 @@ def command(
 ) -> int:
     """Measure stacks against a baseline and report what differs.
 
-    Builds an isolated environment per stack, trains the selected scenarios in it for real, stores each run under the
-    results folder, and compares. Stored results are reused. Without options: the stacks and scenarios of [tool.dsregress]
-    in pyproject.toml.
+    Builds an isolated environment for each stack, trains the selected scenarios in it, stores each run in the results
+    folder, and compares the runs. Stored results are reused. Without options, it runs the stacks and scenarios of
+    [tool.dsregress] in pyproject.toml.
 
     \b
     Examples:
-      regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases, against the configured baseline
-      regress --deepspeed '>=0.16,<0.17'              a range of releases that exist
-      regress --transformers '4.49.*,latest'          another package as the axis, DeepSpeed fixed
-      regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    the stack of an older program
-      regress --with trl=0.23.0,0.24.0                any other package
-      regress --baseline 0.16.8 --deepspeed latest    will upgrading be worse?
+      regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases against the configured baseline
+      regress --deepspeed '>=0.16,<0.17'              every release in a range
+      regress --baseline 0.16.8 --deepspeed latest    is upgrading safe?
+      regress --transformers '4.49.*,latest'          compare releases of another package, DeepSpeed fixed
+      regress --with trl=0.23.0,0.24.0                compare releases of any package
+      regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    pin the stack of an older program
+      regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
       regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
       regress --select reported                       the reported systems, by their own code
-      regress --select llamafactory-6800              a selection called as a stack: a report's job on its own versions
-      regress --explain                               also for what takes longer: the simulated 70B
-      regress --python /opt/conda/envs/rlhf           the environment that is here, as it is
-      regress --python envs/old --python envs/new     two of them, the first is the baseline
-      regress --python envs/old --deepspeed latest    against a release that is built
+      regress --select llamafactory-6800              a bug report's job on the report's versions
+      regress --python /opt/conda/envs/rlhf           an existing environment, unchanged
+      regress --python envs/old --python envs/new     two of them; the first is the baseline
+      regress --python envs/old --deepspeed latest    an existing environment against a built one
+      regress --explain                               explain long simulations too, such as the 70B
       regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
-      regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
-      regress --json out.json --fail-on memory,crash  for CI: exit code 1 for these alone
+      regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
     settings = options.load_settings(
         rounds=rounds,

@@ -34,13 +34,15 @@ from harness.run.workloads import Program
     "--ranks",
     type=click.IntRange(1, fit.MOST_RANKS),
     metavar="N",
-    help="World size, e.g. 64. Default: the scenario's.",
+    help="Number of ranks, e.g. 64. Default: the scenario's.",
 )
-@click.option("--variant", default="base", metavar="VARIANT", help="The unmodified case, e.g. 'sequence_length=4096'.")
+@click.option(
+    "--variant", default="base", metavar="VARIANT", help="The case before any remedy, e.g. 'sequence_length=4096'."
+)
 @options.stack_options
 @options.overhead_option
 @click.option(
-    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds of each case, where it is timed."
+    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds per case, if it is timed."
 )
 @click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
 @options.results_option
@@ -61,12 +63,12 @@ def command(
     json_file: str | None,
     markdown_file: str | None,
 ) -> int:
-    """Measure every remedy of SCENARIO alone, and the best combination, against the unmodified case.
+    """Measure each remedy of SCENARIO alone, and the best combination, against the unmodified case.
 
-    Remedies are the usual advice, declared by the scenario (`scenarios` lists them). Each one runs for real, in sim as one
-    rank at full scale, and the report says which do nothing or make it worse. Results are stored and reused. With --results
-    naming a folder or bundle, those in it count whichever version of the probe measured them, and the answer names that
-    version. The default release is the newest configured one.
+    Remedies are the usual advice, declared by the scenario (`scenarios` lists them). Each one is run, in sim as one rank at
+    full scale, and the report says which of them do nothing or make it worse. Results are stored and reused. Results from
+    --results are used even if another version of the probe measured them; the answer names that version. The default
+    release is the newest configured one.
 
     \b
     Examples:
@@ -108,9 +110,10 @@ def command(
         (json_file, lambda: remedies_report.as_json(answers)),
         (markdown_file, lambda: remedies_report.as_markdown(answers)),
     )
-    if all(case.peak_bytes is None for found in answers for case in (found.base, *found.alone)):
+    cases = [case for found in answers for case in found.cases]
+    if all(case.peak_bytes is None for case in cases):
         raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
-    return exit_code_of((case.cell, case.outcome) for found in answers for case in (found.base, *found.alone))
+    return exit_code_of((case.cell, case.outcome) for case in cases)
 
 
 def _device(scenario: Scenario, device: str) -> str:

@@ -18,16 +18,18 @@ from harness.wording import commands
 
 @click.command("report")
 @click.argument("folders", nargs=-1, type=click.Path(exists=True))
-@click.option("--baseline", metavar="VERSION|NAME==VERSION|STACK", help="What the others are compared with.")
+@click.option(
+    "--baseline", metavar="VERSION|NAME==VERSION|STACK", help="The version or stack to compare the others with."
+)
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
 def command(
     folders: tuple[str, ...], baseline: str | None, fail_on: tuple[str, ...] | None, files: options.ReportFiles
 ) -> int:
-    """Report what is stored, without measuring anything.
+    """Report stored results. Nothing is measured.
 
-    FOLDERS are folders of results, or bundles of them (default: the configured folder). Several are merged, so that the
-    jobs of a CI matrix become one report.
+    FOLDERS are folders of results, or bundles (default: the configured folder). Several are merged, so the jobs of a CI
+    matrix become one report.
 
     \b
     Examples:

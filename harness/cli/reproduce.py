@@ -34,13 +34,22 @@ from harness.versions.stacks import spelled
 
 @click.command("reproduce")
 @click.argument("finding", metavar="FINDING")
-@click.option("--metric", metavar="NAME", help="Which finding on the cell, as `bisect` takes it. Default: the gravest.")
-@click.option("--against", metavar="VERSION", help="A release that does not have it. Default: the nearest stored one.")
 @click.option(
-    "--output", type=options.OUTPUT_FILE, metavar="FILE", default="reproduce.py", show_default=True, help="The script."
+    "--metric", metavar="NAME", help="Which of the cell's findings, as in `bisect`. Default: the most serious."
+)
+@click.option("--against", metavar="VERSION", help="A release without the finding. Default: the nearest stored one.")
+@click.option(
+    "--output",
+    type=options.OUTPUT_FILE,
+    metavar="FILE",
+    default="reproduce.py",
+    show_default=True,
+    help="The script to write.",
 )
 @click.option(
-    "--conditions/--no-conditions", default=True, help="Say which factors it needs, which takes most of the time."
+    "--conditions/--no-conditions",
+    default=True,
+    help="Find which factors the finding needs. This takes most of the time.",
 )
 @click.option("--issue", is_flag=True, help="Print Markdown for the upstream tracker instead.")
 @options.searched_options
@@ -59,10 +68,10 @@ def command(
 ) -> int:
     """Write a script that shows a finding with the released packages alone, and say what the finding needs.
 
-    FINDING is a cell, as `explain` takes it: VERSION/scenario/variant/device, an id, or a glob that one stored cell
-    matches. The cell's parameters are set back to simpler values as long as the finding stays, each trial measured in the
-    release and in one that does not have it; the script is composed from what is left, and run in both releases before it
-    is written.
+    FINDING is a cell, as in `explain`: VERSION/scenario/variant/device, an id, or a glob that matches one stored cell.
+    The cell's parameters are simplified as long as the finding stays. Each trial is measured in this release and in one
+    without the finding. The script is made from the parameters that are left, and is run in both releases before it is
+    written.
 
     \b
     Examples:
@@ -72,8 +81,8 @@ def command(
       reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
 
     \b
-    Exit codes: 0 the script shows it, 1 it does not, or none can be written; 2 no such cell, 3 the harness failed, 4 the
-    finding is not seen when it is measured.
+    Exit codes: 0 the script shows the finding; 1 it does not, or none can be written; 2 no such cell; 3 the harness failed;
+    4 the finding does not appear when it is measured.
     """
     file = Path(output).name
     if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options

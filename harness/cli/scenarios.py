@@ -17,8 +17,8 @@ from harness.run import workloads
 def command(pattern: str) -> None:
     """List scenarios, their variants and remedies. PATTERN is a glob over their names.
 
-    `remedies` runs the remedies; so does `regress` with --variant and the remedy's name or its variant.
-    Any other combination of a scenario's parameters can be spelled out as a variant: --variant zero_stage=2,dtype=fp32
+    `remedies` runs the remedies. So does `regress --variant` with a remedy's name or its variant.
+    Any combination of a scenario's parameters can be given as a variant: --variant zero_stage=2,dtype=fp32
     """
     settings = options.load_settings()
     found = workloads.list_scenarios(settings)

@@ -19,14 +19,14 @@ from harness.wording.quantities import plural, quantity
 
 @click.command("skeleton")
 @click.argument("config")
-@click.option("--out", required=True, metavar="DIR", help="The folder to make.")
-@click.option("--tiny", is_flag=True, help="The same architecture with two layers and small sizes, with weights.")
+@click.option("--out", required=True, metavar="DIR", help="The folder to create.")
+@click.option("--tiny", is_flag=True, help="Same architecture, with two layers, small sizes and weights.")
 @options.stack_options
 def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> None:
-    """Make a checkpoint without weights: configuration, tokenizer, and safetensors that take no space.
+    """Make a checkpoint without weights: configuration, tokenizer, and safetensors files that take no space.
 
-    CONFIG is a config.json, a folder with one, or the name of a known model. Give DIR to a program in the model's place.
-    transformers itself says which tensors there are: the release of the stack that is named, or of the last configured one.
+    CONFIG is a config.json, a folder with one, or the name of a known model. Give DIR to your program instead of the model.
+    transformers itself decides which tensors there are, in the release of the named stack, else of the last configured one.
 
     \b
     Examples:
@@ -45,7 +45,8 @@ def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> 
     except skeleton_maker.SkeletonRefused as error:
         raise UsageError(str(error), where="skeleton") from None
     except skeleton_maker.MakerFailed as error:
-        raise EnvironmentUnavailable(str(error), where=python) from None
+        hint = f"see whether it works: {python} -c 'import transformers'"
+        raise EnvironmentUnavailable(str(error), where=python, hint=hint) from None
     for file in files:
         say(f"{file.name}  {_sizes(file.size_bytes, file.disk_bytes)}")
     size, disk = (sum(getattr(file, field) for file in files) for field in ("size_bytes", "disk_bytes"))

@@ -14,7 +14,7 @@ from harness.store import Store
 @options.stack_options
 @options.results_option
 def command(stacks: options.StackOptions, results: str | None) -> None:
-    """List the stacks that a `regress` with the same options would compare, the named ones, and those with results.
+    """List the stacks that `regress` with the same options would compare, the named stacks, and those with results.
 
     \b
     Examples:

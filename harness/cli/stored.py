@@ -160,9 +160,11 @@ def way(package: str, versions: Mapping[str, str], target: str, known: Sequence[
     if not found:
         return None
     _, _, name, goal, mine = max(found)
-    releases = {one: Version(release[1]) for one in mine if (release := re.search(rf"-{package}(\d[^-]*)", one))}
+    texts = {one: match[1] for one in mine if (match := re.search(rf"-{re.escape(package)}(\d[^-]*)", one))}
+    releases = {one: version for one, text in texts.items() if (version := parsed_version(text)) is not None}
     oldest = min(releases[name], releases[goal])
-    return Way(installed=name, target=goal, stacks=tuple(one for one in mine if releases[one] >= oldest))
+    newer = (one for one in mine if one in releases and releases[one] >= oldest)
+    return Way(installed=name, target=goal, stacks=tuple(newer))
 
 
 def _has(name: str, package: str, version: str) -> bool:

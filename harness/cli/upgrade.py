@@ -48,10 +48,10 @@ _BESIDES = ("trl",)
     "wanted",
     multiple=True,
     metavar="latest|VERSION|NAME==VERSION",
-    help="Where to go: a version of deepspeed, or of the package that is named. Repeatable; packages that it does not name "
-    "stay. Default: latest, of each package.",
+    help="The version to upgrade to, of deepspeed or of the named package. Repeatable; packages that are not named "
+    "stay. Default: the latest of each package.",
 )
-@click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all that is stored.")
+@click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all stored results.")
 @options.program_beside_ranks_options
 @options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
 @options.results_option
@@ -63,13 +63,14 @@ def command(
     card: Card | None,
     results: str | None,
 ) -> int:
-    """Say of each package in FILE whether it can be upgraded, and what to set or where to go if not.
+    """Say for each package in FILE whether it can be upgraded, and if not, what to set or which release to use.
 
-    Reads stored results, and runs nothing. Listed are the problems that the new release has and the installed one has not,
-    the gravest first. Each package is judged by itself; for one without results, the command that measures it is printed.
+    Reads stored results, and runs nothing. Lists the problems that the new release has and the installed one does not, most
+    serious first. Each package is judged by itself. For a package without results, it prints the command that measures it.
 
     \b
-    Exit codes: 0 yes to each; 1 a setting must change, or an upgrade is ruled out; 4 something is not measured.
+    Exit codes: 0 every package can be upgraded; 1 a setting must change, or an upgrade is ruled out; 4 something is not
+    measured.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
 """Every metric, in one table: its name, how it is read, from which size on a difference matters, and how that is worded.
 
 Whatever the harness knows of a metric stands here, so that a new one, or another wording, is an edit of this file alone.
-How to add one: see "Errands" in ``docs/architecture.md``.
+How to add one: see "Common changes" in ``docs/architecture.md``.
 """
 
 from __future__ import annotations

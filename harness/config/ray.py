@@ -10,12 +10,10 @@ import msgspec
 class Ray(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``[tool.dsregress.ray]``."""
 
-    address: str = (
-        ""  #: of the head, as HOST:PORT, or ray://HOST:PORT; empty: the one that runs here, else one of our own
-    )
-    folder: str = (
-        "~/.cache/dsregress"  #: on each node: environments and scratch files (DSREGRESS_ENVIRONMENTS there wins)
-    )
+    #: of the head, as HOST:PORT, or ray://HOST:PORT; empty: the one that runs here, else one of our own
+    address: str = ""
+    #: on each node: environments and scratch files (DSREGRESS_ENVIRONMENTS there wins)
+    folder: str = "~/.cache/dsregress"
     ranks_per_node: int = 0  #: ranks of one cell on a node; 0: as many as have a core, or a GPU, each
     resources: dict[str, dict[str, float]] = {}  #: device mode -> custom resources that each of its cells requests
     wait_s: float = 60.0  #: how long to wait for a node that is large enough to join

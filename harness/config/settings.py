@@ -3,8 +3,8 @@
 Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
 an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
 
-Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: use no index),
-``RAY_ADDRESS`` (Ray's own).
+Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: use no index). Ray's own
+``RAY_ADDRESS`` counts where no address is configured, as for Ray itself.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def load(
     if offline := variables.get("DSREGRESS_OFFLINE", ""):
         values["offline"] = offline.lower() not in ("0", "false", "no")
     ray = values.get("ray", defaults.ray)
-    if not ray.address and (address := variables.get("RAY_ADDRESS")):  # Ray's own
+    if not ray.address and (address := variables.get("RAY_ADDRESS")):
         values["ray"] = msgspec.structs.replace(ray, address=address)
     for name, value in (overrides or {}).items():
         if value is not None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
+#: Fewer pairs of rounds have no scatter, and so no interval.
+LEAST_ROUNDS = 2
+
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Floors carry their unit in the name; shares are fractions of the baseline's value (0.03 is 3 %)."""
@@ -49,5 +52,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             value = getattr(self, name)
             if not value >= 0:
                 raise ValueError(f"{name} must not be negative (it is {value})")
+        if self.rounds < LEAST_ROUNDS:
+            raise ValueError(f"rounds must be {LEAST_ROUNDS} or more (it is {self.rounds})")
         if not 0 < self.time_false_alarm < 1:
             raise ValueError(f"time_false_alarm must be between 0 and 1 (it is {self.time_false_alarm})")

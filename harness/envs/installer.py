@@ -60,9 +60,8 @@ class Installer:
         self.environment.setdefault("DS_BUILD_OPS", "0")
         if self.uv:
             self.environment.setdefault("UV_NO_PROGRESS", "1")
-            self.environment.setdefault(
-                "UV_HTTP_CONNECT_TIMEOUT", "10"
-            )  # fail early if out of reach, be patient if slow
+            # Fail early if out of reach, be patient if slow.
+            self.environment.setdefault("UV_HTTP_CONNECT_TIMEOUT", "10")
             self.environment.setdefault("NO_COLOR", "1")
 
     @functools.cached_property
@@ -275,8 +274,10 @@ class Installer:
             try:
                 done = kept.run(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
             except OSError as error:
-                where, hint = command[0], "install it again (pip install uv)"
-                raise EnvironmentUnavailable(f"cannot be started: {error.strerror}", where=where, hint=hint) from None
+                program = command[0]
+                hint = f"see whether it works: {program} --version"
+                hint = "install it again (pip install uv)" if program == self.uv else hint
+                raise EnvironmentUnavailable(f"cannot be started: {error.strerror}", where=program, hint=hint) from None
             except subprocess.TimeoutExpired:
                 hint = "check the network and the index"
                 raise EnvironmentUnavailable(

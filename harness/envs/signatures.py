@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from harness.errors import EnvironmentUnavailable
 from harness.model import Failed, MachineFault, NotInstalled
@@ -58,9 +59,7 @@ def classify(output: str, where: str) -> NotInstalled:
 
 def build_failure(output: str, name: str) -> NotInstalled:
     """The failure of a source that does not build."""
-    lines = [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
-    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
-    return _build_failure(_short(f"build of {name}: {errors[-1] if errors else 'failed'}"), output)
+    return _build_failure(_of_build(name, _errors(_lines(output))), output)
 
 
 def _build_failure(line: str, output: str) -> NotInstalled:
@@ -82,11 +81,11 @@ def failed_build(output: str) -> str:
 
 def signature(output: str) -> str:
     """One line that is the same for the same fault: no paths of this machine, no addresses, no times."""
-    lines = [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
-    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
+    lines = _lines(output)
+    errors = _errors(lines)
     package = failed_build(output)
     if package:
-        return _short(f"build of {package}: {errors[-1] if errors else 'failed'}")
+        return _of_build(package, errors)
     text = " ".join(lines)
     if because := re.search(r"Because (.+?)(?:\. (?:And|hint)|, we can conclude|$)", text):
         return _short(f"no solution: {because[1]}")
@@ -94,6 +93,20 @@ def signature(output: str) -> str:
         return _short(errors[-1])
     reported = [line for line in lines if re.match(r"(error|ERROR):", line)]
     return _short(reported[0] if reported else next((line for line in lines if line), "no output"))
+
+
+def _lines(output: str) -> list[str]:
+    """Without the branches of the tree that uv draws."""
+    return [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
+
+
+def _errors(lines: Iterable[str]) -> list[str]:
+    """The last lines of tracebacks."""
+    return [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
+
+
+def _of_build(name: str, errors: Sequence[str]) -> str:
+    return _short(f"build of {name}: {errors[-1] if errors else 'failed'}")
 
 
 def _short(text: str) -> str:

@@ -92,7 +92,7 @@ class ServerWorker:
         limited_memory: bool = False,
         folders: Mapping[str, str] = {},
     ) -> None:
-        self._converse = start_server
+        self._start_server = start_server
         self._runs = runs
         self._owner = owner
         self._limited_memory = limited_memory
@@ -110,7 +110,7 @@ class ServerWorker:
             return
         self._home = _folder(self._runs, "server-", self._owner)
         try:
-            self._server = self._converse(self._home, self._log)
+            self._server = self._start_server(self._home, self._log)
         except OSError as error:
             late = isinstance(error, TimeoutError)
             fault = machine.of_error(error) or (machine.BUSY if late else machine.NO_START)

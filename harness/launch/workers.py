@@ -50,6 +50,8 @@ class Workers:
             return self._workers[key]
 
     def close(self, keep: Collection[WorkerKey] = ()) -> None:
-        """Close all but those with these keys."""
-        for key in [key for key in self._workers if key not in keep]:
-            self._workers.pop(key).close()
+        """Close all but those with these keys. Two threads may: the one that ends a run, and one whose session has ended."""
+        with self._lock:
+            closed = [self._workers.pop(key) for key in list(self._workers) if key not in keep]
+        for worker in closed:
+            worker.close()

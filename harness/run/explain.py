@@ -15,7 +15,7 @@ from harness.advice import attribution, gpus
 from harness.advice.capacity import available_bytes
 from harness.compare import Comparison, Group
 from harness.launch.contract import Ended, Executor, RunPlan
-from harness.model import AXES, Cell, Environment, Failed, Finding, Hardware, MachineFault, Result
+from harness.model import AXES, Cell, Environment, Failed, Finding, Hardware, MachineFault, Passed, Result
 from harness.probe.border.wire import Explanation
 from harness.store import Explanations, key_in
 from harness.wording import commands
@@ -241,4 +241,6 @@ def _why_not(ended: Ended) -> str:
         return f"its run failed in {ended.outcome.stage}: {ended.outcome.signature}"
     if isinstance(ended.outcome, MachineFault):
         return f"its run was {outcome_text(ended.outcome)}"
-    return f"its run ended otherwise: {ended.outcome.__struct_config__.tag}"
+    if isinstance(ended.outcome, Passed):
+        return "its run passed, and left no explanation"
+    return f"its run ended early: {outcome_text(ended.outcome)}"

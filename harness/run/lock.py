@@ -8,12 +8,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from harness.errors import EnvironmentUnavailable
 from harness.probe.border.untrusted import read_tail
 from harness.system.files import write_atomically
 from harness.system.kept import end_marked
+from harness.system.locks import try_lock
 from harness.system.obstacles import refused
 
 
@@ -26,28 +25,33 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
     """
     file = folder / "run.lock"
     holder = folder / "run.pid"  # beside the lock, as some releases of filelock truncate the file they lock
-    lock = FileLock(file)
-    try:
+    with _explained(file):
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
-        write_atomically(holder, f"{os.getpid()}\n".encode(), durable=False)
-    except Timeout:
+        lock = try_lock(file)
+    if lock is None:
         raise EnvironmentUnavailable(
             f"another run is going on here (process {_process(holder)}), and both would measure each other",
             where=str(file),
             hint="wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder",
-        ) from None
-    except OSError as error:
-        lock.release()
-        hint = "set DSREGRESS_ENVIRONMENTS to another folder"
-        raise refused(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
+        )
     try:
+        with _explained(file):
+            write_atomically(holder, f"{os.getpid()}\n".encode(), durable=False)
         runs = folder / "runs"
         left = end_marked(str(runs)) if runs.exists() else {}
         shutil.rmtree(runs, ignore_errors=True)
         yield left
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "set DSREGRESS_ENVIRONMENTS to another folder"
+        raise refused(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
 
 
 def _process(holder: Path) -> str:

@@ -41,9 +41,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     pythons: tuple[str, ...] = ()  #: paths of interpreters that exist already; the first is the baseline
     selection: matrix.Selection = matrix.Selection()
     fresh: bool = False
-    explain: bool | None = (
-        None  #: who holds the memory that findings are about; None: not of what takes long to simulate
-    )
+    #: who holds the memory that findings are about; None: not of what takes long to simulate
+    explain: bool | None = None
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], b
     this process has threads, which may hold locks, it works alone. Raises ResultsError where one of them is killed.
     """
     families = list(families)
-    processors = len(os.sched_getaffinity(0))
+    processors = _processors()
     count = sum(map(len, families))
     if count < 2 * batch or processors < 2 or threading.active_count() > 1:
         yield from map(work, _batches(families, batch))
@@ -52,6 +52,11 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], b
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _processors() -> int:
+    """How many this process may use; all of them where the system does not restrict processes (macOS)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _ready() -> None:

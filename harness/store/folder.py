@@ -37,7 +37,8 @@ from harness.system.obstacles import refused
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
 
-_BENCHMARK = ".benchmark.json"
+#: The end of the name of what lies beside a result for pytest-benchmark's tools.
+BENCHMARK = ".benchmark.json"
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +99,7 @@ class Store:
         """Write a result and its companion; False where there is one by this name. Raises OSError."""
         if os.path.lexists(file):
             return False
-        companion = f"{file.removesuffix('.json')}{_BENCHMARK}"
+        companion = f"{file.removesuffix('.json')}{BENCHMARK}"
         with contextlib.ExitStack() as on_failure:
             try:
                 if benchmark is not None:
@@ -238,7 +239,7 @@ def _result_files(folder: str) -> list[str]:
         names = contents.names(folder)
     except OSError as error:
         raise _cannot(error, folder) from None
-    return [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.endswith(_BENCHMARK)]
+    return [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.endswith(BENCHMARK)]
 
 
 def _folders(folder: str) -> list[str]:

@@ -13,12 +13,11 @@ import msgspec
 from harness.errors import NothingMeasured, ResultsError, UsageError
 from harness.store import bundle, contents, details, explanations, schema
 from harness.store.bundle import Entry
-from harness.store.folder import is_named
+from harness.store.folder import BENCHMARK, is_named
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import create_atomically
+from harness.system.obstacles import refused
 from harness.wording import commands
-
-_BENCHMARK = ".benchmark.json"
 
 _ANY = msgspec.json.Decoder()
 
@@ -57,7 +56,9 @@ def publish(folder: str, output: str) -> WrittenBundle:
     except FileExistsError:  # made while this one was
         raise _there_already(output) from None
     except OSError as error:
-        raise ResultsError(f"cannot be bundled: {error.strerror}", where=error.filename or output) from None
+        raise refused(
+            ResultsError, "cannot be bundled", error, where=error.filename or output, hint="choose another --output"
+        ) from None
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
     return WrittenBundle(counts, len(data), tuple(problems))
 
@@ -86,21 +87,28 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
         problems = list(opened.problems)
         for path in opened.paths():
             data, target = opened.read(path), os.path.join(folder, path)
-            if path.endswith(".gz"):  # as the folder had it
-                data = gzip.compress(data, mtime=0)
+            is_compressed = path.endswith(".gz")  # as the folder had it
             os.makedirs(os.path.dirname(target), exist_ok=True)
             try:
-                create_atomically(target, data)
+                create_atomically(target, gzip.compress(data, mtime=0) if is_compressed else data)
                 written += 1
             except FileExistsError:
-                if contents.read(target) == data:
+                if _holds(target, data, is_compressed=is_compressed):
                     kept += 1
                 else:
                     problems.append(f"{path}: there already, and different")
     except OSError as error:
         where = error.filename or folder
-        raise ResultsError(f"cannot be unpacked: {error.strerror}", where=where) from None
+        raise refused(ResultsError, "cannot be unpacked", error, where=where, hint="choose another --output") from None
     return UnpackedBundle(written, kept, tuple(problems))
+
+
+def _holds(file: str, data: bytes, *, is_compressed: bool) -> bool:
+    """Whether that is what a file holds, however it is compressed: releases of zlib differ. Raises OSError."""
+    try:
+        return (contents.read_compressed(file) if is_compressed else contents.read(file)) == data
+    except Damaged:
+        return False
 
 
 def _there_already(output: str) -> UsageError:
@@ -142,7 +150,7 @@ def _entry(folder: str, path: str) -> Entry:
         data = contents.read(file)
     except OSError as error:
         raise _Unsound(contents.why_unread(error)) from None
-    if name.endswith(_BENCHMARK):
+    if name.endswith(BENCHMARK):
         return _sound("benchmark", path, data)
     if "/" not in first:
         return _sound("other", path, data)

@@ -10,7 +10,7 @@ History of the schema
                 before, such a run failed. Since then an outcome may be ``machine_fault``; older files have it as a failure,
                 which is read by its text, and may have passed without figures, which is read as a failure of the harness.
 
-To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `taker`. A file is
+To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -41,9 +41,6 @@ from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from harness.probe.border.wire import Detail
 from harness.system import clock
 from harness.system.decoding import Damaged, decoded
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 SCHEMA = 1
 

@@ -79,45 +79,56 @@ def plan(
         return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
 
     given = {package: versions(package, spec) for package, spec in overrides.items()}
-    package, equals, _ = (chosen or "").partition("==")
-    compared = spelled(package.strip(), given) if equals and package.strip() else ""
-    moves = any(package == compared or len(found) > 1 for package, found in given.items() if package != primary)
-    held = given.keys() if moves or primary in given else given.keys() - configured.keys()
-    if not moves:
-        held = held - {primary}
-    added = {package: found for package, found in given.items() if package in held and len(found) == 1}
-    varied = {package: found for package, found in given.items() if package not in added}
+    everywhere = _in_every_stack(given, configured, primary, chosen or "")
+    varied = {package: found for package, found in given.items() if package not in everywhere}
     if not varied:
         expanded = {package: versions(package, spec) for package, spec in configured.items()}
         varied = {package: found for package, found in expanded.items() if len(found) > 1 or package == primary}
-    led_by, version = _led_by(chosen, varied, added, primary, published) if chosen else (primary, "")
-    if chosen and led_by in added:
-        varied = {package: found for package, found in given.items() if package not in added or package == led_by}
+    led_by, led_from = _led_by(chosen, varied, everywhere, primary, published) if chosen else (primary, baseline)
+    if chosen and led_by in everywhere:
+        del everywhere[led_by]
+        varied = {package: found for package, found in given.items() if package not in everywhere}
+
+    def first(package: str, found: tuple[str, ...]) -> str:
+        """The version of an axis that the baseline has."""
+        if package == led_by and (chosen or baseline):
+            return _one(package, led_from, published)
+        if len(found) == 1 and package in configured and package != primary:
+            return versions(package, configured[package])[0]
+        return found[0]
+
+    varied = {package: tuple(dict.fromkeys((first(package, found), *found))) for package, found in varied.items()}
     fixed = {
         package: releases.in_order(versions(package, spec))[-1]
         for package, spec in configured.items()
         if package not in varied
     }
-    added = {package: found for package, found in added.items() if package not in varied}
-    fixed |= {package: version for package, (version,) in added.items()}
-    for package, found in varied.items():
-        first = found[0]
-        if package == led_by and chosen:
-            first = _one(package, version, published)
-        elif package == primary and led_by == primary and baseline:
-            first = _one(package, baseline, published)
-        elif len(found) == 1 and package in configured and package != primary:
-            first = versions(package, configured[package])[0]
-        varied[package] = tuple(dict.fromkeys((first, *found)))
+    fixed |= everywhere
     stacks = tuple(
         Stack(
             python=python,
             versions={**fixed, **dict(zip(varied, point, strict=True))},
-            label=_label(name, varied, point, added),
+            label=_label(name, varied, point, everywhere),
         )
         for point in itertools.product(*varied.values())
     )
     return StackPlan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+
+
+def _in_every_stack(
+    given: Mapping[str, tuple[str, ...]], configured: Collection[str], primary: str, chosen: str
+) -> dict[str, str]:
+    """Of the packages that were given, those that no stack differs in, with their one version: beside an axis that is given
+    as well, all of one version; else those that the configured stack lacks. ``chosen`` is an explicit baseline."""
+    package, equals, _ = (part.strip() for part in chosen.partition("=="))
+    compared = spelled(package, given) if equals and package else ""
+    moves = any(one == compared or len(found) > 1 for one, found in given.items() if one != primary)
+    beside_an_axis = moves or primary in given
+    return {
+        one: found[0]
+        for one, found in given.items()
+        if len(found) == 1 and (beside_an_axis or one not in configured) and (moves or one != primary)
+    }
 
 
 def spelled(package: str, stack: Collection[str]) -> str:
@@ -135,24 +146,24 @@ def spelled(package: str, stack: Collection[str]) -> str:
 def _led_by(
     chosen: str,
     varied: Mapping[str, tuple[str, ...]],
-    added: Mapping[str, tuple[str, ...]],
+    everywhere: Mapping[str, str],
     primary: str,
     published: ReleaseIndex | None,
 ) -> tuple[str, str]:
     """The axis that an explicit baseline is a version of, and that version. Raises UsageError where it may be several.
 
-    ``added`` are packages of one version: a baseline of another version makes such a package an axis.
+    ``everywhere`` are packages of one version: a baseline of another version makes such a package an axis.
     """
     package, equals, version = (part.strip() for part in chosen.partition("=="))
     if equals and package:
-        package = spelled(package, (*varied, *added))
-        if package not in varied and package not in added:
+        package = spelled(package, (*varied, *everywhere))
+        if package not in varied and package not in everywhere:
             hint = f"name a version of {' or '.join(varied)}"
             raise UsageError(f"{package} has one version in all stacks", where="--baseline", hint=hint)
         return package, version
     having = [package for package, found in varied.items() if chosen in found]
     having = having or [package for package in varied if chosen in releases.known(package)]
-    having = having or [package for package in added if _is_release(package, chosen, published)]
+    having = having or [package for package in everywhere if _is_release(package, chosen, published)]
     if len(having) > 1:
         hint = f"write {' or '.join(f'{package}=={chosen}' for package in having)}"
         raise UsageError(f"{chosen} may be a version of {' or '.join(having)}", where="--baseline", hint=hint)
@@ -208,7 +219,7 @@ def _label(
     name: str | None,
     varied: Mapping[str, tuple[str, ...]],
     point: tuple[str, ...],
-    added: Mapping[str, tuple[str, ...]],
+    everywhere: Mapping[str, str],
 ) -> str:
     """``0.16.4``, ``torch 2.6.0, deepspeed 0.16.4``, ``NAME: 0.16.4``, ``0.16.4 + trl 0.24.0``."""
     moving = [
@@ -218,4 +229,4 @@ def _label(
         text = moving[0][1]
     else:
         text = ", ".join(f"{package} {version}" for package, version in moving or zip(varied, point, strict=True))
-    return stack_label(name or "", text, {package: version for package, (version,) in added.items()})
+    return stack_label(name or "", text, everywhere)

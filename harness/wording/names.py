@@ -128,7 +128,7 @@ def outcome_text(outcome: Outcome) -> str:
         case Failed(stage=stage, signature=signature):
             return f"failed in {stage}: {shortened(signature)}"
         case OutOfMemory(phase=phase):
-            return f"out of memory in {phase}"
+            return f"out of memory in {phase}" if phase else "out of memory"
         case TimedOut(stage=stage, limit_s=limit_s, working=True):
             return f"not done after {limit_s:g} s of work in {stage}"
         case TimedOut(stage=stage, limit_s=limit_s):

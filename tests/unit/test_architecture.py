@@ -1,14 +1,20 @@
-"""What import-linter (`[tool.importlinter]` in pyproject.toml) cannot say about the rooms. See docs/architecture.md."""
+"""What import-linter (`[tool.importlinter]` in pyproject.toml) cannot say about the packages. See docs/architecture.md."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.paths import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 HARNESS = ROOT / "harness"
 
@@ -16,6 +22,15 @@ HARNESS = ROOT / "harness"
 BORDER = [
     "harness.probe.scenario",
     *(f"harness.probe.border.{file.stem}" for file in sorted((HARNESS / "probe" / "border").glob("[!_]*.py"))),
+]
+
+#: What else of the probe the host imports: how workloads are declared, and the tables of known models.
+SHARED = [
+    "harness.probe.launch_line",
+    "harness.probe.program",
+    "harness.probe.scenario",
+    "harness.probe.skeleton.hub_names",
+    "harness.probe.skeleton.models",
 ]
 
 #: file -> why it may read the process's environment.
@@ -26,12 +41,50 @@ READS_ENVIRON = {
 }
 
 
+def host_files() -> list[Path]:
+    """All but the probe, and programs as people write them."""
+    return [file for file in HARNESS.rglob("*.py") if not {"probe", "measured"} & set(file.relative_to(HARNESS).parts)]
+
+
+def imported_modules(file: Path) -> set[str]:
+    """The modules that a file imports, or imports from."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = {name for name in names if (ROOT / f"{name.replace('.', '/')}.py").is_file()}
+            found |= modules or {node.module}
+    return found
+
+
+def test_the_host_imports_nothing_of_the_probe_but_what_was_made_for_both() -> None:
+    """A list of what is forbidden, as import-linter has it, would let each new module of the probe through."""
+    of_the_probe = {
+        name for file in host_files() for name in imported_modules(file) if name.startswith("harness.probe")
+    }
+    assert of_the_probe <= {*BORDER, *SHARED}
+
+
+def test_every_room_is_described_and_named_in_each_contract_about_all_of_them() -> None:
+    rooms = {folder.parent.name for folder in HARNESS.glob("*/__init__.py")}
+    described = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert {room for room in rooms if f"`harness/{room}/`" not in described} == set()
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    of_the_host = {f"harness.{room}" for room in rooms - {"probe"}}
+    for contract in contracts:
+        if contract["type"] == "forbidden":
+            named = {*contract["source_modules"], *contract["forbidden_modules"]}
+            assert of_the_host - named == set(), contract["name"]
+
+
 def test_only_config_reads_the_environment() -> None:
     readers = {
         file.relative_to(HARNESS).as_posix()
-        for file in HARNESS.rglob("*.py")
-        if not {"probe", "measured"}
-        & set(file.relative_to(HARNESS).parts)  # the latter are programs as people write them
+        for file in host_files()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"))
         and isinstance(node.value, ast.Name)

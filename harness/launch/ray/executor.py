@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from harness.config.ray import Ray
 from harness.errors import EnvironmentUnavailable, HarnessError
 from harness.launch import staging
@@ -404,8 +406,6 @@ class RayWorker:
 
     def _located(self, ended: Ended) -> Ended:
         """With the hardware and environment it ran on."""
-        import msgspec
-
         if not self._opened:
             return ended
         where = self._opened[0]

@@ -6,6 +6,7 @@ negative time would surface far from the file that holds it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from operator import attrgetter
 
@@ -21,6 +22,9 @@ _COUNTS = attrgetter(
     *("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes"),
     *("host_calls", "op_launches", "flops", "moved_bytes", "copied_bytes", "seconds"),
 )
+
+#: A collective and the ranks of its group, as `PhaseReading.groups` has them: what reads it makes a list of the ranks.
+_GROUP = re.compile(r"\w+ (?:\d{1,6}-\d{1,6}(?:/-?[1-9]\d{0,5})?|\d{1,6}(?:,\d{1,6})*)")
 
 _READ = attrgetter("allocated_bytes", "allocated_peak_bytes", "reserved_bytes", "reserved_peak_bytes")
 
@@ -51,6 +55,8 @@ def _of_rank(rank: RankRecord) -> str:
         for optional in (reading.reserved_peak_bytes, reading.late_reserved_peak_bytes, reading.smallest_card_bytes):
             if optional is not None and not 0 <= optional <= MOST:
                 return f"a figure of phase {name[:40]!r} is negative or too large"
+        if not all(map(_GROUP.fullmatch, reading.groups)):
+            return f"a group of ranks of phase {name[:40]!r} is none"
         for counted in (*reading.collectives.values(), *reading.groups.values()):
             if len(counted) != 2 or not _all_possible(counted):
                 return f"the collectives of phase {name[:40]!r} are no counts and sizes"

@@ -38,55 +38,55 @@ _STEP_COLUMNS = (
 
 _HEAD = """# Accuracy
 
-What people have published that their GPUs held, and [how long their steps took](#step-time), beside what the simulation
-predicts for the same job. There is no GPU behind the predictions, and nothing about memory is fitted to the measurements:
-sizes of tensors and the order of calls come from the
-real code of the release, the allocator's rules and the sizes of workspaces from PyTorch's sources
-([the allocator](allocator.md), [the simulation](sim.md)).
+This page compares what the simulation predicts with memory figures and [step times](#step-time) that others have
+published from real GPUs. The predictions need no GPU, and nothing about memory is fitted to the measurements. Sizes of
+tensors and the order of calls come from the real code of the release. The allocator's rules and the sizes of workspaces
+come from PyTorch's sources (see [the allocator](allocator.md) and [the simulation](sim.md)).
 """
 
 _STEPS = f"""## Step time
 
-What published jobs took for an optimizer step, in seconds, beside two models of it.
+Published times of an optimizer step, in seconds, and two models of it.
 
-The *lower bound* that reports print is FLOPs over the card's peak, or bytes over its links: no release can undercut it
+The *lower bound*, which reports print, is FLOPs over the card's peak, or bytes over its links. No release can be faster
 (`harness/advice/gpus/step_time.py`).
 
-The *estimate* that `fit` and `show` print beside it is what to expect (`harness/advice/gpus/estimate.py`), from
+The *estimate*, which `fit` and `show` also print, is what to expect (`harness/advice/gpus/estimate.py`). It is computed
+from
 
-- *products*: FLOPs at the rate that the fastest matrix product was measured to reach on that card (78 to 87 % of its peak;
+- *products*: FLOPs at the rate of the fastest matrix product measured on that card (78 to 87 % of its peak;
   `matmul_share` in `harness/advice/gpus/catalogue.toml`),
-- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of its bandwidth (assumed),
+- *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of
+  its bandwidth (an assumption),
 - *links*: bytes of collectives at {estimate.LINK_SHARE * 100:.0f} % of their bandwidth (as others have measured).
 
-Of each phase the sum of the first two counts, or the links where those take longer; that is the *sum*. It is multiplied by a
-factor, the median of *measured / sum* over these very points by the card's architecture (compute capability). So *off by* is
-the error of an estimate by the factor of the other points on its architecture, and *elsewhere* of one by the factor of the
-points on other architectures, as on a card that no point is of.
+Each phase takes products plus memory, or links if those take longer. The total is the *sum*. The estimate is the sum
+times a factor: the median of *measured / sum* over the points of the card's architecture (compute capability). *Off by*
+is the error of an estimate whose factor comes from the other points of its architecture. *Elsewhere* is the error if the
+factor comes from the points of other architectures, as for a card that no point covers.
 
-FLOPs, bytes and collectives are those of the simulated job, in eager code: a compiler fuses kernels, and moves less. FLOPs
-of attention count all scores, also where a causal kernel leaves out half of them."""
+FLOPs, bytes and collectives are those of the simulated job in eager mode; a compiler fuses kernels, and moves fewer
+bytes. FLOPs of attention count all scores, although a causal kernel skips half of them."""
 
-_CHOSEN_AGAIN = """Where a source does not say which release its job ran in, one was chosen. These choices were made anew
-after the first prediction had missed:
-"""
+_CHOSEN_AGAIN = """If a source does not say which release its job ran in, we chose one. These choices were changed after
+the first prediction had missed:"""
 
 _READING = f"""    {commands.accuracy()}                          simulate every point; builds the releases that are missing
     {commands.accuracy("gpt2_zero*")}     some of them
 
-*allocated* is `torch.cuda.memory_allocated`, *peak* `max_memory_allocated` since its last reset, *reserved*
-`memory_reserved`; DeepSpeed prints them as MA, Max_MA and CA. They are read where the source read them: where the release
-calls `see_memory_usage`, or where the program calls `torch.cuda`. Figures are in GiB, or in bytes
-where the source has them; most sources round to 0.01.
+*allocated* is `torch.cuda.memory_allocated`, *peak* is `max_memory_allocated` since its last reset, *reserved* is
+`memory_reserved`; DeepSpeed prints them as MA, Max_MA and CA. They are read at the same place as in the source: where the
+release calls `see_memory_usage`, or where the program calls `torch.cuda`. Figures are in GiB, or in bytes if the source
+has bytes; most sources round to 0.01.
 
 The goal: allocated and peak within {ALLOWED_SHARE["peak"] * 100:.1f} %, reserved within
 {ALLOWED_SHARE["reserved"] * 100:.0f} %, or each within {ALLOWED_BYTES / _GIB} GiB.
-Where reserved bytes depend on the timing of streams, the prediction is a range ([streams](allocator.md#streams)), and the
-error counts from its nearer end.
+If reserved bytes depend on the timing of streams, the prediction is a range ([streams](allocator.md#streams)), and the
+error is measured from its nearer end.
 For comparison: LLMem reports mean errors of 1.6 % and 3.0 %; FSDP's own test allows 10 %.
 
-The points and their programs are in `harness/advice/measured/`, whose README says how to add one. Grade A: all that the
-figures depend on is known; B: a detail is guessed, as the last column says."""
+The points and their programs are in `harness/advice/measured/`, whose README says how to add one. Grade A: everything
+that the figures depend on is known. Grade B: a detail is guessed; the last column of [the points](#points) names it."""
 
 
 def as_text(answers: Sequence[PointAnswer]) -> str:
@@ -121,6 +121,7 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
         f"**{markdown(_summary(answers))}**",
         "",
         *markdown_table(_ERROR_COLUMNS, map(_error_row, errors(answers))),
+        *_chosen_again(answers),
     ]
     lines += ["", "## Figures", "", *markdown_table(_COLUMNS, [_row(f) for found in answers for f in found.figures])]
     figures = [f for found in answers for f in found.figures]
@@ -143,14 +144,18 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
 
 
 def _head(answers: Sequence[PointAnswer]) -> list[str]:
+    torch = ", ".join(sorted({found.torch for found in answers}))
+    return [_HEAD, f"{_READING}\nPredictions use torch {torch}, whichever release was measured.\n"]
+
+
+def _chosen_again(answers: Sequence[PointAnswer]) -> list[str]:
+    """The releases that were chosen only after another one had missed, before the figures that rest on them."""
     anew = [
-        f"{markdown(found.point.name)}: {markdown(found.point.chosen_again)}\n"
+        f"- {markdown(found.point.name)}: {markdown(found.point.chosen_again)}"
         for found in answers
         if found.point.chosen_again
     ]
-    torch = ", ".join(sorted({found.torch for found in answers}))
-    reading = f"{_READING} Predictions are of torch {torch}, whichever\nrelease was measured.\n"
-    return [_HEAD, *([_CHOSEN_AGAIN, *anew] if anew else []), reading]
+    return ["", *_CHOSEN_AGAIN.splitlines(), "", *anew] if anew else []
 
 
 def as_json(answers: Sequence[PointAnswer]) -> bytes:
@@ -221,8 +226,8 @@ def _calibrated(found: Calibration) -> str:
     here, elsewhere = ([abs(error) for error in by.values()] for by in (found.errors, found.errors_elsewhere))
     factors = listing([f"{factor:.2f} on {kind}" for kind, factor in found.factors.items()])
     return (
-        f"{plural(len(here), 'published job')} take the sum times {factors} (medians, by compute capability) and "
-        f"{found.factor_elsewhere:.2f} on all; an estimate is off by {median(here) * 100:.0f} % in the median and "
+        f"{plural(len(here), 'published job')} take the sum times {factors} (medians, by compute capability), or times "
+        f"{found.factor_elsewhere:.2f} over all; an estimate is off by {median(here) * 100:.0f} % in the median and "
         f"{max(here) * 100:.0f} % at most, elsewhere by {median(elsewhere) * 100:.0f} % and {max(elsewhere) * 100:.0f} %; "
         f"{found.above_twice_the_bound} of the jobs take more than twice their lower bound"
     )

@@ -139,6 +139,7 @@ class _SiteBuilder:
         self._unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
 
     def run(self, exit_code: int, spread: Spread) -> Built:
+        self._files.begin()
         with _Inherited(self) as inherited:
             parts = spread(partial(_workloads, inherited), [[workload] for workload in self._order()])
             summaries = [summary for part in parts for summary in part]

@@ -21,6 +21,9 @@ _HERE = Path(__file__).parent
 #: Where the files of a build and their digests are noted, for the next one.
 MANIFEST = ".dsregress-site.json"
 
+#: In the place of a digest, while a build may be writing the file. No content has it.
+_UNKNOWN = ""
+
 #: What a build may remove: files of the names that `harness.report.urls` gives.
 _OURS = re.compile(
     r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
@@ -39,6 +42,11 @@ class SiteFiles:
         self._renderer = renderer
         self._folders: set[Path] = set()
         self._before = _read_manifest(folder / MANIFEST)
+
+    def begin(self) -> None:
+        """Note that a build is under way: should it not end, the next one knows of no file what it holds, and makes all of
+        them anew. Raises OSError."""
+        self._note(dict.fromkeys(self._before, _UNKNOWN))
 
     def page(self, path: str, page: Page) -> None:
         """Render a page, unless the last build rendered it from the same."""
@@ -74,9 +82,12 @@ class SiteFiles:
         stale = [path for path in self._before if path not in self.digests and _OURS.fullmatch(path)]
         for path in stale:
             (self.folder / path).unlink(missing_ok=True)
-        manifest = msgspec.json.encode({"schema": 1, "pages": dict(sorted(self.digests.items()))})
-        write_atomically(self.folder / MANIFEST, [msgspec.json.format(manifest, indent=0)], durable=False)
+        self._note(self.digests)
         return len(stale)
+
+    def _note(self, digests: Mapping[str, str]) -> None:
+        manifest = msgspec.json.encode({"schema": 1, "pages": dict(sorted(digests.items()))})
+        write_atomically(self.folder / MANIFEST, [msgspec.json.format(manifest, indent=0)], durable=False)
 
     def _is_unchanged(self, path: str, known: str) -> bool:
         self.digests[path] = known

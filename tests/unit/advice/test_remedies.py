@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from harness.advice import gpus, remedies
 from harness.cli import cli
-from harness.errors import UsageError
-from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
+from harness.cli.output import exit_code_of
+from harness.errors import EXIT_HARNESS, UsageError
+from harness.model import Cell, Failed, MachineFault, Outcome, Passed, Result, Stack
 from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
 from harness.probe.scenario import Scenario
 from harness.report.answers import remedies as remedies_report
@@ -125,6 +126,18 @@ def test_a_step_of_the_search_that_makes_it_worse_is_taken_back() -> None:
     assert [case.remedies for case in found.tried] == [("reentrant", "offload"), ("reentrant", "short")]
     assert found.best is not None
     assert found.best.remedies == ("reentrant", "short")
+
+
+def test_a_combination_that_the_machine_ended_is_one_of_the_cases_that_were_not_measured() -> None:
+    def interrupted(cell: Cell) -> tuple[Outcome, RunRecord | None]:
+        if cell.parameters["offload"] and cell.parameters["checkpointing"] == "reentrant":
+            return MachineFault(stage="backward", fault="the disk is full", signature="OSError: 28"), None
+        return behave(cell)
+
+    found = ask(RecordedRuns(interrupted))
+    outcomes = {case.name: case.outcome for case in found.cases}
+    assert isinstance(outcomes["reentrant + offload"], MachineFault)
+    assert exit_code_of(outcomes.items()) == EXIT_HARNESS
 
 
 def test_remedies_that_set_the_same_parameter_are_never_combined() -> None:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import cli
+from harness.cli.stored import way
 from harness.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 
@@ -31,6 +32,13 @@ def test_a_changed_default_is_to_be_set() -> None:
     ]
     assert "  COSTS MORE" in lines
     assert lines[-1] == "not checked: torch, as nothing names a target; 1 other package"
+
+
+def test_a_stored_stack_whose_version_no_standard_knows_is_not_on_the_way() -> None:
+    old, odd, new = (f"py3.11-torch2.13.0-deepspeed{version}" for version in ("0.15.0", "0.15.4_ours", "0.16.4"))
+    found = way("deepspeed", {"deepspeed": "0.15.0"}, "0.16.4", [old, odd, new])
+    assert found is not None
+    assert (found.installed, found.target, found.stacks) == (old, new, (old, new))
 
 
 def test_what_no_longer_fits_is_no_and_the_next_release_is_named() -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from harness.compare import Thresholds, compare, statistics, timing
+from harness.config.thresholds import LEAST_ROUNDS
 from tests.builders import synthetic
 
 
@@ -124,3 +125,10 @@ def test_a_step_that_takes_ten_percent_longer_is_found_once_there_are_rounds_eno
         comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda result: None)
         verdicts += [time.verdict for time in comparison.step_times]
     assert verdicts.count("slower") >= 38
+
+
+def test_the_fewest_pairs_that_thresholds_allow_have_an_interval() -> None:
+    logs = np.log(np.array([[1.1, 1.2]])[:, :LEAST_ROUNDS])
+    low, high = statistics.interval(logs)
+    assert 0 < low[0] < statistics.mean_ratio(logs)[0] < high[0]
+    assert 0 < statistics.p_values(logs)[0] <= 1

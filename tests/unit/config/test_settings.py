@@ -103,6 +103,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("[tool.dsregress.stacks.mine]\ntorch = 2.5", "[tool.dsregress] stacks.mine: Expected str, got float"),
         ("[tool.dsregress.thresholds]\nmemory = 1", "thresholds: Object contains unknown field memory"),
         ("[tool.dsregress.thresholds]\ntime_share = -1", "thresholds: time_share must not be negative"),
+        ("[tool.dsregress.thresholds]\nrounds = 1", "thresholds: rounds must be 2 or more (it is 1)"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_names_its_key_and_how_to_write_it(tmp_path: Path, text: str, expected: str) -> None:

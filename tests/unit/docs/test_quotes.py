@@ -41,6 +41,14 @@ def test_the_readme_quotes_the_first_screen_of_the_report_which_has_25_lines_of_
     golden.quotation(page, quoted, screen)
 
 
+def test_the_guide_to_programs_quotes_the_report_on_one(golden: Golden) -> None:
+    page = ROOT / "docs" / "programs.md"
+    blocks = [block.strip() for block in markdown.blocks(page)]
+    ((command, quoted),) = [pair for pair in pairwise(blocks) if pair[0].startswith("python -m harness report ")]
+    screen = printed(command.removeprefix("python -m harness "), 80)
+    golden.quotation(page, quoted, "\n".join(line.rstrip() for line in screen.splitlines()))
+
+
 def test_the_page_with_a_real_report_is_that_report(golden: Golden) -> None:
     page = ROOT / "docs" / "report.md"
     introduction, mark, _ = page.read_text(encoding="utf-8").partition("### ")

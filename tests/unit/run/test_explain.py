@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from harness import compare
 from harness.config.thresholds import Thresholds
 from harness.launch.contract import Ended
 from harness.launch.fake import FakeExecutor
-from harness.model import Cell, Environment, Failed, Passed
+from harness.model import Cell, Environment, Failed, Passed, TimedOut
 from harness.probe.border.wire import Explanation, Held, Moment, RunRecord
 from harness.run import explain
 from harness.store import Explanations
@@ -45,6 +46,14 @@ def explains(cell: Cell) -> Ended:
 
 def crashes(cell: Cell) -> Ended:
     return Ended(outcome=Failed(stage="backward", signature="RuntimeError: no"))
+
+
+def hangs(cell: Cell) -> Ended:
+    return Ended(outcome=TimedOut(stage="backward", limit_s=60))
+
+
+def says_nothing(cell: Cell) -> Ended:
+    return Ended(outcome=Passed())
 
 
 class Desk:
@@ -127,3 +136,17 @@ def test_a_run_that_fails_is_said_and_costs_the_report_nothing(tmp_path: Path) -
     assert [msgspec.structs.replace(one, evidence=()) for one in told.findings] == [
         msgspec.structs.replace(one, evidence=()) for one in judged.findings
     ]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [
+        (hangs, "its run ended early: no sign of life for 60 s, last seen in backward"),
+        (says_nothing, "its run passed, and left no explanation"),
+    ],
+)
+def test_a_run_without_an_explanation_says_how_it_ended(tmp_path: Path, behaviour: object, why: str) -> None:
+    judged = comparison("0.16.4")
+    lines: list[str] = []
+    explain.attach(judged, Desk(tmp_path, judged, behaviour), all_cells=False, report=lines.append)
+    assert lines[-1].endswith(f"is not known: {why}")

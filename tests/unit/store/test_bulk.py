@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+import pytest
+
+from harness.store import bulk
 from tests.paths import ROOT
 
 #: In a process of its own: beside threads, such as other tests may leave, the work is done without processes.
@@ -83,3 +87,8 @@ def test_what_processes_return_comes_in_order_and_nothing_of_them_stays() -> Non
         check=False,
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "well\n")
+
+
+def test_work_is_done_where_no_system_call_says_which_processors_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    assert list(bulk.in_order(sum, [[1], [2, 3]])) == [6]

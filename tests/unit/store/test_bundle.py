@@ -13,7 +13,7 @@ from harness.errors import NothingMeasured, ResultsError, UsageError
 from harness.model import Result
 from harness.probe.border.wire import Detail, Explanation
 from harness.store import Explanations, Store, StoredWorkloads, bundle, key_of
-from harness.store.publishing import publish
+from harness.store.publishing import publish, unpack
 from tests.builders.synthetic import stored_result as result
 
 DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, warnings={"w": 2})
@@ -218,3 +218,17 @@ def test_another_file_by_that_name_is_an_error(tmp_path: Path, data: bytes, mess
 def test_nothing_is_added_to_a_bundle(bundled: Path) -> None:
     with pytest.raises(ResultsError, match="a bundle is not added to"):
         Store(str(bundled)).check_writable()
+
+
+def test_a_detail_that_another_zlib_has_compressed_is_the_same_detail(bundled: Path, tmp_path: Path) -> None:
+    again = str(tmp_path / "again")
+    unpack(str(bundled), again)
+    for file in Path(again, "details").iterdir():
+        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()), compresslevel=1, mtime=0))
+    assert unpack(str(bundled), again).problems == ()
+
+
+def test_a_folder_that_cannot_be_made_says_where_to_unpack(bundled: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ResultsError, match=r"file: cannot be unpacked: it is a file, and a folder belongs there; move"):
+        unpack(str(bundled), str(tmp_path / "file"))

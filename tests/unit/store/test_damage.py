@@ -49,6 +49,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "a time of 1e308 s": lambda data: replaced(data, "record", "round_s", by=[1e308]),
     "a time that no number holds": lambda data: data.replace(b'"duration_s":', b'"duration_s":1e999,"x":'),
     "a count without its size": lambda data: replaced(data, *PEAK[:-1], "collectives", by={"all_gather": [1]}),
+    "a group whose ranks are no numbers": lambda data: replaced(
+        data, *PEAK[:-1], "groups", by={"all_gather x": [1, 1]}
+    ),
+    "a group of 10**12 ranks": lambda data: replaced(data, *PEAK[:-1], "groups", by={f"reduce 0-{10**12}": [1, 1]}),
+    "a group that steps by nothing": lambda data: replaced(data, *PEAK[:-1], "groups", by={"reduce 0-7/0": [1, 1]}),
     "no number of ranks": lambda data: replaced(data, "cell", "parameters", "world_size", by="two"),
     "an impossible number of ranks": lambda data: replaced(data, "cell", "parameters", "world_size", by=10**60),
     "another stack": lambda data: replaced(data, "cell", "stack", "versions", by={"deepspeed": "../../../up"}),

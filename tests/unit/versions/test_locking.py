@@ -57,7 +57,9 @@ def test_all_configured_stacks_have_a_committed_lock_that_is_not_stale(tmp_path:
 
 
 def test_committed_locks_hold_exact_pins_without_builds_and_places() -> None:
-    for file in locking.FOLDER.glob("*.txt"):
+    files = sorted(locking.FOLDER.glob("*.txt"))
+    assert locking.BASE in files
+    for file in files:
         lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
         assert len(lines) > 40
         for line in lines:

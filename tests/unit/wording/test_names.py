@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.model import Stack, stack_label
-from harness.wording.names import common_additions, common_text, stack_names
+from harness.model import OutOfMemory, Stack, stack_label
+from harness.wording.names import common_additions, common_text, outcome_text, stack_names
 
 
 def stack(deepspeed: str, *, named: str = "", added: dict[str, str] | None = None) -> Stack:
@@ -42,3 +42,8 @@ def test_a_named_stack_is_said_once_where_all_are_from_it() -> None:
 
 def test_no_stacks_have_nothing_in_common() -> None:
     assert (stack_names([]), common_text([])) == ({}, ())
+
+
+def test_memory_that_ended_a_run_in_a_phase_that_is_not_known_names_none() -> None:
+    assert outcome_text(OutOfMemory(phase="backward")) == "out of memory in backward"
+    assert outcome_text(OutOfMemory(phase="", detail="Ray killed it")) == "out of memory"

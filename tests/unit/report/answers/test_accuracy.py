@@ -86,12 +86,12 @@ def test_a_release_that_was_chosen_again_is_said_before_the_figures() -> None:
     (answer, other) = ANSWERS
     again = msgspec.structs.replace(answer.point, chosen_again="0.1 was tried first, and missed")
     page = accuracy.as_markdown([msgspec.structs.replace(answer, point=again), other])
-    assert "\np: 0.1 was tried first, and missed\n" in page.partition("## Figures")[0]
-    assert "made anew" not in accuracy.as_markdown(ANSWERS)
+    assert "\n- p: 0.1 was tried first, and missed\n" in page.partition("## Figures")[0]
+    assert "These choices were changed" not in accuracy.as_markdown(ANSWERS)
 
 
 def test_the_page_names_the_torch_of_the_cells() -> None:
-    assert "Predictions are of torch 2.13.0, whichever" in accuracy.as_markdown(ANSWERS)
+    assert "Predictions use torch 2.13.0, whichever" in accuracy.as_markdown(ANSWERS)
 
 
 def test_a_figure_without_a_prediction_is_no_miss_that_a_reason_excuses() -> None:
@@ -114,8 +114,8 @@ def test_step_times_are_a_table_of_their_own_with_the_error_of_an_estimate() -> 
     first = next(line.split() for line in text.splitlines() if line.startswith("a "))
     assert first == ["a", "1", "0.5", "0.75", "0.25", "0.1", "1", "1.00", "+25", "%", "+100", "%"]
     assert text.splitlines()[-1] == (
-        "4 published jobs take the sum times 1.12 on 8.0, 2.00 on 9.0 (medians, by compute capability) and 1.62 on all; "
-        "an estimate is off by 10 % in the median and 25 % at most, elsewhere by 52 % and 100 %; "
+        "4 published jobs take the sum times 1.12 on 8.0, 2.00 on 9.0 (medians, by compute capability), "
+        "or times 1.62 over all; an estimate is off by 10 % in the median and 25 % at most, elsewhere by 52 % and 100 %; "
         "3 of the jobs take more than twice their lower bound"
     )
     assert "## Step time" in accuracy.as_markdown([*ANSWERS, *answers])

@@ -12,7 +12,7 @@ import pytest
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, Result
 from harness.report.html.site import Built, build
-from harness.report.html.site_files import MANIFEST
+from harness.report.html.site_files import MANIFEST, SiteFiles
 from tests.builders import synthetic
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result
@@ -163,6 +163,24 @@ def test_a_damaged_manifest_makes_every_page_anew(tmp_path: Path) -> None:
     first = made(comparison(), tmp_path)
     (tmp_path / MANIFEST).write_text("[]")
     assert made(comparison(), tmp_path).written == first.pages
+
+
+def test_a_build_after_one_that_did_not_end_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, another = compared([result("0.15.0"), result("0.16.4")]), comparison()
+    made(before, tmp_path)
+    first = files(tmp_path)
+
+    def interrupted(self: SiteFiles) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as at_its_end:
+        at_its_end.setattr(SiteFiles, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            made(another, tmp_path)
+    made(before, tmp_path)
+    assert {name: files(tmp_path)[name] for name in first} == first
 
 
 @pytest.mark.slow
