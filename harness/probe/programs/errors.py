@@ -44,3 +44,13 @@ def _innermost(lines: Iterable[tuple[str, int]]) -> str:
         if os.path.isfile(file) and not os.path.abspath(file).startswith((*LIBRARIES, _OURS + os.sep)):
             return f"{os.path.basename(file)}:{line}"
     return "an unknown place"
+
+
+def is_in_the_program(error: BaseException, *, called_by: str) -> bool:
+    """Whether the program itself raised an error, or the package ``called_by``, or code that this one called."""
+    package = f"{os.sep}site-packages{os.sep}{called_by}{os.sep}"
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    innermost = next((file for file in reversed(files) if os.path.isfile(file)), "")
+    return any(package in file for file in files) or (
+        bool(innermost) and not os.path.abspath(innermost).startswith((*LIBRARIES, _OURS + os.sep))
+    )
