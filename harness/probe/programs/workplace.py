@@ -3,8 +3,8 @@
 It is a copy of the folder in which the line is typed, or of the one around it where the program reaches beyond the former by
 ``..`` (`harness.probe.surrounding_folder`). Folders are made anew. Code and settings are copied, as a program finds its
 folder by them (``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's. Other files are
-links to the user's: one that the program opens for writing is copied first, or made anew where it is truncated. What it makes is
-the run's, and goes with it.
+links to the user's: one that the program opens for writing is copied first, or made anew where it is truncated. What it
+makes is the run's, and goes with it.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
 
     Files that it names by a way out of the user's folder, ``source`` (``--config_file ../zero3.yaml``), are where they are:
     beside the copy there may be nothing. Folders stay, as a program may write in them, but for those of ``PYTHONPATH``,
-    which it reads. An absolute path at which there is nothing yet is to be written, and lies in the run's folder: a second
-    release would find there what the first one left, and resume from it. So does a folder whose option says that it is written.
+    which it reads. An absolute path at which there is nothing yet is to be written, and lies in the run's folder: a
+    second release would find there what the first one left, and resume from it. So does a folder whose option says that
+    it is written.
     """
     here = launched(run) if (run / _LAUNCHED).is_file() else run / NAME
 
