@@ -90,8 +90,17 @@ def _named_in(error: BaseException) -> list[str]:
     return [*([said] if is_key else []), *_QUOTED.findall(first), *_UNQUOTED.findall(first)]
 
 
+#: What a program or a library makes of rows, so that a release may have lost it; and what a model returns.
+_MADE_BY_A_PROGRAM = frozenset((
+    *("input_ids", "attention_mask", "labels", "token_type_ids", "position_ids", "decoder_input_ids", "pixel_values"),
+    *("input_features", "input_values", "special_tokens_mask", "loss", "logits", "hidden_states", "past_key_values"),
+))  # fmt: skip
+
+
 def _is_named(column: str, sources: Iterable[Path], arguments: Sequence[str]) -> bool:
     words = {value for word in arguments for value in (word, word.rpartition("=")[2])}
+    if column in _MADE_BY_A_PROGRAM:
+        return False
     if column in words:
         return True
     settings = [Path(word) for word in words if word.endswith((".yaml", ".yml", ".json", ".toml"))]
@@ -143,9 +152,13 @@ _OF_ANOTHER_KIND = re.compile(
 )
 
 
+#: Packages by which a program's own code is called for each row.
+_BY_ROW = ("datasets", "pyarrow", "multiprocess", "dill", "pandas")
+
+
 def does_not_suit(error: BaseException) -> bool:
-    """Whether an error is of a kind that rows make of which code expects something else, raised by the program itself or
-    where `datasets` calls its code."""
+    """Whether an error is of a kind that rows make of which code expects something else, raised by the program itself. One
+    that a library raises may be a release's."""
     lacks = isinstance(error, (KeyError, IndexError))
     kind = isinstance(error, (TypeError, AttributeError, ValueError)) and _OF_ANOTHER_KIND.search(str(error))
-    return bool(lacks or kind) and is_in_the_program(error, called_by="datasets")
+    return bool(lacks or kind) and is_in_the_program(error, through=_BY_ROW)

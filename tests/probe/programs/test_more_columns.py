@@ -67,6 +67,7 @@ def test_a_column_may_be_named_on_the_line_or_in_a_file_of_settings(folder: Path
     [
         ("rows['train'] = [row for row in rows['train'] if row['text']['summary']]", "TypeError: string indices must"),
         ("rows = rows.map(lambda row: {'length': row['text'] + 1})", "TypeError: can only concatenate str"),
+        ("rows = rows.map(lambda row: {'length': row['text'] + 1}, num_proc=2)", "TypeError: can only concatenate str"),
         ("{'a': 1}[rows['train'][0]['text'][:0]]", "KeyError: ''"),
     ],
 )
@@ -80,13 +81,18 @@ def test_rows_that_do_not_suit_say_nothing_of_a_release(folder: Path, first: str
 
 @pytest.mark.parametrize(
     "first",
-    ["torch.nn.Linear(8, 2, biased=True)", "{}['nothing of its own'.upper()]", "raise RuntimeError('no kernel')"],
+    [
+        "torch.nn.Linear(8, 2, biased=True)",
+        "{}['nothing of its own'.upper()]",
+        "raise RuntimeError('no kernel')",
+        "import accelerate; rows.map(lambda row: accelerate.utils.get_max_layer_size([(row['text'], 1)], {}, []))",
+    ],
 )
 def test_other_errors_stay_the_programs_own(folder: Path, first: str) -> None:
     (folder / "train.py").write_text(TRAIN.format(first=first, read="row"))
     record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
     assert record.outcome == "failed"
-    assert record.stage == ("import" if "{}" in first else "init")
+    assert record.stage == ("import" if first.startswith("{}") else "init")
     assert not more_columns.added()
 
 
@@ -106,13 +112,14 @@ def test_other_errors_stay_the_programs_own(folder: Path, first: str) -> None:
         ),
         (ValueError("Column 'Label' doesn't exist."), "Label"),
         (KeyError("label"), None),
+        (KeyError("labels"), None),
         (KeyError(0), None),
         (RuntimeError("Label"), None),
         (ValueError("'Label' is no number"), None),
     ],
 )
 def test_which_column_is_missing(tmp_path: Path, error: Exception, column: str | None) -> None:
-    (tmp_path / "train.py").write_text("row['Label']")
+    (tmp_path / "train.py").write_text("row['Label']; batch['labels']")
     assert more_columns.missed(error, [tmp_path / "train.py"], []) == column
 
 
