@@ -66,7 +66,8 @@ class Framework(Protocol):
 
     Those of an adapter that has no job of its own to start are optional, and `harness.probe.programs.adapter` has them:
 
-    - ``prepare(request, folder)`` is called once, before ranks are forked, with the run's folder;
+    - ``prepare(request, folder)`` is called before ranks are forked, with the run's folder;
+    - ``again(folder)``: whether a cell whose ranks have failed is begun again, from `prepare` on;
     - ``run(request, rank, heartbeat, measured, channel)`` is all that a rank does, in place of `surroundings`, `start` and
       `judge`;
     - ``simulated_ranks(parameters)`` are the ranks that ``sim`` runs, one process each; without it, rank 0 alone.

@@ -29,6 +29,7 @@ from typing import Any
 
 from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
 from harness.probe.scenario import PACKAGES, Scenario, ScenarioError
+from harness.probe.surrounding_folder import surrounding_folder
 
 #: Dotted name of the adapter.
 ADAPTER = "harness.probe.programs.adapter"
@@ -165,13 +166,21 @@ def check(line: LaunchLine, folder: Path) -> None:
 
 
 def sources_sha256(line: LaunchLine, folder: Path) -> str:
-    """One hash of the program's code and settings: those files in its folder, the script, and every file that the line
-    names. A data file counts by its size and time."""
+    """One hash of the program's code and settings: those files in its folder, or in the surrounding one to which they reach,
+    the script, and every file that the line names. A data file counts by its size and time."""
     named = [folder / word for word in (line.program, *_values(line)) if word and not word.startswith("-")]
     total = hashlib.sha256()
-    for file in dict.fromkeys((*_sources(folder), *(file for file in named if _is_file(file)))):
+    own = _sources(folder)
+    if (around := surrounding_folder(folder, own)) != Path(os.path.realpath(folder)):
+        own += _sources(around)
+    for file in dict.fromkeys((*own, *(file for file in named if _is_file(file)))):
         total.update(f"{os.path.relpath(file, folder)}\0{_content(file)}\n".encode(errors="surrogateescape"))
     return total.hexdigest()[:16]
+
+
+def folder_to_copy(folder: Path) -> Path:
+    """The folder of which a run has a copy of its own: that of the line, or the surrounding one to which its files reach."""
+    return surrounding_folder(folder, _sources(folder))
 
 
 def _values(line: LaunchLine) -> Iterator[str]:

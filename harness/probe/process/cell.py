@@ -76,27 +76,16 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     rounds: list[TimedRound] = []
     try:
         shape = _shape(request)
-        if prepare := getattr(framework, "prepare", None):
-            prepare(request, folder)
-        with Ranks(
-            lambda rank, channel: run(request, rank, folder, channel, shape),
-            here,
-            int(request.parameters["world_size"]) if request.rendezvous else len(here),
-            folder,
-            {**meeting.variables(request.rendezvous, folder), TRUTHS: request.truths},
-            request.timeout_s,
-            gate.beat,
-        ) as ranks:
-            gate.imported(ranks.measured())
-            if request.rounds:
-                with contextlib.suppress(EnoughRounds):
-                    benchmark.pedantic(
-                        lambda: rounds.append(ranks.round()),
-                        setup=lambda: gate.pass_through(_seconds(rounds[-1]) if rounds else None),
-                        rounds=request.rounds,
-                        warmup_rounds=request.warmup_rounds,
-                    )
-                benchmark.has_error = len(rounds) <= request.warmup_rounds  # and not where enough were run
+        while True:
+            if prepare := getattr(framework, "prepare", None):
+                prepare(request, folder)
+            try:
+                _measure(request, here, shape, folder, rounds, benchmark, gate)
+            except CellEnded:
+                if (again := getattr(framework, "again", None)) and again(folder):
+                    continue
+                raise
+            break
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage
         record.signature, record.log_tail, record.machine_fault = ended.signature, ended.detail, ended.machine_fault
@@ -127,6 +116,37 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         benchmark.extra_info.update(extra_info(record))
     write_whole(folder / "record.json", encode(asdict(record)))
     return record
+
+
+def _measure(
+    request: CellRequest,
+    here: Sequence[int],
+    shape: Mapping[str, Any],
+    folder: Path,
+    rounds: list[TimedRound],
+    benchmark: Any,
+    gate: Gate,
+) -> None:
+    """Starts the ranks and adds their timed ``rounds``. Raises CellEnded."""
+    with Ranks(
+        lambda rank, channel: run(request, rank, folder, channel, shape),
+        here,
+        int(request.parameters["world_size"]) if request.rendezvous else len(here),
+        folder,
+        {**meeting.variables(request.rendezvous, folder), TRUTHS: request.truths},
+        request.timeout_s,
+        gate.beat,
+    ) as ranks:
+        gate.imported(ranks.measured())
+        if request.rounds:
+            with contextlib.suppress(EnoughRounds):
+                benchmark.pedantic(
+                    lambda: rounds.append(ranks.round()),
+                    setup=lambda: gate.pass_through(_seconds(rounds[-1]) if rounds else None),
+                    rounds=request.rounds,
+                    warmup_rounds=request.warmup_rounds,
+                )
+            benchmark.has_error = len(rounds) <= request.warmup_rounds  # and not where enough were run
 
 
 def _seconds(timed: TimedRound) -> float:

@@ -80,10 +80,17 @@ def _starts_a_process(error: BaseException) -> bool:
 def _is_the_programs(path: str, source: str) -> bool:
     if path.startswith((*_SYSTEM, *LIBRARIES, sys.prefix + os.sep)):
         return False
-    if (inside := _inside(path, os.getcwd())) is None:
+    if (inside := _in_the_copy(path)) is None:
         return True
     folder = os.path.dirname(inside)
     return not os.path.isdir(folder) or os.path.isdir(os.path.join(source, folder))
+
+
+def _in_the_copy(path: str) -> str | None:
+    """As the program may write it: from the folder in which its line is typed, also where it lies beside that."""
+    folder = os.path.realpath(os.getcwd())
+    whole = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return _inside(path, folder) or workplace.beside(whole, folder)
 
 
 def _inside(path: str, folder: str) -> str | None:
@@ -101,7 +108,7 @@ def _advice(error: BaseException) -> str:
 
 
 def _said(path: str, whole: str, advice: str) -> str:
-    if (inside := _inside(whole, os.getcwd())) is not None:
+    if (inside := _in_the_copy(whole)) is not None:
         return f"there is no {inside} where the program is launched: " + (
             advice or "put it there, or launch it in the folder that has it"
         )

@@ -19,6 +19,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
+import shutil
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -102,6 +103,18 @@ def prepare(request: CellRequest, folder: Path) -> None:
     workplace.make(folder, _folder(request))
     if request.device == "sim":
         peers.make(folder, simulated_ranks(request.parameters))
+
+
+def again(folder: Path) -> bool:
+    """Whether a cell whose ranks have failed begins again, after `prepare`: its program asked for a column that made-up rows
+    did not have."""
+    from harness.probe.programs import more_columns, peers, workplace
+
+    if not more_columns.again(folder):
+        return False
+    for name in (*workplace.FOLDERS, peers.NAME):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return True
 
 
 def _folder(request: CellRequest) -> str:

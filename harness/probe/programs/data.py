@@ -11,13 +11,14 @@ cache has. What is not there is made up where it is ``wanted`` (`harness.probe.p
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.probe.programs import known_data, synthetic
+from harness.probe.programs import known_data, more_columns, synthetic
 from harness.probe.programs.errors import NotHere
 from harness.probe.replacing import Patches, attribute
 
@@ -25,10 +26,18 @@ from harness.probe.replacing import Patches, attribute
 _FILES = 64
 
 
+@dataclasses.dataclass
+class MadeUp:
+    """Names of data sets that were made up, and of those among them whose columns were guessed."""
+
+    names: list[str] = dataclasses.field(default_factory=list)
+    guessed: list[str] = dataclasses.field(default_factory=list)
+
+
 @contextlib.contextmanager
-def synthetic_data(wanted: bool) -> Iterator[list[str]]:
-    """See above. Yields the names of the data sets that were made up, as they come."""
-    made: list[str] = []
+def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
+    """See above. Yields the data sets that were made up, as they come."""
+    made = MadeUp()
     try:
         import datasets
     except ImportError:
@@ -42,8 +51,14 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
             raise NotHere(
                 f"the data set {name} is not on this machine", "give --synthetic-data for made-up rows, or its files"
             ) from error
-        if name not in made:
-            made.append(name)
+        if name not in made.names:
+            made.names.append(name)
+
+    def schema_of(name: str, configuration: str | None = None) -> known_data.DatasetSchema:
+        schema = known_data.find(name, configuration)
+        if schema is known_data.ANY and name not in made.guessed:
+            made.guessed.append(name)
+        return schema
 
     def load_dataset(path: str, name: str | None = None, *args: Any, **options: Any) -> Any:
         try:
@@ -54,7 +69,7 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
             files = dict(zip(("data_dir", "data_files"), args)).get("data_files", options.get("data_files"))
             title = _title(path, files)
             missing(title, error)
-            schema = known_data.find(title, name)
+            schema = schema_of(title, name)
             split = args[2] if len(args) > 2 else options.get("split")
             return _answer(schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
 
@@ -64,7 +79,7 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
         except FileNotFoundError as error:
             title = os.path.basename(os.fspath(dataset_path).rstrip("/"))
             missing(title, error)
-            return _answer(known_data.find(title), title, "train", None, False)
+            return _answer(schema_of(title), title, "train", None, False)
 
     with Patches() as patches:
         patches.enter_context(_as_many_processes_as_processors(datasets))
@@ -78,6 +93,8 @@ def synthetic_data(wanted: bool) -> Iterator[list[str]]:
 def _answer(schema: known_data.DatasetSchema, title: str, split: Any, files: Any, streaming: bool) -> Any:
     """What ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
     splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else schema.splits
+    if schema is known_data.ANY:
+        splits = (*splits, *more_columns.splits())
     if isinstance(split, (list, tuple)):
         return [_one(schema, title, splits, str(one), streaming) for one in split]
     if split is not None:
@@ -97,8 +114,9 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
     for part in splits if spec == "all" else spec.split("+"):
         name = re.findall(r"[\w.\-]+", part)[0]
         if name not in parts:
-            made = datasets.Dataset.from_dict(synthetic.table(schema.columns, title, name))
-            parts[name] = _with_types(made, schema.columns)
+            more = more_columns.added() if schema is known_data.ANY else {}
+            made = datasets.Dataset.from_dict(synthetic.table(schema.columns, title, name, more=more))
+            parts[name] = _with_types(made, {**synthetic.makers(schema.columns), **more})
         rows = len(parts[name])
         try:
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
@@ -120,13 +138,11 @@ def _streamed(rows: Any, training: bool) -> Any:
     return rows.to_iterable_dataset(num_shards=min(_FILES, len(rows)))
 
 
-def _with_types(rows: Any, columns: str) -> Any:
+def _with_types(rows: Any, makers: Mapping[str, str]) -> Any:
     """Programs read from a column's type how many classes there are, and get images and sounds decoded by it."""
     import datasets
 
-    for column in columns.split():
-        label, _, kind = column.partition(":")
-        maker = kind or label
+    for label, maker in makers.items():
         if maker in synthetic.CLASSES:
             rows = rows.cast_column(label, datasets.ClassLabel(num_classes=synthetic.CLASSES[maker]))
         elif maker in synthetic.TAGS:
@@ -175,12 +191,12 @@ def _as_many_processes_as_processors(datasets: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _long_enough(datasets: Any, made: list[str]) -> Iterator[None]:
+def _long_enough(datasets: Any, made: MadeUp) -> Iterator[None]:
     """``select(range(100_000))`` of a made-up data set repeats its rows."""
     original = datasets.Dataset.select
 
     def select(self: Any, indices: Any, *args: Any, **options: Any) -> Any:
-        if made and isinstance(indices, range) and len(self) and indices and max(indices) >= len(self):
+        if made.names and isinstance(indices, range) and len(self) and indices and max(indices) >= len(self):
             indices = [index % len(self) for index in indices]
         return original(self, indices, *args, **options)
 

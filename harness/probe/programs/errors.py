@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Folders of installed packages and of Python's own modules.
@@ -44,3 +45,13 @@ def _innermost(lines: Iterable[tuple[str, int]]) -> str:
         if os.path.isfile(file) and not os.path.abspath(file).startswith((*LIBRARIES, _OURS + os.sep)):
             return f"{os.path.basename(file)}:{line}"
     return "an unknown place"
+
+
+def is_in_the_program(error: BaseException, *, through: Sequence[str]) -> bool:
+    """Whether the program itself raised an error, or called the packages that are only gone ``through`` and raised it: not a
+    library that was called by it, or by these. In a process that ``datasets`` started the error's own traceback is text."""
+    lines = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    lines += re.findall(r'^ +File "([^"]+)", line', str(error.__cause__ or ""), re.MULTILINE)
+    packages = tuple(f"{os.sep}site-packages{os.sep}{name}{os.sep}" for name in through)
+    files = [file for file in lines if os.path.isfile(file) and not any(name in file for name in packages)]
+    return bool(files) and not os.path.abspath(files[-1]).startswith((*LIBRARIES, _OURS + os.sep))

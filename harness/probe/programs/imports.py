@@ -15,7 +15,16 @@ def missing(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
     ``folders`` are those of the program's own modules. Only statements that always run count: none within a function, an
     ``if`` or a ``try``.
     """
-    names: set[str] = set()
+    return sorted({name for _, lacking in _reached(files, folders) for name in lacking})
+
+
+def reached(files: Iterable[Path], folders: Sequence[str]) -> list[Path]:
+    """These files, and those of the program that they import."""
+    return [file for file, _ in _reached(files, folders)]
+
+
+def _reached(files: Iterable[Path], folders: Sequence[str]) -> Iterator[tuple[Path, list[str]]]:
+    """Each file, with the top-level modules that it imports and nobody has."""
     seen: set[Path] = set()
     left = list(files)
     while left:
@@ -23,14 +32,15 @@ def missing(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
         if file in seen:
             continue
         seen.add(file)
+        lacking = []
         for module, level in _imported(file):
             above = [str(folder) for folder in file.absolute().parents[level - 1 : level]]  # none beyond the root
             own = own_files(module, above if level else folders)
             left += own
             top = module.partition(".")[0]
             if not own and not level and is_missing(top):
-                names.add(top)
-    return sorted(names)
+                lacking.append(top)
+        yield file, lacking
 
 
 def own_files(module: str, folders: Sequence[str]) -> list[Path]:

@@ -14,6 +14,7 @@ from harness.probe.programs import synthetic
 TRAIN = ("train",)
 TRAIN_TEST = ("train", "test")
 TRAIN_VALIDATION = ("train", "validation")
+TRAIN_DEV_TEST = ("train", "dev", "test")
 ALL_THREE = ("train", "validation", "test")
 
 
@@ -43,6 +44,9 @@ TABLE: dict[str, DatasetSchema] = {
     "*bookcorpus": DatasetSchema("text:document", TRAIN),
     "timdettmers/openassistant-guanaco": DatasetSchema("text:turns"),
     "mlabonne/guanaco-llama2-1k": DatasetSchema("text:turns", TRAIN),
+    "*wikipedia": DatasetSchema("id url:title title text:document", TRAIN),
+    "EleutherAI/*pile*": DatasetSchema("text:document meta:title", ALL_THREE),
+    "Abirate/english_quotes": DatasetSchema("quote:short_question author:title tags:words", TRAIN),
     # classes
     "*imdb": DatasetSchema("text:document label:flag"),
     "*ag_news": DatasetSchema("text:answer label:class_of_4"),
@@ -94,7 +98,14 @@ TABLE: dict[str, DatasetSchema] = {
     ),
     # instructions
     "tatsu-lab/alpaca": DatasetSchema("instruction:question input:question output:answer text:turns", TRAIN),
+    "HuggingFaceH4/CodeAlpaca_20K": DatasetSchema("prompt:question completion:answer"),
     "*alpaca*": DatasetSchema("instruction:question input:question output:answer", TRAIN),
+    "garage-bAInd/Open-Platypus": DatasetSchema("input:question output:answer instruction:question", TRAIN),
+    "WizardLM*/WizardLM_evol_instruct_70k": DatasetSchema("instruction:question output:answer", TRAIN),
+    "HuggingFaceH4/oasst1_en": DatasetSchema("messages"),
+    "HuggingFaceTB/smoltalk": DatasetSchema("messages source:title"),
+    "Open-Orca/SlimOrca*": DatasetSchema("conversations", TRAIN),
+    "b-mc2/sql-create-context": DatasetSchema("answer question:short_question context:question", TRAIN),
     "databricks/databricks-dolly-15k": DatasetSchema(
         "instruction:question context:document response:answer category:title", TRAIN
     ),
@@ -128,6 +139,10 @@ TABLE: dict[str, DatasetSchema] = {
     "OpenRLHF/prompt-collection-*": DatasetSchema(
         "dataset:title context:question context_messages:user_messages id", TRAIN
     ),
+    "lvwerra/stack-exchange-paired": DatasetSchema(
+        "qid:row question date:title metadata:title response_j:answer response_k:answer", TRAIN_TEST
+    ),
+    "mlabonne/orpo-dpo-mix-40k": DatasetSchema("source:title chosen:dialogue rejected:dialogue prompt:question", TRAIN),
     "argilla/dpo-mix-7k": DatasetSchema("chosen:dialogue rejected:dialogue dataset:title"),
     "Intel/orca_dpo_pairs": DatasetSchema("system:question question chosen:answer rejected:answer", TRAIN),
     # mathematics
@@ -143,6 +158,7 @@ TABLE: dict[str, DatasetSchema] = {
     "*squad_v2": DatasetSchema("id title context:document question:short_question answers:span", TRAIN_VALIDATION),
     "*cnn_dailymail": DatasetSchema("article:document highlights:answer id", ALL_THREE),
     "*xsum": DatasetSchema("document summary:question id", ALL_THREE),
+    "*dialogsum": DatasetSchema("id dialogue:document summary:question topic:title", ALL_THREE),
     "*samsum": DatasetSchema("id dialogue:document summary:question", ALL_THREE),
     "*multi_news": DatasetSchema("document summary:answer", ALL_THREE),
     "*billsum": DatasetSchema("text:document summary:answer title:question"),
@@ -156,6 +172,23 @@ TABLE: dict[str, DatasetSchema] = {
         )
         for other in synthetic.LANGUAGES
     },
+    # pairs of sentences
+    "sentence-transformers/all-nli/pair": DatasetSchema("anchor:question positive:question", TRAIN_DEV_TEST),
+    "sentence-transformers/all-nli/pair-class": DatasetSchema(
+        "premise:question hypothesis:question label:class_of_3", TRAIN_DEV_TEST
+    ),
+    "sentence-transformers/all-nli/pair-score": DatasetSchema(
+        "sentence1:question sentence2:question score:fraction", TRAIN_DEV_TEST
+    ),
+    "sentence-transformers/all-nli/triplet": DatasetSchema(
+        "anchor:question positive:question negative:question", TRAIN_DEV_TEST
+    ),
+    "sentence-transformers/stsb": DatasetSchema("sentence1:question sentence2:question score:fraction", ALL_THREE),
+    "sentence-transformers/natural-questions": DatasetSchema("query:short_question answer:document", TRAIN),
+    "sentence-transformers/gooaq": DatasetSchema("question:short_question answer:question", TRAIN),
+    "sentence-transformers/quora-duplicates/pair-class": DatasetSchema(
+        "sentence1:question sentence2:question label:flag", TRAIN
+    ),
     # passages to find
     "Tevatron/msmarco-passage*": DatasetSchema(
         "query_id:id query:short_question positive_passages:passage negative_passages:passages", TRAIN

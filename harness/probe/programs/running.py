@@ -20,6 +20,7 @@ from harness.probe.programs import (
     imports,
     last_line,
     launchers,
+    more_columns,
     packages,
     project,
     random_state,
@@ -29,7 +30,7 @@ from harness.probe.programs import (
 )
 from harness.probe.programs.absent_files import absent_file
 from harness.probe.programs.data import synthetic_data
-from harness.probe.programs.errors import NotHere
+from harness.probe.programs.errors import NotHere, place_of
 from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
@@ -91,16 +92,17 @@ class Run(Protocol):
 def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
     """Runs the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program pass
     through. Raises ProgramError where it ends too early."""
-    folder = Path(os.getcwd()) / workplace.NAME
-    line = workplace.placed(launch_line.parse(spelled_out(parameters)), source, folder.parent)
+    run_folder = Path(os.getcwd())
+    folder = workplace.launched(run_folder)
+    line = workplace.placed(launch_line.parse(spelled_out(parameters)), source, run_folder)
     tiny = bool(parameters["tiny"])
     with working_folder(folder):
         start = _started(line)
         with (
             local_weights(
-                os.environ.get(SKELETONS) or folder.parent / "skeletons", tiny, contents=not measuring.is_simulated
+                os.environ.get(SKELETONS) or run_folder / "skeletons", tiny, contents=not measuring.is_simulated
             ) as weights,
-            synthetic_data(bool(parameters["synthetic_data"])),
+            synthetic_data(bool(parameters["synthetic_data"])) as made_up,
             made_up_images(bool(parameters["synthetic_data"])),
             absent_metrics(),
             _environment(start, of_a_rank := _of_a_rank()),
@@ -109,7 +111,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             started.watched() as others,
             last_line.kept() as last,
         ):
-            workplace.protect(folder)
+            workplace.protect(run_folder)
             random_state.begin()
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
             try:
@@ -138,6 +140,11 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                     ) from error
                 if not measuring.steps and (absent := absent_file(error, line.arguments, source)):
                     raise CannotRun(absent) from error
+                if made_up.guessed and not measuring.watch.backwards:
+                    if column := more_columns.missed(error, _sources(start), line.arguments):
+                        more_columns.note(run_folder, column)
+                    if column or more_columns.does_not_suit(error):
+                        raise CannotRun(_unknown_rows(made_up.guessed, error)) from error
                 raise
             finally:
                 measuring.end()
@@ -210,14 +217,35 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
     first = str(error.name).partition(".")[0]
     if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
         return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
-    own = [sys.path[0], *project.folders(Path.cwd())]
-    if start.is_module or start.entry:
-        files = imports.own_files(start.entry.partition(":")[0] or start.program, own)
-    else:
-        files = [Path(start.program)]
-    names = [first, *(name for name in imports.missing(files, own) if name != first)]
+    names = [first, *(name for name in imports.missing(_first_files(start), _own_folders()) if name != first)]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
     return _named(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
+
+
+def _own_folders() -> list[str]:
+    """Where the program's own modules are: beside it, where it has added folders of its own, and in its project."""
+    added = [
+        folder for folder in sys.path[1:] if workplace.beside(os.path.realpath(folder), os.path.realpath(os.getcwd()))
+    ]
+    return [sys.path[0], *added, *project.folders(Path.cwd())]
+
+
+def _first_files(start: launchers.Start) -> list[Path]:
+    """Those that are run first, of the program's own."""
+    if start.is_module or start.entry:
+        return imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
+    return [Path(start.program)]
+
+
+def _sources(start: launchers.Start) -> list[Path]:
+    return imports.reached(_first_files(start), _own_folders())
+
+
+def _unknown_rows(names: Sequence[str], error: BaseException) -> str:
+    """What to do has to fit in one line."""
+    said = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    most = _MOST_SAID // 2
+    return f"{place_of(error)}: made-up rows of {', '.join(names)[:most]} do not suit it ({said[:most]}): give its data set"
 
 
 def _named(before: str, names: Sequence[str], after: str) -> str:

@@ -23,7 +23,7 @@ import random
 import struct
 import wave
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.probe.skeleton.words import WORDS
@@ -42,14 +42,22 @@ _LENGTHS = {
 Maker = Callable[[random.Random, int], Any]
 
 
-def table(columns: str, name: str, split: str, rows: int | None = None) -> dict[str, list[Any]]:
-    """Column -> values, of a row of ``harness.probe.programs.known_data``."""
-    heard = any(column.rpartition(":")[2] in SOUNDS for column in columns.split())
+def makers(columns: str) -> dict[str, str]:
+    """Column -> its maker, of a row of ``harness.probe.programs.known_data``."""
+    parts = (column.partition(":") for column in columns.split())
+    return {label: kind or label for label, _, kind in parts}
+
+
+def table(
+    columns: str, name: str, split: str, rows: int | None = None, more: Mapping[str, str] | None = None
+) -> dict[str, list[Any]]:
+    """Column -> values, of a row of ``harness.probe.programs.known_data``, and of ``more`` columns -> their makers."""
+    kinds = {**makers(columns), **(more or {})}
+    heard = any(kind in SOUNDS for kind in kinds.values())
     count = rows or (TRAIN_ROWS if split.startswith("train") and not heard else OTHER_ROWS)
     made: dict[str, list[Any]] = {}
-    for column in columns.split():
-        label, _, kind = column.partition(":")
-        maker = MAKERS[kind or label]
+    for label, kind in kinds.items():
+        maker = MAKERS[kind]
         seed = zlib.crc32(f"{name} {split} {label}".encode())
         draws = [random.Random(seed * 1_000_003 + row) for row in range(count)]
         if label == "rejected" and kind in _CONVERSATIONS:
@@ -170,7 +178,6 @@ SAMPLING_RATE = 16_000
 LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "lt", "lv", "ro", "ru", "tr", "zh")
 
 
-#: maker -> value of a row
 def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
     """As MS MARCO's: each of a few sentences."""
     return [
@@ -179,6 +186,7 @@ def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
     ]
 
 
+#: maker -> value of a row
 MAKERS: dict[str, Maker] = {
     "question": lambda draw, row: text(draw, "question"),
     "short_question": lambda draw, row: text(draw, "short_question"),
@@ -192,6 +200,7 @@ MAKERS: dict[str, Maker] = {
     **{name: _one_of(count) for name, count in CLASSES.items()},
     "truth": lambda draw, row: bool(row % 2),
     "score": lambda draw, row: round(draw.uniform(1, 10), 1),
+    "fraction": lambda draw, row: round(draw.random(), 3),
     "span": _span,
     "passage": lambda draw, row: _passages(draw, 1),
     "passages": lambda draw, row: _passages(draw, 30),
@@ -213,5 +222,6 @@ MAKERS: dict[str, Maker] = {
     "audio": lambda draw, row: _file(_sound(1 + row % 8)),
     **{f"en_{other}": _translation(other) for other in LANGUAGES},
     "steps": lambda draw, row: [text(draw, "question") for _ in range(3)],
+    "choices": lambda draw, row: [text(draw, "short_question") for _ in range(4)],
     "step_labels": lambda draw, row: [True, bool(row % 2), False],
 }

@@ -1,9 +1,10 @@
 """The folder in which a program runs: it looks like the user's, and nothing that is written in it reaches the user's files.
 
-Folders are made anew. Code and settings are copied, as a program finds its folder by them
-(``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's. Other files are links to the
-user's: one that the program opens for writing is copied first, or made anew where it is truncated. What it makes is the
-run's, and goes with it.
+It is a copy of the folder in which the line is typed, or of the one around it where the program reaches beyond the former by
+``..`` (`harness.probe.surrounding_folder`). Folders are made anew. Code and settings are copied, as a program finds its
+folder by them (``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's. Other files are
+links to the user's: one that the program opens for writing is copied first, or made anew where it is truncated. What it
+makes is the run's, and goes with it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,23 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.probe.launch_line import LaunchLine
-from harness.probe.program import LARGEST_SOURCE, SOURCES
+from harness.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
 
 #: Name of a run's own copy.
 NAME = "program"
 
 #: Name of what lies, for a run, at absolute paths of its line: ``--output_dir /tmp/out``.
 _ELSEWHERE = "elsewhere"
+
+#: Where in the copy the line is typed, in a file of the run's.
+_LAUNCHED = "launched-in"
+
+#: What a run has in folders.
+FOLDERS = (NAME, _ELSEWHERE)
 
 #: In the name of an option whose folder is written: ``--output_dir``, ``--save``, ``trainer.logdir=``.
 _OUTPUT = re.compile(r"out|save|log", re.IGNORECASE)
@@ -38,13 +46,33 @@ _LEFT_OUT = frozenset(
 
 
 def make(run: Path, source: str) -> Path:
-    """Makes the folder in that of a run, from the user's, ``source``. Raises ValueError where that is not known."""
+    """Makes the folder in that of a run, from the user's, ``source``, and returns the copy of the latter. Raises ValueError
+    where that is not known."""
     if not source:
         raise ValueError("where the program's files are is not known on this machine: give it with --program once more")
     made = run / NAME
     made.mkdir()
-    _mirror(Path(source), made)
-    return made
+    copied = folder_to_copy(Path(source))
+    (run / _LAUNCHED).write_text(os.path.relpath(os.path.realpath(source), copied))
+    folder = launched(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    _mirror(Path(source), folder)  # first, so that all of it is there
+    if folder != made:
+        _mirror(copied, made, but=(os.path.realpath(source), os.path.realpath(run)))
+    return folder
+
+
+def launched(run: Path) -> Path:
+    """In the copy that a run has, the folder in which its line is typed."""
+    return Path(os.path.normpath(run / NAME / (run / _LAUNCHED).read_text()))
+
+
+def beside(path: str, folder: str) -> str | None:
+    """A path in the copy of which ``folder`` is a part, from that folder; None where it is in no copy."""
+    for above in (Path(folder), *Path(folder).parents):
+        if above.name == NAME and (above.parent / _LAUNCHED).is_file():
+            return os.path.relpath(path, folder) if Path(path).is_relative_to(above) else None
+    return None
 
 
 def as_typed(path: str, run: Path) -> str:
@@ -56,10 +84,12 @@ def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
     """The line of a program that works in the folder of a ``run``.
 
     Files that it names by a way out of the user's folder, ``source`` (``--config_file ../zero3.yaml``), are where they are:
-    beside the copy there is nothing. Folders stay, as a program may write in them, but for those of ``PYTHONPATH``, which it
-    reads. An absolute path at which there is nothing yet is to be written, and lies in the run's folder: a second release
-    would find there what the first one left, and resume from it. So does a folder whose option says that it is written.
+    beside the copy there may be nothing. Folders stay, as a program may write in them, but for those of ``PYTHONPATH``,
+    which it reads. An absolute path at which there is nothing yet is to be written, and lies in the run's folder: a
+    second release would find there what the first one left, and resume from it. So does a folder whose option says that
+    it is written.
     """
+    here = launched(run) if (run / _LAUNCHED).is_file() else run / NAME
 
     def written(option: str, word: str) -> str:
         name, equals, value = word.rpartition("=")
@@ -79,7 +109,7 @@ def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
 
     def found(word: str) -> str:
         name, equals, value = word.rpartition("=")
-        if value.startswith("../"):
+        if value.startswith("../") and not os.path.exists(os.path.join(here, value)):
             file = os.path.normpath(os.path.join(os.path.realpath(source), value))
             if os.path.isfile(file):
                 return f"{name}{equals}{file}"
@@ -111,7 +141,8 @@ def _mirror_once(source: Path, made: Path) -> None:
         shutil.rmtree(unfinished)
 
 
-def _mirror(source: Path, made: Path) -> None:
+def _mirror(source: Path, made: Path, but: Sequence[str] = ()) -> None:
+    """``but``: folders in it that are left out."""
     left = [(source, made)]
     entries = 0
     while left:
@@ -120,10 +151,10 @@ def _mirror(source: Path, made: Path) -> None:
             for entry in found:
                 entries += 1
                 target = copy / entry.name
-                if entry.name in _LEFT_OUT or (entry.is_dir() and _is_environment(entry.path)):
+                if entry.path in but or entry.name in _LEFT_OUT or (entry.is_dir() and _is_environment(entry.path)):
                     continue
                 if entry.is_dir(follow_symlinks=False) and entries <= _MOST_ENTRIES:
-                    target.mkdir()
+                    target.mkdir(exist_ok=True)
                     left.append((Path(entry.path), target))
                 elif _is_source(entry):
                     shutil.copyfile(entry.path, target)
@@ -144,10 +175,10 @@ def _is_environment(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "pyvenv.cfg"))
 
 
-def protect(made: Path) -> None:
-    """From now on this process writes to the user's files through no link in the folder, or in what lies elsewhere. Cannot
-    be undone."""
-    roots = (str(made) + os.sep, str(made.with_name(_ELSEWHERE)) + os.sep)
+def protect(run: Path) -> None:
+    """From now on this process writes to the user's files through no link in the copy of a run, or in what lies elsewhere.
+    Cannot be undone."""
+    roots = (str(run / NAME) + os.sep, str(run / _ELSEWHERE) + os.sep)
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str):

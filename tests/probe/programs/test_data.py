@@ -29,7 +29,7 @@ def test_a_data_set_that_is_not_here_is_made_up() -> None:
     assert set(found) == {"train", "test"}
     assert found["train"][5] == again[5]
     assert found["train"][0]["messages"][0]["role"] == "user"
-    assert made == ["trl-lib/Capybara"]
+    assert made.names == ["trl-lib/Capybara"]
     assert datasets.load_dataset is before
 
 
@@ -106,7 +106,7 @@ def test_the_users_files_are_loaded_as_they_are(tmp_path: Path) -> None:
         assert found["text"][:] == ["0", "1", "2"]
         found.save_to_disk(tmp_path / "saved")
         assert len(datasets.load_from_disk(tmp_path / "saved")) == 3
-    assert made == []
+    assert made.names == []
 
 
 def test_files_that_are_not_here_are_made_up_under_their_splits(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_files_that_are_not_here_are_made_up_under_their_splits(tmp_path: Path) 
     with synthetic_data(True) as made:
         found = datasets.load_dataset("json", data_files=files)
     assert set(found) == {"train", "held_out"}
-    assert made == ["a.json"]
+    assert made.names == ["a.json"]
 
 
 def test_other_errors_of_a_program_stay_its_own(tmp_path: Path) -> None:

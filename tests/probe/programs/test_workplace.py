@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.probe import launch_line
 from harness.probe.programs import workplace
 
@@ -63,3 +65,24 @@ def test_what_a_line_would_write_elsewhere_is_written_in_the_folder_of_the_run(t
     assert (written, read) == (f"{tmp_path}/again/elsewhere{mine}/out", f"{mine}/out")
     assert (Path(written) / "old.bin").resolve() == mine / "out" / "old.bin"
     assert workplace.as_typed(placed[4], run) == f"{mine}/a/log.txt"
+
+
+def test_what_a_program_reaches_beside_its_folder_is_copied_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source, run = tmp_path / "project" / "training", tmp_path / "run"
+    for name in ("training", "data"):
+        (tmp_path / "project" / name).mkdir(parents=True)
+    (source / "train.py").write_text("sys.path.append('..'); open('../data/rows.bin')")
+    (source.parent / "tools.py").write_text("x = 1")
+    (source.parent / "data" / "rows.bin").write_bytes(b"1")
+    run.mkdir()
+    made = workplace.make(run, str(source))
+    assert made == workplace.launched(run) == run / "program" / "training"
+    assert (made / "../tools.py").resolve().is_relative_to(run)
+    assert (made / "../data/rows.bin").resolve() == source.parent / "data" / "rows.bin"
+    assert workplace.beside(str(run / "program" / "data" / "x"), str(made)) == "../data/x"
+    assert workplace.beside(str(run / "elsewhere"), str(made)) is None
+    line = launch_line.parse("python train.py ../tools.py ../no.py")
+    assert workplace.placed(line, str(source), run) == line
