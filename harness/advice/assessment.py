@@ -99,7 +99,7 @@ class Assessor:
         counted = larger if kind is ProblemKind.LARGER_CARD else rooms.values()
         tightest = min(counted, key=lambda one: one.own.headroom_bytes, default=None)
         release = ""
-        has_no_right_side = problem.worst.intermittent or kind is ProblemKind.DIFFERENT
+        has_no_right_side = problem.worst.intermittent or kind.has_no_right_side
         is_a_reason = not kind.is_cost or kind is ProblemKind.LARGER_CARD
         if problem.setting is None and is_a_reason and not has_no_right_side:
             newer = self._order[self._order.index(problem.until) + 1 :]

@@ -84,13 +84,19 @@ class ProblemKind(IntEnum):
 
     WRONG = 0
     DIFFERENT = 1  #: by a default that changed, or where no truth says which release is right
-    CRASH = 2
-    OUT_OF_MEMORY = 3
-    LEAK = 4
-    LARGER_CARD = 5  #: a cost by its findings; what it takes is known only where cards are
-    SLOWER = 6
-    MORE = 7
-    UNTESTABLE = 8  #: the release does not install or import here: nothing is known of its training
+    SAVES = 2  #: other tensors, where no truth says which release is right
+    CRASH = 3
+    OUT_OF_MEMORY = 4
+    LEAK = 5
+    LARGER_CARD = 6  #: a cost by its findings; what it takes is known only where cards are
+    SLOWER = 7
+    MORE = 8
+    UNTESTABLE = 9  #: the release does not install or import here: nothing is known of its training
+
+    @property
+    def has_no_right_side(self) -> bool:
+        """Whether it tells two releases apart, and not which of them is right."""
+        return self in (ProblemKind.DIFFERENT, ProblemKind.SAVES)
 
     @property
     def is_cost(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.compare.comparison import StepTime
-from harness.compare.metrics import BY_NAME, OUTCOME, STEP_TIME, TRAINING_DIFFERENCE
+from harness.compare.metrics import BY_NAME, OUTCOME, SAVED_DIFFERENCE, STEP_TIME, TRAINING_DIFFERENCE
 from harness.compare.outcomes import fault
 from harness.config.thresholds import Thresholds
 from harness.model import Finding
@@ -52,7 +52,7 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
     for one in found:
         if one.kind == "failed":
             together[OUTCOME.name, one.phase, fault(str(one.value))][one.stack].append(one)
-        elif one.kind == "wrong" or one.metric == TRAINING_DIFFERENCE.name:
+        elif one.kind == "wrong" or one.metric in (TRAINING_DIFFERENCE.name, SAVED_DIFFERENCE.name):
             together[(_family(one.metric),)][one.stack].append(one)
     for cause, by_stack in together.items():
         free = frozenset(passed) - by_stack.keys()

@@ -14,6 +14,7 @@ from harness.compare.metrics import (
     HOST_PEAK,
     HOST_RETAINED,
     OUTCOME,
+    SAVED_DIFFERENCE,
     SMALLEST_CARD,
     STEP_TIME,
 )
@@ -52,6 +53,8 @@ def kind_of(found: Finding) -> ProblemKind:
         if is_out_of_memory(found):
             return ProblemKind.OUT_OF_MEMORY
         return ProblemKind.UNTESTABLE if found.phase in ("install", "import") else ProblemKind.CRASH
+    if metric is SAVED_DIFFERENCE:
+        return ProblemKind.SAVES
     if metric.fails == "numerics":
         return ProblemKind.WRONG if found.kind == "wrong" else ProblemKind.DIFFERENT
     if metric.family == STEP_TIME.family:

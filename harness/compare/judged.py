@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harness.compare import configuration, episodes, exact, groups, oracles, outcomes, timing, training
+from harness.compare import configuration, episodes, exact, groups, oracles, outcomes, saved, timing, training
 from harness.compare.comparison import EVERYTHING, Group, NotCompared, StepTime
 from harness.compare.configuration import ConfigurationChange
 from harness.compare.episodes import Episode, MetricIncreases
@@ -85,7 +85,9 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
             not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
             continue
         comparable.append(pair)
-        findings += training.judge(pair)
+        trained = training.judge(pair)
+        findings += trained
+        findings += saved.judge(pair, trains_otherwise=bool(trained))
         if not pair.is_baseline:
             for difference in differences.of(pair):
                 if difference.value > difference.baseline:

@@ -362,6 +362,16 @@ TRAINING_DIFFERENCE = Metric(
     fails="numerics",
     finding_phase="step",
 )
+#: Of a program's checkpoints: see `harness.compare.saved`.
+SAVED_DIFFERENCE = Metric(
+    name="saved_difference",
+    title="saved tensors that are not as the baseline's",
+    unit="tensors",
+    direction=Direction.LOWER_IS_BETTER,
+    family="checkpoint",
+    fails="numerics",
+    finding_phase="save",
+)
 CONFIGURATION = _reported(
     "configuration", "effective configuration", phase="init", key="zero_optimization.overlap_comm"
 )
@@ -389,6 +399,7 @@ METRICS = (
     GRADIENT_NORM_ERROR,
     PARAMETER_ERROR,
     TRAINING_DIFFERENCE,
+    SAVED_DIFFERENCE,
     CONFIGURATION,
     WARNINGS,
     OUTCOME,

@@ -14,7 +14,7 @@ from harness.model import Failed, Finding, MachineFault, Passed, Result, Skipped
 from harness.probe.border.machine import REMEDIES
 
 #: How a failure begins that is a limit of the simulation: the name of `harness.probe.sim.errors.SimulationError`.
-_LIMIT = "SimulationError: "
+LIMIT = "SimulationError: "
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ class ResultIndex:
 def as_compared(result: Result) -> Result:
     """What the harness cannot simulate is no failure of the release: such a cell counts as skipped."""
     match result.outcome:
-        case Failed(signature=signature) if signature.startswith(_LIMIT):
+        case Failed(signature=signature) if signature.startswith(LIMIT):
             return msgspec.structs.replace(result, outcome=Skipped(signature))
     return result
 

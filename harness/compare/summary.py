@@ -19,7 +19,7 @@ from harness.compare.metrics import (
 )
 from harness.compare.readings import Exact, Excess, exact_values, excesses, worst_values
 from harness.model import Result
-from harness.probe.border.wire import NO_NUMBER, Numerics, RunRecord
+from harness.probe.border.wire import NO_NUMBER, Numerics, RunRecord, SavedTensors
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +40,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     suspects: tuple[tuple[int, str, Numerics], ...] = ()
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     notes: tuple[str, ...] = ()  #: what a reader of its figures has to know
+    saved: tuple[SavedTensors, ...] = ()  #: by a program
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
 
     def flat(self) -> dict[str, float]:
@@ -97,6 +98,7 @@ def summarize(result: Result) -> ResultSummary:
         suspects=tuple(suspects),
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         notes=noted(record),
+        saved=saved_tensors(record),
         excesses=excesses(record),
     )
 
@@ -113,6 +115,17 @@ def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:
 def noted(record: RunRecord) -> tuple[str, ...]:
     """What a reader of its figures has to know, of any rank."""
     return tuple(dict.fromkeys(note for rank in record.ranks for note in rank.notes))
+
+
+def saved_tensors(record: RunRecord) -> tuple[SavedTensors, ...]:
+    """What all ranks save; of what several save under one name, that of the first one."""
+    found: dict[str, list[SavedTensors]] = {}
+    for rank in record.ranks:
+        names = {one.name for one in rank.saved} - found.keys()
+        for one in rank.saved:
+            if one.name in names:
+                found.setdefault(one.name, []).append(one)
+    return tuple(one for alike in found.values() for one in alike)
 
 
 def state_bytes(record: RunRecord) -> int:

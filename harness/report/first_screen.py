@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +13,20 @@ from harness.advice.assessment import Assessment, assess
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison, ProblemKind
 from harness.compare.comparison import EVERYTHING
-from harness.model import Passed, is_measurement, split_workload
+from harness.compare.pairs import LIMIT
+from harness.model import Passed, Skipped, is_measurement, split_workload
 from harness.report import problems
 from harness.report.plain import plain
 from harness.report.problems import ProblemLine, ProblemSection
 from harness.wording import commands, workloads
 from harness.wording.names import common_text, stored_name, varied_axes, version
-from harness.wording.quantities import listing, plural
+from harness.wording.quantities import listing, plural, shortened
 
 #: What a problem makes of a run.
 _WORDS = {
     ProblemKind.WRONG: "WRONG",
     ProblemKind.DIFFERENT: "DIFFERS",
+    ProblemKind.SAVES: "SAVES",
     ProblemKind.CRASH: "CRASH",
     ProblemKind.OUT_OF_MEMORY: "OOM",
     ProblemKind.LEAK: "LEAK",
@@ -35,7 +38,7 @@ _WORDS = {
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
 
 #: The words, gravest first, for those who must mark them.
-GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
+GRAVE = ("WRONG", "DIFFERS", "SAVES", "CRASH", "OOM")
 SERIOUS = ("LEAK", "larger", "slower", "untested")
 
 #: In place of the release that a user has.
@@ -46,6 +49,9 @@ MOST_ROWS = 4
 
 #: Characters of a program's launch line, in a row's label and in the basis, and how many programs the basis names.
 _MOST_LABEL, _MOST_LINE, _MOST_PROGRAMS = 40, 160, 2
+
+#: Characters of why runs were not tested.
+_MOST_REASON = 240
 
 
 class OverviewRow(msgspec.Struct, frozen=True):
@@ -121,7 +127,25 @@ def _basis(comparison: Comparison) -> str:
     baseline = comparison.names.get(comparison.baseline, comparison.baseline)
     ran = f"{comparison.passed:,} of {plural(comparison.ran, 'run')} passed"
     ran += f", {comparison.compared:,} compared with {baseline}"
-    return " ".join([", ".join([of, *common_text(stacks)]) + f". {ran}.", *_programs(comparison)])
+    said = [", ".join([of, *common_text(stacks)]) + f". {ran}.", *_skipped(comparison), *_programs(comparison)]
+    return " ".join(said)
+
+
+def _skipped(comparison: Comparison) -> list[str]:
+    """Where nothing could be compared, why runs were not tested, as most of them say: no problem has these."""
+    reasons = Counter(
+        outcome.reason
+        for by_stack in comparison.ended.values()
+        for outcome in by_stack.values()
+        if isinstance(outcome, Skipped)
+    )
+    if not reasons or comparison.compared:
+        return []
+    reason = reasons.most_common(1)[0][0]
+    if reason.startswith(LIMIT):
+        reason = f"it cannot be simulated: {reason.removeprefix(LIMIT)}"
+    others = f", and {len(reasons) - 1} other reasons" if len(reasons) > 1 else ""
+    return [f"{plural(reasons.total(), 'run')} not tested: {shortened(reason, _MOST_REASON)}{others}."]
 
 
 def _programs(comparison: Comparison) -> list[str]:

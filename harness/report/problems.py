@@ -23,6 +23,7 @@ from harness.wording.quantities import listing, plural, quantity
 TITLES = {
     ProblemKind.WRONG: "TRAINS WRONG",
     ProblemKind.DIFFERENT: "TRAINS DIFFERENTLY",
+    ProblemKind.SAVES: "SAVES DIFFERENTLY",
     ProblemKind.CRASH: "CRASHES",
     ProblemKind.OUT_OF_MEMORY: "OUT OF MEMORY",
     ProblemKind.LEAK: "HOLDS MORE MEMORY",
@@ -34,6 +35,7 @@ TITLES = {
 _COUNTED = {
     "TRAINS WRONG": ("fault in training", "faults in training"),
     "TRAINS DIFFERENTLY": ("silent change of training", "silent changes of training"),
+    "SAVES DIFFERENTLY": ("changed checkpoint", "changed checkpoints"),
     "CRASHES": ("crash", "crashes"),
     "OUT OF MEMORY": ("out of memory", "out of memory"),
     "HOLDS MORE MEMORY": ("memory leak", "memory leaks"),
@@ -216,8 +218,11 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
             yield room_text(comparison, problem.worst.stack, assessed.room)
         return
     if assessed.kind is ProblemKind.UNTESTABLE:
+        imported = _IMPORTED.search(str(problem.worst.value))
+        if (imported is not None and imported[1] in AXES) or _LACKING.search(str(problem.worst.value)):
+            yield from _other_packages(comparison, problem)
         return
-    if assessed.kind is ProblemKind.DIFFERENT:
+    if assessed.kind.has_no_right_side:
         yield "Which of them is right, this does not tell."
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
         moved = [f"{one.key.partition('.')[2]} ({one.baseline}, now {one.value})" for one in problem.moved]

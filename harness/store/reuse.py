@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.model import Failed, OutOfMemory, Passed, Result, is_measurement
+from harness.probe.program import ADAPTER
 
 
 def reusable(results: Sequence[Result], rounds: int) -> Result | None:
     """The newest of the results of one content key (oldest first) that counts for a run with ``rounds`` timed rounds.
 
     A release that crashes or runs out of memory does so again, and its result is kept. A timeout may have been a busy
-    machine's: that is tried again, as is what the machine or the harness ended.
+    machine's: that is tried again, as is what the machine or the harness ended, and a program that did not begin because
+    something it needs (a model, a file, a library of the system) was not here: it may be by now.
     """
     for result in reversed(results):
         match result.outcome:
             case Passed():
                 if result.record is not None and len(result.record.round_s) >= rounds:
                     return result
+            case Failed(stage="import") if result.cell.framework == ADAPTER:
+                continue
             case Failed() | OutOfMemory() if is_measurement(result.outcome):
                 return result
     return None

@@ -3,12 +3,13 @@
 History of the schema
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
-                (see `harness.store.details`). Optional, and absent from older files: ``image``, the ``shape`` of
-                the model in a cell's ``parameters``, ``left``, and the ``costs`` of timed rounds. A rank with an empty
-                ``ideal`` has the first rank's; older files repeat it. Values of a configuration that JSON has no word for
-                (infinity, NaN, more than 64 bits, bytes) are texts since 2026-11-22 (`harness.probe.border.encoding`);
-                before, such a run failed. Since then an outcome may be ``machine_fault``; older files have it as a failure,
-                which is read by its text, and may have passed without figures, which is read as a failure of the harness.
+                (see `harness.store.details`). Optional, and absent from older files: ``image``, the ``shape`` of the model
+                in a cell's ``parameters``, ``left``, the ``costs`` of timed rounds, and what a rank has ``saved``. A rank
+                with an empty ``ideal`` has the first rank's; older files repeat it. Values of a configuration that JSON has
+                no word for (infinity, NaN, more than 64 bits, bytes) are texts since 2026-11-22
+                (`harness.probe.border.encoding`); before, such a run failed. Since then an outcome may be
+                ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed without
+                figures, which is read as a failure of the harness.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.

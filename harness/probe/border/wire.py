@@ -134,6 +134,17 @@ class MemoryReading:
     late_reserved_bytes: int | None = None  #: at most, whatever the timing of streams; where an allocator is modelled
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTensors:
+    """Tensors that a program has saved, alike but for the numbers in their names."""
+
+    name: str  #: ``model.layers.*.mlp.up_proj.weight``
+    dtype: str
+    shape: list[int]
+    count: int
+    mean: float | None = None  #: of the absolute values; None where they are not known
+
+
 #: JSON has no infinity: an error this large says that what was measured is no number.
 NO_NUMBER = 1e300
 
@@ -180,6 +191,7 @@ class RankRecord:
     ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     ideal_note: str = ""  #: why there is no ideal
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
+    saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 

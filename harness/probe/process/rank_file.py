@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
-from harness.probe.border.wire import NO_NUMBER, Detail, MemoryReading, Numerics, PhaseReading, RankRecord
+from harness.probe.border.wire import NO_NUMBER, Detail, MemoryReading, Numerics, PhaseReading, RankRecord, SavedTensors
 
 
 def rank_file(folder: Path, rank: int) -> Path:
@@ -36,6 +36,7 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
         record["numerics"] = Numerics(**record["numerics"]) if record["numerics"] else None
         record["models"] = {name: Numerics(**numerics) for name, numerics in record["models"].items()}
         record["readings"] = [MemoryReading(**reading) for reading in record["readings"]]
+        record["saved"] = [SavedTensors(**saved) for saved in record["saved"]]
         return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(str(error)) from None

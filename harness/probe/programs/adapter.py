@@ -196,7 +196,7 @@ def run(
 
         def done() -> None:
             measuring.detail.warnings = dict(warnings)
-            measuring.record.notes = list(books.notes)
+            measuring.record.notes += books.notes
             if observer is not None:
                 observer.measured(measuring.record.phases)
                 write_whole(

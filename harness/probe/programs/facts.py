@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -106,6 +107,11 @@ def compare(stepper: Any, numerics: Numerics, truth: NumericsOracle | None) -> N
     numerics.note = NO_TRUTH
     if truth is not None:
         truth.judge(stepper, trained, numerics)
+
+
+def has_left_its_group() -> bool:
+    """Whether it has destroyed the process group of its ranks, so that nothing can be gathered any more."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.distributed.is_initialized()
 
 
 def configuration(stepper: Any) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from harness.probe.holders.sites import SiteObserver
 from harness.probe.meters.phases import MeteredPhases
 from harness.probe.programs import facts
 from harness.probe.programs.running import ProgramError
+from harness.probe.programs.saved import SavedState
 from harness.probe.programs.steps import CallWatch, StepWatch
 from harness.probe.virtual_gpu.readings import Readings
 
@@ -64,6 +65,7 @@ class Inference:
         self._interrupted = ""
         self._began = 0.0
         self._called = False  #: a model
+        self._saved = SavedState(contents=not simulated)
         self.watch: StepWatch = CallWatch(self)
         self.record = RankRecord(rank=rank)
         self.detail = Detail()
@@ -88,6 +90,9 @@ class Inference:
             self._leave()
         self._metering.close()
 
+    def program_ended(self) -> None:
+        """See `finish`, which is called when nothing of the program is left."""
+
     def finish(self) -> None:
         """Everything is measured. Raises what ``check`` raises."""
         self._check()
@@ -96,6 +101,7 @@ class Inference:
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
+        self.record.saved = self._saved.listed()
         self._announce("forward")
         self._measured()
 
@@ -125,6 +131,9 @@ class Inference:
         if self._interrupted:
             phase, self._interrupted = self._interrupted, ""
             self._enter(phase, announce=not failed)  # else a program that ends by it would seem to end here
+
+    def saves(self, what: Any) -> None:
+        self._saved.add(what)
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
         self._refuse("a backward pass")

@@ -41,6 +41,7 @@ from harness.probe.meters.phases import (
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
 from harness.probe.programs import facts, steps, trainer_settings
+from harness.probe.programs.saved import SavedState
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
 
@@ -75,6 +76,7 @@ class Measuring:
         self._readings = readings  #: of a virtual GPU
         self._truth = truth  #: of real ranks
         self._models = TrainedModels()
+        self._saved = SavedState(contents=not simulated)
         self._metered = MeteredPhases(meter, clocked=simulated, each=self._read)
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
@@ -104,8 +106,8 @@ class Measuring:
 
     @property
     def wanted_steps(self) -> int:
-        """How many are needed until all but rounds is measured."""
-        return self._warmup_steps + (1 if self._ends_metered else 2)
+        """How many are needed at least. Host work takes one more, where it is counted."""
+        return self._warmup_steps + 1
 
     @property
     def is_complete(self) -> bool:
@@ -123,6 +125,15 @@ class Measuring:
         self._metering.enter_context(self._meter)
         self._enter("init")
         self.watch.await_forward()
+
+    def program_ended(self) -> None:
+        """It ended by itself. One that has taken the measured step has also done what programs do last, as the final
+        checkpoint of those that are ended here is never seen; so it counts, without its host work."""
+        if self._timed is None and self._steps > self._warmup_steps:
+            self.record.notes.append(
+                f"the program ended after {self._steps} optimizer steps: its calls of functions were not counted"
+            )
+            self._finish()
 
     def end(self) -> None:
         """The program has ended, or is about to: nothing is metered any more."""
@@ -167,6 +178,10 @@ class Measuring:
         if self._interrupted is not None:
             (phase, engine), self._interrupted = self._interrupted, None
             self._enter(phase, engine, announce=not failed)  # else a program that ends by it would seem to end here
+
+    def saves(self, what: Any) -> None:
+        if self._timed is None:
+            self._saved.add(what)
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
         if self._records_numerics:
@@ -259,7 +274,7 @@ class Measuring:
     def _keep_numerics(self) -> None:
         """Of rank 0. A collective operation of all ranks. A simulation knows of values the learning rates alone."""
         for name, model in self._models.by_name().items():
-            if self._observer is None and not self._simulated:
+            if self._observer is None and not self._simulated and not facts.has_left_its_group():
                 truth = self._truth if model is self._models.leader else None
                 facts.compare(model.stepper, model.numerics, truth)
             if self.record.rank != 0:
@@ -280,6 +295,7 @@ class Measuring:
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
+        self.record.saved = self._saved.listed()
         self._announce("step")
         self._measured()
         gc.collect()

@@ -12,7 +12,7 @@ import functools
 import inspect
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -54,14 +54,27 @@ CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     ),
 }
 
+#: Those that are given what they save, and under which name: where all others end.
+_SAVED = {
+    ("safetensors.torch", "save_file"): "tensors",
+    ("torch.serialization", "save"): "obj",
+    ("torch.distributed.checkpoint.state_dict_saver", "save"): "state_dict",
+    ("torch.distributed.checkpoint.state_dict_saver", "async_save"): "state_dict",
+}
+
+#: As libraries import one besides.
+_ALIASES = {("safetensors.torch", "save_file"): ("safe_save_file",)}
+
 Occasion = Callable[[str], AbstractContextManager[None]]
 
 
 class OccasionWatch:
-    """Within, each of `CALLS` runs in ``occasion(phase)``, one within another included. Raises nothing of its own."""
+    """Within, each of `CALLS` runs in ``occasion(phase)``, one within another included, and ``saves`` gets what is saved.
+    Raises nothing of its own."""
 
-    def __init__(self, occasion: Occasion) -> None:
+    def __init__(self, occasion: Occasion, saves: Callable[[Any], None]) -> None:
         self._occasion = occasion
+        self._saves = saves
         self._patches = Patches()
         self._waiting = [
             (phase, module, owner, name)
@@ -91,12 +104,27 @@ class OccasionWatch:
         if original is None:
             return False
         if not owner:
-            self._patches.everywhere(original, self._watched(phase, original), name)
+            watched = self._watched(phase, self._seen(original, _SAVED.get((module, name))))
+            for known_as in (name, *_ALIASES.get((module, name), ())):
+                self._patches.everywhere(original, watched, known_as)
         elif isinstance(original, classmethod):
             self._patches.set(place, name, classmethod(self._watched(phase, original.__func__)))
         else:
             self._patches.set(place, name, self._watched(phase, original))
         return True
+
+    def _seen(self, original: Callable[..., Any], argument: str | None) -> Callable[..., Any]:
+        """``argument`` has what is saved; it is the first one."""
+        if argument is None:
+            return original
+
+        @functools.wraps(original)
+        def seen(*args: Any, **kwargs: Any) -> Any:
+            if not _is_in_memory(args, kwargs):
+                self._saves(args[0] if args else kwargs.get(argument))
+            return original(*args, **kwargs)
+
+        return seen
 
     def _watched(self, phase: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(inspect.unwrap(original)):  # behind ``contextmanager``
@@ -112,9 +140,14 @@ class OccasionWatch:
 
         @functools.wraps(original)
         def called(*args: Any, **kwargs: Any) -> Any:
-            if any(isinstance(value, io.BytesIO) for value in (*args, *kwargs.values())):
-                return original(*args, **kwargs)  # how torch pickles a tensor that is sent to another rank
+            if _is_in_memory(args, kwargs):
+                return original(*args, **kwargs)
             with self._occasion(phase):
                 return original(*args, **kwargs)
 
         return called
+
+
+def _is_in_memory(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """How torch pickles a tensor that is sent to another rank."""
+    return any(isinstance(value, io.BytesIO) for value in (*args, *kwargs.values()))

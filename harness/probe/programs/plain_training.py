@@ -134,6 +134,12 @@ class _Repeated:
     def occasion_ended(self, failed: bool) -> None:
         pass
 
+    def program_ended(self) -> None:
+        pass
+
+    def saves(self, what: Any) -> None:
+        pass
+
     def step_ended(self, stepper: Any) -> None:
         if self._leader is None:
             self._leader = stepper

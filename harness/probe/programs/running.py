@@ -75,7 +75,7 @@ class Run(Protocol):
 
     @property
     def wanted_steps(self) -> int:
-        """How many are needed until it ends the program; 0 where it trains nothing and ends by itself."""
+        """How many are needed at least; 0 where it trains nothing and ends by itself."""
 
     @property
     def is_simulated(self) -> bool: ...
@@ -85,6 +85,9 @@ class Run(Protocol):
         """Whether the program may end by itself: all that is left are further timed rounds."""
 
     def begin(self, check: Callable[[], None]) -> None: ...
+
+    def program_ended(self) -> None:
+        """The program has ended by itself. May raise ProgramEnded, too."""
 
     def end(self) -> None: ...
 
@@ -117,6 +120,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             try:
                 with measuring.watch, _exits_explained(lambda: last.line, line.program, others):
                     _execute(start, others, of_a_rank)
+                measuring.program_ended()
             except ProgramEnded:
                 return
             except ProgramError:

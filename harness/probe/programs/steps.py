@@ -67,6 +67,9 @@ class Listener(Protocol):
     def occasion_ended(self, failed: bool) -> None:
         """What went on before goes on, or, where it ``failed``, the program sees the exception."""
 
+    def saves(self, what: Any) -> None:
+        """A function that saves was given this, in whichever thread."""
+
 
 class CallListener(Listener, Protocol):
     """Of a program that trains nothing: each call of a model is a forward."""
@@ -86,7 +89,7 @@ class StepWatch:
         self._thread = threading.get_ident()  #: that trains
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
-        self._occasions = OccasionWatch(self._occasion)
+        self._occasions = OccasionWatch(self._occasion, listener.saves)
         self._clipping = ClippingWatch(listener.clipped)
         self._waiting: Any = None  #: the hook that waits for a forward, which costs a call of each module
 

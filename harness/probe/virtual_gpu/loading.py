@@ -53,11 +53,11 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
 
     patches.set(torch, "load", load)
     if mapping.shows_cuda:
-        saved = torch.save
+        from torch import serialization
 
         def save(*args: Any, **kwargs: Any) -> None:
             with torch._C.DisableTorchFunction():  # what is on the card is seen as what it is: a shape
-                saved(*args, **kwargs)
+                serialization.save(*args, **kwargs)  # as it is by then: it may be watched
 
         patches.set(torch, "save", save)
 

@@ -15,6 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from harness.compare import Comparison, ProblemKind
+from harness.compare.saved import SAVES_OTHERWISE
 from harness.compare.training import TRAINS_OTHERWISE
 from harness.report.first_screen import GRAVE, SERIOUS, FirstScreen
 from harness.report.plain import plain
@@ -122,7 +123,9 @@ def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) ->
 def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
     """At most so many lines, without what their title says. Where it is too long, who is affected is cut before what
     happens; of an error its own end, which says least."""
-    whole = line.text.replace(TRAINS_OTHERWISE, "", 1) if line.kind is ProblemKind.DIFFERENT else line.text
+    whole = line.text
+    if line.kind.has_no_right_side:
+        whole = whole.replace(TRAINS_OTHERWISE, "", 1).replace(SAVES_OTHERWISE, "", 1)
     text, end, who = whole, say(line.consequence), line.who.split()
     if line.kind not in _ERRORS and text.startswith(f"{line.who}: "):
         while len(who) > 1 and len(_lines(f"{say(text)} {end}", width)) > most:

@@ -66,6 +66,8 @@ trainer.train()
 class Occasions(list[str]):
     """A `Listener` that notes what begins and ends."""
 
+    def saves(self, what: Any) -> None: ...
+
     def occasion_begins(self, phase: str) -> None:
         self.append(phase)
 

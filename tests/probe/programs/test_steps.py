@@ -33,6 +33,8 @@ class Events(list[str]):
     def accumulated(self) -> None:
         self.append("accumulated")
 
+    def saves(self, what: Any) -> None: ...
+
     def occasion_begins(self, phase: str) -> None:
         self.append(phase)
 

@@ -179,6 +179,11 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --with huggingface-hub=RELEASE."
     absent = "ImportError: cannot import name 'BUFSIZE' from 'numpy' (numpy/__init__.py) (train.py:3)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --with numpy=RELEASE."
+    elastic = (
+        "ImportError: cannot import name 'log' from 'torch.distributed.elastic.agent.server.api' (elastic_agent.py)"
+    )
+    old = result("0.12.3", outcome=Failed("import", elastic))
+    assert consequence(old, result("0.15.0")) == "Other packages may pass: --torch."
     its_own = "ImportError: cannot import name 'load' from 'utils' (utils.py) (train.py:3)"
     assert consequence(failed("0.15.0", its_own)) == said
     inside = "ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)"

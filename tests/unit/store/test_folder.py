@@ -16,6 +16,7 @@ from harness.errors import ResultsError, UsageError
 from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from harness.probe.program import ADAPTER
 from harness.store import Store, key_of, newest
 from harness.store.reuse import reusable
 from tests.builders.synthetic import stored_result as result
@@ -259,6 +260,13 @@ def result_with(outcome: Outcome, rounds: int = 9) -> Result:
     ],
 )
 def test_what_a_release_does_is_kept_and_what_a_machine_did_is_tried_again(found: Result, counts: bool) -> None:
+    assert (reusable([found], rounds=9) is found) is counts
+
+
+@pytest.mark.parametrize(("framework", "counts"), [("harness.probe.frameworks.deepspeed", True), (ADAPTER, False)])
+def test_what_a_program_lacks_may_be_here_by_now(framework: str, counts: bool) -> None:
+    found = result_with(Failed(stage="import", signature="OSError: sndfile library not found"))
+    found = msgspec.structs.replace(found, cell=msgspec.structs.replace(found.cell, framework=framework))
     assert (reusable([found], rounds=9) is found) is counts
 
 

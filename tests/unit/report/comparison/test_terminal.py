@@ -11,12 +11,12 @@ from rich.text import Text
 
 from harness.compare import Comparison, Thresholds, compare
 from harness.model import Failed, stack_label
-from harness.probe.border.wire import Numerics
+from harness.probe.border.wire import Numerics, RunRecord, SavedTensors
 from harness.report.comparison import terminal
 from harness.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
 from harness.report.view import view
 from tests.builders.comparisons import comparison
-from tests.builders.synthetic import noisy_record, result
+from tests.builders.synthetic import noisy_record, record, result
 from tests.golden_files import Golden
 
 
@@ -191,3 +191,28 @@ COSTS MORE
 Your upgrade: python -m harness compare YOURS '0.16.4 + trl 0.24.0'
 Tables, evidence, commands: --details, or --html DIR
 """
+
+
+def test_where_nothing_could_be_simulated_the_first_screen_says_why() -> None:
+    limit = "SimulationError: the size of a tensor depends on values that are not known (train.py:12)"
+    results = [result(one, outcome=Failed("forward", limit)) for one in ("0.15.0", "0.16.4")]
+    said = " ".join(on_terminal(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None), 80).split())
+    assert (
+        "2 runs not tested: it cannot be simulated: the size of a tensor depends on values that are not known (train.py:12)."
+    ) in said
+
+
+def test_a_changed_checkpoint_says_what_is_in_it() -> None:
+    def saving(*shape: int) -> RunRecord:
+        run = record()
+        run.ranks[0].saved = [SavedTensors(name="embed.weight", dtype="float32", shape=list(shape), count=1)]
+        return run
+
+    results = [result("0.15.0", run=saving(96, 64)), result("0.16.4", run=saving(6144))]
+    seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
+    said = " ".join(on_terminal(seen, 80, details=False).split())
+    assert said.startswith("deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint")
+    assert (
+        "SAVES DIFFERENTLY 1 0.16.4 llama_zero3_backward: 1 of 1 tensor in another shape (embed.weight: 6144, was 96x64). "
+        "Which of them is right, this does not tell."
+    ) in said

@@ -1,0 +1,101 @@
+"""What a program saves against what it saves with the baseline: tensors by name, dtype, shape and size of values.
+
+A difference does not say which release is right. What is saved besides, under other names, is no finding by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from harness.compare.metrics import SAVED_DIFFERENCE
+from harness.compare.pairs import Pair
+from harness.model import Finding
+from harness.probe.border.wire import SavedTensors
+from harness.wording.quantities import plural
+
+#: How far means of values may be apart, relative to the larger: training is compared by itself.
+MEAN_TOLERANCE = 0.05
+
+#: Below it a mean counts as zero.
+_NEAR_ZERO = 1e-6
+
+#: Names that the message, and the evidence, has.
+_MOST_NAMED, _MOST_EVIDENCE = 1, 20
+
+#: How the message of such a finding begins.
+SAVES_OTHERWISE = "it saves otherwise than the baseline: "
+
+
+_VALUES = "with other values"
+
+
+class _Difference(NamedTuple):
+    tensors: int  #: how many
+    what: str  #: ``in another shape``
+    example: str
+
+
+def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
+    """A finding where tensors that the baseline saves are missing, or are others. Of what is trained otherwise the values
+    are others, too, and say nothing of how it is saved."""
+    if pair.base is None or pair.is_baseline:
+        return []
+    found = _differences(pair.own.saved, pair.base.saved)
+    differences = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
+    if not differences:
+        return []
+    total = sum(one.count for one in pair.base.saved)
+    worst = max(differences, key=lambda one: one.tensors)
+    alike = [one for one in differences if one.what == worst.what]
+    apart, all_of_them = sum(one.tensors for one in alike), sum(one.tensors for one in differences)
+    examples = ", ".join(one.example for one in alike[:_MOST_NAMED])
+    more = f"; {all_of_them - apart} differ otherwise" if all_of_them > apart else ""
+    finding = pair.finding(
+        metric=SAVED_DIFFERENCE.name,
+        phase=SAVED_DIFFERENCE.finding_phase,
+        kind="regression",
+        value=float(all_of_them),
+        baseline_value=0.0,
+        ratio=None,
+        unit=SAVED_DIFFERENCE.unit,
+        significant=True,
+        relevant=True,
+        message=f"{SAVES_OTHERWISE}{apart} of {plural(total, 'tensor')} {worst.what} ({examples}){more}",
+        evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in differences[:_MOST_EVIDENCE]),
+    )
+    return [finding]
+
+
+def _differences(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_Difference]:
+    mine: dict[str, list[SavedTensors]] = {}
+    for one in own:
+        mine.setdefault(one.name, []).append(one)
+    known = [one.name for one in base]
+    for theirs in base:
+        candidates = mine.get(theirs.name, [])
+        alike = [one for one in candidates if (one.dtype, one.shape) == (theirs.dtype, theirs.shape)]
+        if not candidates:
+            yield _Difference(theirs.count, "not saved", theirs.name)
+        elif not alike or len(candidates) != known.count(theirs.name):
+            other = next((one for one in candidates if one.shape != theirs.shape), candidates[0])
+            if other.shape != theirs.shape:
+                shapes = f"{theirs.name}: {_shape(other)}, was {_shape(theirs)}"
+                yield _Difference(theirs.count, "in another shape", shapes)
+            elif other.dtype != theirs.dtype:
+                yield _Difference(theirs.count, "in another dtype", f"{theirs.name}: {other.dtype}, was {theirs.dtype}")
+        elif alike[0].count < theirs.count:
+            yield _Difference(theirs.count - alike[0].count, "not saved", theirs.name)
+        elif _apart(alike[0].mean, theirs.mean):
+            means = f"{theirs.name}: on average {alike[0].mean:.3g}, was {theirs.mean:.3g}"
+            yield _Difference(theirs.count, _VALUES, means)
+
+
+def _apart(own: float | None, base: float | None) -> bool:
+    if own is None or base is None:
+        return False
+    return abs(own - base) > MEAN_TOLERANCE * max(own, base, _NEAR_ZERO)
+
+
+def _shape(tensors: SavedTensors) -> str:
+    return "x".join(map(str, tensors.shape)) or "a number"

@@ -1,0 +1,79 @@
+"""What a program saves, beside what it saves with the baseline."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.compare import Comparison, ProblemKind, Thresholds, compare
+from harness.probe.border.wire import Numerics, RunRecord, SavedTensors
+from tests.builders import synthetic
+from tests.builders.synthetic import result
+
+EMBEDDING = SavedTensors(name="embed.weight", dtype="bfloat16", shape=[96, 64], count=1, mean=0.02)
+NAME = "layers.*.mlp.weight"
+LAYERS = SavedTensors(name=NAME, dtype="bfloat16", shape=[64, 64], count=4, mean=0.02)
+
+
+def run(*saved: SavedTensors, loss: float = 2.3, rank: int = 0) -> RunRecord:
+    made = synthetic.record()
+    made.ranks[rank].saved = list(saved)
+    made.ranks[0].numerics = Numerics(losses=[loss])
+    return made
+
+
+def judged(base: RunRecord, own: RunRecord) -> Comparison:
+    results = result(run=base), result("0.16.4", run=own)
+    return compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
+
+
+def other(tensors: SavedTensors, **changed: object) -> SavedTensors:
+    fields = ("name", "dtype", "shape", "count", "mean")
+    return SavedTensors(**{**{name: getattr(tensors, name) for name in fields}, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ([EMBEDDING, other(LAYERS, shape=[4096])], f"4 of 5 tensors in another shape ({NAME}: 4096, was 64x64)"),
+        (
+            [EMBEDDING, other(LAYERS, dtype="float32")],
+            f"4 of 5 tensors in another dtype ({NAME}: float32, was bfloat16)",
+        ),
+        ([EMBEDDING, other(LAYERS, count=3)], f"1 of 5 tensors not saved ({NAME})"),
+        (
+            [EMBEDDING, other(LAYERS, count=3), other(LAYERS, count=1, shape=[0])],
+            f"4 of 5 tensors in another shape ({NAME}: 0, was 64x64)",
+        ),
+        ([other(EMBEDDING, shape=[6144])], f"4 of 5 tensors not saved ({NAME}); 1 differ otherwise"),
+        ([EMBEDDING, other(LAYERS, mean=0.0)], f"4 of 5 tensors with other values ({NAME}: on average 0, was 0.02)"),
+        ([], "5 of 5 tensors not saved (embed.weight)"),
+    ],
+)
+def test_other_tensors_are_a_changed_checkpoint(saved: list[SavedTensors], message: str) -> None:
+    comparison = judged(run(EMBEDDING, LAYERS), run(*saved))
+    (problem,) = comparison.problems
+    assert problem.kind is ProblemKind.SAVES
+    assert comparison.findings[0].message.startswith("it saves otherwise than the baseline: ")
+    assert comparison.findings[0].message.endswith(message)
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        [LAYERS, EMBEDDING],
+        [EMBEDDING, LAYERS, other(LAYERS, name="head.weight")],  # what is saved besides harms nobody
+        [EMBEDDING, other(LAYERS, mean=0.0201)],
+        [EMBEDDING, other(LAYERS, mean=None)],  # a simulation knows no values
+    ],
+)
+def test_the_same_tensors_are_no_finding(saved: list[SavedTensors]) -> None:
+    assert judged(run(EMBEDDING, LAYERS), run(*saved)).findings == ()
+
+
+def test_another_rank_may_save_them() -> None:
+    assert judged(run(EMBEDDING, LAYERS), run(EMBEDDING, LAYERS, rank=1)).findings == ()
+
+
+def test_values_of_what_is_trained_otherwise_are_not_compared() -> None:
+    found = judged(run(LAYERS), run(other(LAYERS, mean=0.5), loss=9.0)).findings
+    assert [one.metric for one in found] == ["training_difference"]
