@@ -53,7 +53,7 @@ def show(comparison: Comparison, console: Console, *, details: bool = False, lan
     """Prints the answer, in a language, and its details."""
     report = view(comparison)
     for line in first_lines(report.screen, console.width, saying(language)):
-        console.print(line, no_wrap=True, overflow="crop")
+        console.print(line, no_wrap=True, overflow=line.overflow or "crop", crop=line.overflow != "ignore")
     if details:
         console.print(render(report))
 
@@ -65,12 +65,12 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
         *_wrapped(say(screen.basis), width),
         *_overview(screen, width, say),
     ]
-    upgrade = _wrapped(say(f"Your upgrade: {screen.upgrade}"), width) if screen.upgrade else []
+    # A line break within the command would be pasted with it: the terminal breaks the line.
+    upgrade = [Text(say(f"Your upgrade: {screen.upgrade}"), overflow="ignore")] if screen.upgrade else []
+    rows = sum(-(-line.cell_len // width) for line in upgrade)
     releases = [say(line.releases) for line in screen.problems]
     column = min(_MOST_RELEASES, max(map(cell_len, releases), default=0))
-    room = (
-        MOST_LINES - len(lines) - len(upgrade) - len(_wrapped(say(_see_more(len(releases))), width)) - 1
-    )  # empty above
+    room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width)) - 1  # empty above
     for most in (_MOST_BLOCK, _CUT_BLOCK):
         blocks = {line.number: list(_problem(line, column, width, most, say)) for line in screen.problems}
         shown = _shown(screen, blocks, room)

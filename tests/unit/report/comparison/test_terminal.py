@@ -175,6 +175,10 @@ def test_a_program_is_called_by_its_launch_line_and_what_all_stacks_have_is_said
     assert on_terminal(seen, 100, details=False) == FIRST_SCREEN_OF_A_PROGRAM
 
 
+    narrow = on_terminal(seen, 60, details=False).splitlines()
+    assert "Your upgrade: python -m harness compare YOURS '0.16.4 + trl 0.24.0'" in narrow  # whole, to be pasted
+
+
 FIRST_SCREEN_OF_A_PROGRAM = """\
 deepspeed 0.16.0 to 0.16.4: 2 that cost more
 2 releases on 1 workload, torch 2.13.0, transformers 4.57.6, trl 0.24.0. 2 of 2 runs passed, 1
