@@ -12,7 +12,6 @@ from harness.advice.gpus import Card
 from harness.compare import Comparison, ResultSummary
 from harness.model import Passed, split_workload
 
-
 #: From how much more memory on a card is one of the next size: cards that are sold as 24 GB leave a job 21.7 to 23.7 GiB.
 _NEXT_SIZE = 1.15
 
@@ -35,7 +34,7 @@ class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_larger_card(self) -> bool:
-        """Whether it takes a card of the next size after the smallest that held the baseline's run, whichever card is named."""
+        """Whether it takes a card of the next size after the smallest that held the baseline's, whichever card is named."""
         was = gpus.catalogue().get(self.baseline_smallest)
         now = gpus.catalogue().get(self.smallest)
         return was is not None and (now is None or now.usable_bytes >= _NEXT_SIZE * was.usable_bytes)

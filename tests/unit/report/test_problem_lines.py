@@ -173,7 +173,9 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.16.0")) == said
     absent = "ImportError: cannot import name 'x' from 'torch.optim' (train.py:3)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch."
-    absent = "ImportError: cannot import name 'x' from 'torch.optim' (torch/optim.py) (transformers/trainer.py:<module>)"
+    absent = (
+        "ImportError: cannot import name 'x' from 'torch.optim' (torch/optim.py) (transformers/trainer.py:<module>)"
+    )
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --torch, --transformers."
     absent = "ModuleNotFoundError: No module named 'huggingface_hub.utils._errors' (model_utils.py:25)"
     assert consequence(failed("0.15.0", absent)) == "Other packages may pass: --with huggingface-hub=RELEASE."

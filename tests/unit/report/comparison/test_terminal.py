@@ -174,7 +174,6 @@ def test_a_program_is_called_by_its_launch_line_and_what_all_stacks_have_is_said
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
     assert on_terminal(seen, 100, details=False) == FIRST_SCREEN_OF_A_PROGRAM
 
-
     narrow = on_terminal(seen, 60, details=False).splitlines()
     assert "Your upgrade: python -m harness compare YOURS '0.16.4 + trl 0.24.0'" in narrow  # whole, to be pasted
 
