@@ -185,13 +185,13 @@ def _end(text: str) -> str:
 
 
 def _repeated(error: BaseException) -> BaseException:
-    """The cause, where the message is an introduction and then the cause's own message."""
+    """The cause, where the message is a line of introduction and then the cause's own message: a signature has one line."""
     for _ in range(_MOST_REPEATED):
         cause = error.__cause__
         if cause is None or not (said := encoding.text(cause).strip()):
             break
         introduction, found, _ = encoding.text(error).partition(said)
-        if not (found and introduction.rstrip().endswith(":")):
+        if not (found and introduction.endswith(":\n")):
             break
         error = cause
     return error

@@ -75,7 +75,7 @@ def test_an_error_that_only_repeats_its_cause_is_named_by_the_cause() -> None:
     except RuntimeError as error:
         assert faults.signature_of(error) == f"ImportError: {cause}"
     try:
-        raise RuntimeError(f"{cause}; install accelerate 1.0 or newer") from cause
+        raise RuntimeError(f"the trainer cannot be imported: {cause}") from cause
     except RuntimeError as error:
         assert faults.signature_of(error) == f"RuntimeError: {error}"
 
