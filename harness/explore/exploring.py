@@ -168,26 +168,24 @@ class _Exploration:
 
     def follow_up(self) -> None:
         """Reduces what still waits; then, for each fault that tells the releases apart, the gravest first, where it began or
-        ended; then, for each, a script."""
+        ended, and a script."""
         self._ends_s = self._spent + (1 - _REDUCED) / (1 - _TRIED) * (self._request.budget_s - self._spent)
         self._attribute_waiting(all_of_them=True)
         self._ends_s = self._request.budget_s
         new = (one for one in self._faults if one.tells_apart and one.followed == Followed())
         apart = sorted(new, key=lambda one: severity(one.finding))
-        for at, fault in enumerate(apart):
-            if not self.is_over:
-                change = change_of(
-                    self._difference(fault),
-                    self._simplest,
-                    self._session,
-                    self._request.detail_of,
-                    lambda: self.is_over,
-                )
-                apart[at] = self._replace(fault, followed=Followed(change=change))
         for fault in apart:
+            if self.is_over:
+                break
+            difference = self._difference(fault)
+            change = change_of(
+                difference, self._simplest, self._session, self._request.detail_of, lambda: self.is_over
+            )
+            followed = Followed(change=change)
             if not self.is_over:
-                confirmation = confirmation_of(self._difference(fault), self._simplest, self._session)
-                self._replace(fault, followed=Followed(change=fault.followed.change, confirmation=confirmation))
+                confirmation = confirmation_of(difference, self._simplest, self._session)
+                followed = Followed(change=change, confirmation=confirmation)
+            self._replace(fault, followed=followed)
 
     def answer(self, interruption: KeyboardInterrupt | None = None) -> Explored:
         """What is known by now. Of failures that were not reduced, the first of each kind without a fault stands for it."""
@@ -285,8 +283,13 @@ class _Exploration:
         self._attribute_all(hiding)
 
     def _attribute_waiting(self, *, all_of_them: bool = False) -> None:
-        """What tells the releases apart, and what hides all else; the rest at the end."""
-        now = [one for one in self._waiting if all_of_them or one.other is not None or one.hides_others]
+        """What tells the releases apart, but costs, and what hides all else; the rest at the end. Costs are many: each release
+        changes the collectives of most configurations under stage 3, and what is graver is still to be found."""
+        now = [
+            one
+            for one in self._waiting
+            if all_of_them or one.hides_others or (one.other is not None and not one.is_cost)
+        ]
         self._waiting = [one for one in self._waiting if one not in now]
         self._attribute_all(now)
 
@@ -326,7 +329,7 @@ class _Exploration:
                 self._replace(fault, tries=fault.tries + 1)
                 return True
         for fault in same_kind:
-            values = {name: failure.row[name] for name in fault.needs}
+            values = {name: failure.row[name] for name in fault.all_needs[0]}
             if values != space.changed({**space.simplest_row(), **values}):
                 continue  # one of them is the simplest
             with contextlib.suppress(_BudgetSpent):
@@ -347,7 +350,7 @@ class _Exploration:
         with contextlib.suppress(_BudgetSpent):
             for one in failure.alternatives:
                 if self._shows(one, [parameters])[0] is Verdict.BAD:
-                    shows = functools.partial(self._shows, one)
+                    shows = functools.partial(self._shows_another, one)
                     reduced = reduction.reduce(parameters, FACTORS, shows, self._guesses(failure), vary=False)
                     parameters, is_reduced = reduced.parameters, True
                     if one is not failure and self._shows(failure, [parameters])[0] is not Verdict.BAD:
@@ -378,6 +381,16 @@ class _Exploration:
         for workload, row in self._tried.items():
             (failed if failure.family in self._shown.get(workload, ()) else sound).append(row)
         return suspects(failure.row, sound, failed, _GUESSES)
+
+    def _shows_another(
+        self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]
+    ) -> list[Verdict]:
+        """As `_shows`, of what no known fault explains: a reduction does not end at one of these. What they explain is unknown,
+        and not measured."""
+        known = [fault for fault in self._faults if fault.may_explain(failure)]
+        open_sets = [one for one in parameter_sets if not any(fault.is_in(one) for fault in known)]
+        verdicts = iter(self._shows(failure, open_sets))
+        return [next(verdicts) if one in open_sets else Verdict.UNKNOWN for one in parameter_sets]
 
     def _shows(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """As `harness.reproduce.reduction.Shows`. What cannot be configured is unknown, and not measured."""

@@ -45,6 +45,11 @@ class _Failure(msgspec.Struct, frozen=True, kw_only=True):
         return self.question.metric == OUTCOME.name
 
     @property
+    def is_cost(self) -> bool:
+        """Whether training is right, and takes more work."""
+        return BY_NAME[self.question.metric].family in _WORK
+
+    @property
     def hides_others(self) -> bool:
         """Whether nothing else can be seen of training in a configuration that has it."""
         return self.is_crash or BY_NAME[self.question.metric].fails == "numerics"
@@ -95,8 +100,9 @@ class Fault(_Failure, frozen=True, kw_only=True):
 
     @property
     def all_needs(self) -> tuple[Row, ...]:
-        """Sets of values of which each shows it."""
-        return (self.needs, *self.also)
+        """Sets of values of which each shows it. Each stage is another code, so the stage is one of the values where it is the
+        simplest, too: what is wrong without ZeRO says nothing of ZeRO-1."""
+        return ({**self.needs, "zero_stage": self.parameters["zero_stage"]}, *self.also)
 
     def may_explain(self, failure: FailedTry) -> bool:
         """Whether the failure is of its kind. The memory oracle sees what a comparison sees as well."""

@@ -22,6 +22,16 @@ _T = TypeVar("_T")
 TITLES, FURTHER_RUNS, WITHOUT_SCRIPT = "titles.toml", "runs.toml", "without_script.toml"
 
 
+class TriedChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A change upstream of which it was tried, with a script, that it brings what the script shows, or ends it."""
+
+    before: str  #: the last release before the change
+    after: str  #: the first one with it
+    subject: str  #: of its commit, with the number of its pull request
+    tried: str  #: what was run, and what it showed
+    files: tuple[str, ...] = ()  #: ``+2 -1 FILE``
+
+
 class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a script is about, by the person who published it."""
 
@@ -31,6 +41,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shown_with: dict[
         str, tuple[Any, ...]
     ] = {}  #: factor -> values of which a script by hand showed it, and the answer cannot say
+    changes: tuple[TriedChange, ...] = ()  #: that bring what it shows, or end it
     is_intended: bool = False  #: whether the newer release is the one that does what is configured
 
 

@@ -24,13 +24,14 @@ from harness.report.answers.stored import (
     StoredRemedy,
     StoredReproduction,
 )
-from harness.report.known_answers import KnownAnswers, Title
+from harness.report.known_answers import KnownAnswers, Title, TriedChange
 from harness.report.upstream_changes import UpstreamChange, change_between, change_of, different, may_be
 from harness.reproduce import upstream
 from harness.reproduce.factors import BY_NAME, SIMPLEST_OF, among
 from harness.reproduce.patterns import ProblemPattern
 from harness.reproduce.upstream import UpstreamProblem
 from harness.versions.releases import parsed_version
+from harness.wording import addresses
 from harness.wording.names import varied_axes
 from harness.wording.quantities import listing
 
@@ -120,7 +121,7 @@ class _Joint:
             why_no_script="" if has_script else reason.reason if reason is not None else why_not,
             by_hand=f"by_hand/{by_hand.by_hand}" if by_hand is not None else "",
             known_as=by_hand.problem if by_hand is not None else "",
-            began=self._changes(problem, Verdict.BAD),
+            began=self._changes(problem, reproduction, Verdict.BAD),
             ended=self._ended(problem, reproduction, own_end),
             upstream=self._upstream(problem),
             own_end=own_end,
@@ -147,7 +148,7 @@ class _Joint:
         self, problem: Problem, script: StoredReproduction | None, own: OwnEnd | None
     ) -> tuple[UpstreamChange, ...]:
         """What ended the problem; not what ended another one that its workloads had until later."""
-        found = self._changes(problem, Verdict.GOOD)
+        found = self._changes(problem, script, Verdict.GOOD)
         if script is None or own is None:
             return found
         own_change = change_between(script.package, own.last, own.after)
@@ -265,11 +266,17 @@ class _Joint:
                 return one
         return None
 
-    def _changes(self, problem: Problem, to: Verdict) -> tuple[UpstreamChange, ...]:
-        """As bisections found them; else between which measured releases it lies, where they differ in one package. What
-        goes wrong now and then may do so in others that ran once."""
+    def _changes(
+        self, problem: Problem, script: StoredReproduction | None, to: Verdict
+    ) -> tuple[UpstreamChange, ...]:
+        """As bisections found them, or as they were tried with the script; else between which measured releases it lies, where
+        they differ in one package. What goes wrong now and then may do so in others that ran once."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
-        if known := [one for one in found if one is not None]:
+        known = [one for one in found if one is not None]
+        title = self._known.titles.get(script.name) if script is not None else None
+        if script is not None and title is not None:
+            known += [_tried(script, one) for one in title.changes if script.answers.get(one.after) is to]
+        if known:
             return different(known)
         first, second = (problem.before, problem.since) if to is Verdict.BAD else (problem.until, problem.after)
         if not first or not second or problem.worst.intermittent:
@@ -341,6 +348,18 @@ class _Joint:
             return False
         values = {**UNNAMED, **self._comparison.parameters[own]}
         return all(meets(values, name, text) for name, text in named.items())
+
+
+def _tried(script: StoredReproduction, change: TriedChange) -> UpstreamChange:
+    return change_between(
+        script.package,
+        change.before,
+        change.after,
+        where=change.subject,
+        pull_url=addresses.pull_url(script.package, change.subject),
+        files=change.files,
+        tried=change.tried,
+    )
 
 
 def _first(problem: Problem) -> Finding:

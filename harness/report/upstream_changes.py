@@ -1,4 +1,4 @@
-"""The change upstream that brought a problem, or ended it, as `bisect` found it."""
+"""The change upstream that brought a problem, or ended it, as `bisect` found it, or as it was tried by hand."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
     before: str  #: the last release before the change
     after: str  #: the first one with it
     compare_url: str  #: of what changed between the two; empty where the package's repository is not known
-    where: str = ""  #: the subject of the commit, or the place; empty where the release was not searched for it
+    where: str = ""  #: the subject of the commit, or the place; empty where it is not known
     pull_url: str = ""  #: of its pull request, where it names one
     workload: str = ""  #: on which it was searched for
+    tried: str = ""  #: what shows that it is this one, where no bisection found it
     files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
     patch: tuple[str, ...] = ()  #: its lines, where they are few
     sites: tuple[str, ...] = ()  #: the code that holds the bytes

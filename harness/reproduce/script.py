@@ -1,4 +1,4 @@
-"""A cell's parameters -> a script of thirty to sixty lines that needs the released packages alone. Pure.
+"""A cell's parameters -> a script of twenty to sixty lines that needs the released packages alone. Pure.
 
 Each feature of a workload is a fragment under ``templates/``, in plain Python; parameters that are not configured leave
 nothing behind. What no fragment says is an error: a script that leaves out a part of the cell would show something else.
@@ -40,6 +40,7 @@ LAYERS, TRANSFORMERS = "layers", "transformers"
 #: What differs from plain PyTorch by more is wrong: as a share of a loss or a gradient norm, and of what the weights
 #: moved. A sound release was seen at a tenth of it.
 TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
+_TORCH_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _PARAMETER_TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
 
 
@@ -220,6 +221,9 @@ def compose(subject: Subject) -> Script:
         is_seeded=is_seeded,
         has_seeded_batches=is_seeded or p.get("identical_micro_batches", False),
         has_function=_has_function(p, subject.model, is_seeded=is_seeded),
+        has_class=_has_class(p, subject.model, is_seeded=is_seeded, has_truth=has_truth),
+        torch_dtype=_TORCH_DTYPES[p["dtype"]],
+        is_one_call=_is_one_call(p, subject, kind),
         makes_several=_makes_several(p, has_truth=has_truth),
         own_rank=_own_rank(p, is_seeded=is_seeded),
         counting=figure.template if figure is not None else "",
@@ -294,6 +298,23 @@ def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
     others = ("forward_between", "evaluate", "evaluate_within", "second_engine")
     is_elsewhere = model == TRANSFORMERS and any(p.get(name) for name in others)
     return is_seeded or varies or is_elsewhere or not is_plain
+
+
+def _has_class(p: Mapping[str, Any], model: str, *, is_seeded: bool, has_truth: bool) -> bool:
+    """Whether a model of layers does more than call these one after the other, as the loss is computed outside."""
+    does_more = any(p.get(name) for name in ("torch_autocast", "leaf_modules"))
+    is_plain = p["model_outputs"] == "loss" and p["objective"] in ("next_token", "fine_tuning", "two_backwards")
+    several = is_seeded or _makes_several(p, has_truth=has_truth)  # a truth takes the same batches, in its own dtype
+    return model == LAYERS and (does_more or several or not is_plain or p["gradient_checkpointing"] != "none")
+
+
+def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
+    """Whether nothing is done between a forward and its backward, nor around either."""
+    is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
+    is_between = p["infinite_gradient_step"] is not None or p.get("forward_between") or accumulates_itself(p)
+    is_plain = p.get("backward_on", "engine") == "engine" and p["objective"] != "two_backwards"
+    needs_line = subject.model == TRANSFORMERS and not _has_function(p, subject.model, is_seeded=False)
+    return is_plain and not is_measured and not is_between and not needs_line
 
 
 def _makes_several(p: Mapping[str, Any], *, has_truth: bool) -> bool:

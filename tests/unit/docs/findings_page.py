@@ -192,7 +192,8 @@ def _change(what: str, change: UpstreamChange, is_one_of_several: bool) -> str:
     own = [file for file in change.files if is_of(change.package, file)]
     files = f" ({listing(own, _MOST_FILES)})" if own else ""
     on = f" on `{change.workload.removesuffix('/cpu')}`" if is_one_of_several else ""
-    return f"{what} in {change.package} {change.after} by {place}{files}, found by bisection{on}."
+    how = f"tried: {markdown(change.tried)}" if change.tried else f"found by bisection{on}"
+    return f"{what} in {change.package} {change.after} by {place}{files}, {how}."
 
 
 def _thread(address: str) -> str:

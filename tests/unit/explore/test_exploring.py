@@ -56,8 +56,10 @@ def explored(
     crashes: Callable[[str, Parameters], bool] = nowhere,
     error: str = "TypeError: 'NoneType' object is not iterable (x.py:f)",
     interrupted_after: int | None = None,
+    costs: Callable[[str, Parameters], bool] = nowhere,
+    followed: Callable[[str, str], None] = lambda what, which: None,
 ) -> Explored:
-    """``interrupted_after``: so many runs."""
+    """``interrupted_after``: so many runs. ``followed`` gets what is looked for of a fault, and its metric."""
     clock = SimpleNamespace(now=0.0)
     stored: dict[str, Result] = {}
 
@@ -67,7 +69,9 @@ def explored(
             return result_of(cell, None, Failed("backward", error))
         distance = 30.0 if wrong(version, cell.parameters) else 0.2
         numerics = Numerics(losses=[1.0], loss_error=0.1, gradient_norm_error=distance, parameter_error=0.1)
-        rank = RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)
+        collectives = 90 if costs(version, cell.parameters) else 30
+        phase = PhaseReading(collectives={"all_gather": [collectives, 1000]})
+        rank = RankRecord(rank=0, phases={"backward": phase}, numerics=numerics)
         return result_of(cell, RunRecord(outcome="passed", world_size=1, ranks=[rank]))
 
     def measure(cells: Sequence[Cell], **_: Any) -> list[Result]:
@@ -80,8 +84,8 @@ def explored(
         return [stored[cell.id] for cell in cells]
 
     monkeypatch.setattr(space, "VARIED", tuple(factor for factor in space.VARIED if factor.name in FEW))
-    monkeypatch.setattr(exploring, "change_of", lambda *arguments: None)
-    monkeypatch.setattr(exploring, "confirmation_of", lambda *arguments: None)
+    monkeypatch.setattr(exploring, "change_of", lambda of, *more: followed("change", of.question.metric))
+    monkeypatch.setattr(exploring, "confirmation_of", lambda of, *more: followed("script", of.question.metric))
     monkeypatch.setattr(exploring.time, "monotonic", lambda: clock.now)
     made_up = SimpleNamespace(build=lambda stacks: None, keep_open=lambda: None, measure=measure, settings=Settings())
     request = ExploreQuery(
@@ -118,6 +122,52 @@ def test_what_both_releases_have_tells_none_apart(monkeypatch: pytest.MonkeyPatc
     assert [(fault.other, fault.needs) for fault in found.faults] == [(None, {"evaluate": True})]
 
 
+def expensive(version: str, p: Parameters) -> bool:
+    """Each for itself, in the newer release."""
+    calls = p["evaluate"] or p["checkpoint"] or p["no_sync"] or p["objective"] == "two_runs"
+    sharded = p["offload_optimizer"] or p["overlap_comm"] or p["world_size"] == 3
+    return version == "0.18.3" and (
+        calls or sharded or p["dtype"] == "fp16" or p["gradient_checkpointing"] != "none"
+    )
+
+
+def test_what_costs_more_is_reduced_once_nothing_new_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert explored(monkeypatch, budget_s=200, costs=expensive).pairs_covered > 0.8
+    found = explored(monkeypatch, costs=expensive)
+    assert {fault.question.metric for fault in found.faults if fault.is_reduced} == {"collective_count"}
+
+
+def test_the_gravest_fault_has_its_script_before_another_ones_release_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_for: list[tuple[str, str]] = []
+    explored(monkeypatch, wrong=quarter, costs=expensive, followed=lambda what, which: looked_for.append((what, which)))
+    assert looked_for[:4] == [
+        ("change", "gradient_norm_error"),
+        ("script", "gradient_norm_error"),
+        ("change", "collective_count"),
+        ("script", "collective_count"),
+    ]
+
+
+def test_what_is_wrong_without_zero_hides_nothing_of_its_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(version: str, p: Parameters) -> bool:
+        is_wrong = p["zero_stage"] == 0 or (p["zero_stage"] == 1 and p["checkpoint"])
+        return version == "0.18.3" and p["dtype"] == "bf16" and is_wrong
+
+    found = explored(monkeypatch, wrong=wrong)
+    assert [fault.needs for fault in found.faults] == [
+        {"dtype": "bf16"},
+        {"dtype": "bf16", "zero_stage": 1, "checkpoint": True},
+    ]
+
+
+def test_what_every_stage_has_is_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    (fault,) = explored(monkeypatch, wrong=lambda version, p: version == "0.18.3" and p["evaluate"]).faults
+    assert fault.needs == {"evaluate": True}
+    assert {needs["zero_stage"] for needs in fault.all_needs} == {0, 1, 2, 3}
+
+
 def test_two_sound_releases_have_no_fault_and_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, budget_s=100)
     assert found.faults == ()
@@ -129,7 +179,7 @@ def test_a_budget_that_ends_early_leaves_what_was_seen(monkeypatch: pytest.Monke
     found = explored(monkeypatch, budget_s=20, wrong=lambda version, p: version == "0.18.3")
     assert found.pairs_covered < 0.5
     text = report.as_text(found)
-    assert "6 % of all pairs of values" in text
+    assert "15 % of all pairs of values" in text
     assert text.endswith("The budget ended first: the same call with a larger --budget goes on from here.\n")
 
 

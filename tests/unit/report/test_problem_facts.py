@@ -310,6 +310,26 @@ BY_HAND = """
 """
 
 
+def test_a_change_that_was_tried_with_the_script_is_the_cause(tmp_path: Path) -> None:
+    title = """
+        [leak0]
+        title = "Layers stay"
+        [[leak0.changes]]
+        before = "0.15.4"
+        after = "0.16.0"
+        subject = "Keep the hook (#6726)"
+        tried = "0.16.0 without it passes"
+        files = ["+2 -1 deepspeed/runtime/zero/parameter_offload.py"]
+    """
+    shown = '[[leak0]]\nreleases = ["0.16.0"]\nexit_code = 1\nline = "ratio 0.5"\n'
+    known = known_by_hand(tmp_path, answered(), titles=title, runs=shown)
+    (leak,) = [one for one in problem_facts(compared(), known).values() if one.reproduction is not None]
+    ((change,), (end,)) = leak.began, leak.ended
+    assert (change.where, change.tried) == ("Keep the hook (#6726)", "0.16.0 without it passes")
+    assert change.pull_url.endswith("/DeepSpeed/pull/6726")
+    assert (end.before, end.after, end.where) == ("0.16.7", "0.16.8", "")  # which nobody tried
+
+
 def wrong_on(variant: str, errors: dict[str, float], **parameters: Any) -> list[Result]:
     return [wrong(version, variant, error, **parameters) for version, error in errors.items()]
 

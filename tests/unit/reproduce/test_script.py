@@ -189,10 +189,19 @@ def test_without_a_truth_a_loss_is_computed_where_it_is_needed() -> None:
     counted = script("backward.device_retained_bytes", zero_stage=3, world_size=2).text
     assert "def loss_of" not in counted
     assert "manual_seed" not in counted
-    assert "    loss = engine(torch.randn(8, 128), torch.randn(8, 128))\n    engine.backward(loss)\n" in counted
+    assert "class Model" not in counted
+    assert "    loss = engine(torch.randn(8, 128)).pow(2).sum()\n    engine.backward(loss)\n" in counted
     assert 'if engine.global_rank == 0:\n    print(f"{measured' in counted
     evaluated = script("step.device_retained_bytes", zero_stage=3, evaluate=True).text
-    assert "    with torch.no_grad():\n        engine(torch.randn(8, 128), torch.randn(8, 128))\n" in evaluated
+    assert "    engine.backward(engine(torch.randn(8, 128)).pow(2).sum())\n    engine.step()\n" in evaluated
+    assert "    with torch.no_grad():\n        engine(torch.randn(8, 128)).pow(2).sum()\n" in evaluated
+
+
+def test_layers_without_a_class_are_called_in_their_own_dtype() -> None:
+    text = script("step.op_launches", dtype="bf16", zero_stage=1).text
+    assert "engine(torch.randn(8, 128, dtype=torch.bfloat16)).float().pow(2).sum()" in text
+    casts = script("step.op_launches", zero_stage=1, torch_autocast=True).text
+    assert "class Model" in casts
 
 
 def test_without_a_truth_batches_differ_where_the_cell_says_so() -> None:

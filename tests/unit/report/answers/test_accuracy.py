@@ -91,7 +91,7 @@ def test_a_release_that_was_chosen_again_is_said_before_the_figures() -> None:
 
 
 def test_the_page_names_the_torch_of_the_cells() -> None:
-    assert "Predictions use torch 2.13.0, whichever" in accuracy.as_markdown(ANSWERS)
+    assert "Predictions use torch 2.13.0, unless" in accuracy.as_markdown(ANSWERS)
 
 
 def test_a_figure_without_a_prediction_is_no_miss_that_a_reason_excuses() -> None:
