@@ -178,9 +178,7 @@ class _Exploration:
             if self.is_over:
                 break
             difference = self._difference(fault)
-            change = change_of(
-                difference, self._simplest, self._session, self._request.detail_of, lambda: self.is_over
-            )
+            change = change_of(difference, self._simplest, self._session, self._request.detail_of, lambda: self.is_over)
             followed = Followed(change=change)
             if not self.is_over:
                 confirmation = confirmation_of(difference, self._simplest, self._session)
@@ -283,8 +281,8 @@ class _Exploration:
         self._attribute_all(hiding)
 
     def _attribute_waiting(self, *, all_of_them: bool = False) -> None:
-        """What tells the releases apart, but costs, and what hides all else; the rest at the end. Costs are many: each release
-        changes the collectives of most configurations under stage 3, and what is graver is still to be found."""
+        """What tells the releases apart, but costs, and what hides all else; the rest at the end. Costs are many: each
+        release changes the collectives of most configurations under stage 3, and what is graver is still to be found."""
         now = [
             one
             for one in self._waiting
@@ -382,11 +380,9 @@ class _Exploration:
             (failed if failure.family in self._shown.get(workload, ()) else sound).append(row)
         return suspects(failure.row, sound, failed, _GUESSES)
 
-    def _shows_another(
-        self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]
-    ) -> list[Verdict]:
-        """As `_shows`, of what no known fault explains: a reduction does not end at one of these. What they explain is unknown,
-        and not measured."""
+    def _shows_another(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """As `_shows`, of what no known fault explains: a reduction does not end at one of these. What they explain is
+        unknown, and not measured."""
         known = [fault for fault in self._faults if fault.may_explain(failure)]
         open_sets = [one for one in parameter_sets if not any(fault.is_in(one) for fault in known)]
         verdicts = iter(self._shows(failure, open_sets))

@@ -100,8 +100,8 @@ class Fault(_Failure, frozen=True, kw_only=True):
 
     @property
     def all_needs(self) -> tuple[Row, ...]:
-        """Sets of values of which each shows it. Each stage is another code, so the stage is one of the values where it is the
-        simplest, too: what is wrong without ZeRO says nothing of ZeRO-1."""
+        """Sets of values of which each shows it. Each stage is another code, so the stage is one of the values where it is
+        the simplest, too: what is wrong without ZeRO says nothing of ZeRO-1."""
         return ({**self.needs, "zero_stage": self.parameters["zero_stage"]}, *self.also)
 
     def may_explain(self, failure: FailedTry) -> bool:

@@ -266,11 +266,9 @@ class _Joint:
                 return one
         return None
 
-    def _changes(
-        self, problem: Problem, script: StoredReproduction | None, to: Verdict
-    ) -> tuple[UpstreamChange, ...]:
-        """As bisections found them, or as they were tried with the script; else between which measured releases it lies, where
-        they differ in one package. What goes wrong now and then may do so in others that ran once."""
+    def _changes(self, problem: Problem, script: StoredReproduction | None, to: Verdict) -> tuple[UpstreamChange, ...]:
+        """As bisections found them, or as they were tried with the script; else between which measured releases it lies,
+        where they differ in one package. What goes wrong now and then may do so in others that ran once."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         known = [one for one in found if one is not None]
         title = self._known.titles.get(script.name) if script is not None else None

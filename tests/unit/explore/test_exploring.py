@@ -126,9 +126,7 @@ def expensive(version: str, p: Parameters) -> bool:
     """Each for itself, in the newer release."""
     calls = p["evaluate"] or p["checkpoint"] or p["no_sync"] or p["objective"] == "two_runs"
     sharded = p["offload_optimizer"] or p["overlap_comm"] or p["world_size"] == 3
-    return version == "0.18.3" and (
-        calls or sharded or p["dtype"] == "fp16" or p["gradient_checkpointing"] != "none"
-    )
+    return version == "0.18.3" and (calls or sharded or p["dtype"] == "fp16" or p["gradient_checkpointing"] != "none")
 
 
 def test_what_costs_more_is_reduced_once_nothing_new_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
