@@ -11,7 +11,7 @@ from harness.cli import options
 from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.workload import declared_scenario
-from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
+from harness.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from harness.explore.exploring import ExploreQuery, explore
 from harness.report.answers import explore as report
 from harness.reproduce.factors import SIMPLEST
@@ -61,8 +61,8 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
       explore --transformers 4.48.0,4.48.1 --budget 10m
 
     \b
-    Exit codes: 0 no difference, 1 a fault that only one of them has, 2 not two releases. Ctrl-C ends the search and reports
-    what was found so far.
+    Exit codes: 0 no difference, 1 a fault that only one of them has, 2 not two releases, 4 nothing was measured. Ctrl-C ends
+    the search and reports what was found so far.
     """
     loaded = options.load_settings(results=results)
     settings = msgspec.structs.replace(loaded, executor="local", timeout_s=min(loaded.timeout_s, _TIMEOUT_S))
@@ -88,6 +88,8 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     write_answer(lambda: report.as_text(found), (json_file, lambda: report.as_json(found)))
     if found.interruption is not None:
         raise found.interruption
+    if not found.tries:
+        raise NothingMeasured("no configuration was measured", where="explore", hint="the answer says why")
     return EXIT_REGRESSION if any(fault.other is not None for fault in found.faults) else EXIT_OK
 
 

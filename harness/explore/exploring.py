@@ -27,7 +27,7 @@ from harness.explore.following import Followed, ReleaseDifference, change_of, co
 from harness.explore.pairs import TriedPairs
 from harness.explore.space import Row
 from harness.explore.suspects import suspects
-from harness.model import Stack, Verdict
+from harness.model import Stack, Verdict, is_measurement
 from harness.probe.scenario import Scenario
 from harness.reproduce import cells, reduction, requirements
 from harness.reproduce.cells import ReleasePair
@@ -74,6 +74,8 @@ class Explored(msgspec.Struct, frozen=True, kw_only=True):
     defaults: tuple[ChangedDefault, ...]  #: settings in force that differ
     tries: int  #: configurations that were measured in both releases
     passed: int  #: that passed in both, and are alike
+    unmeasured: int  #: configurations that the machine, or the harness itself, ended in a release
+    why_unmeasured: str  #: the signature of the last of these
     left: int  #: failures that were not reduced when the budget ended, of kinds that faults have: they may be the same
     pairs_covered: float  #: share of the pairs of values that were together in a try that ran to its end
     cells: int  #: results that were looked at, those of reductions included
@@ -120,6 +122,7 @@ class _Exploration:
         self._pairs_tried = [TriedPairs()]  #: of all rows; then of those beside each base
         self._waiting: list[FailedTry] = []  #: to be attributed once more is known of what is sound
         self._passed = 0
+        self._unmeasured: dict[str, str] = {}  # workload -> signature
         self._absent: list[Row] = []  #: values that call what one of the releases does not have
         self._seen: set[str] = set()  #: cells
         self._release_pairs: dict[tuple[str, ...], ReleasePair] = {}
@@ -199,8 +202,10 @@ class _Exploration:
             request=self._request,
             faults=tuple(found),
             defaults=tuple(self._defaults.values()),
-            tries=len(self._tried),
+            tries=len(self._tried) - len(self._unmeasured),
             passed=self._passed,
+            unmeasured=len(self._unmeasured),
+            why_unmeasured=next(reversed(self._unmeasured.values()), ""),
             left=left,
             pairs_covered=self._pairs_tried[0].share,
             cells=len(self._seen),
@@ -249,16 +254,18 @@ class _Exploration:
         results = newest(self._session.measure(wanted, baseline=older, rounds=0))
         self._tried |= row_of
         self._seen |= results.keys()
+        lacking = [one for one in results.values() if not is_measurement(one.outcome)]
+        self._unmeasured |= {one.cell.workload: getattr(one.outcome, "signature", "") for one in lacking}
         shown = faults.judged(
             results, row_of, self._request.releases, self._session.settings.thresholds, self._request.detail_of
         )
         self._shown |= shown.families
         self._absent += [values for values in shown.absent if values not in self._absent]
-        self._passed += len(row_of.keys() - shown.families.keys())
+        self._passed += len(row_of.keys() - shown.families.keys() - self._unmeasured.keys())
         for default in shown.defaults:
             self._defaults.setdefault((default.key, default.older, default.newer), default)
         crashed = [one for one in shown.failures if one.is_crash]
-        hidden = [one.row for one in crashed]
+        hidden = [*(one.row for one in crashed), *(row for name, row in row_of.items() if name in self._unmeasured)]
         for pairs, row in itertools.product(self._pairs_tried, (row for row in ordered if row not in hidden)):
             pairs.tried(row)
         # What crashes hides all else: it is known before the next rows, which then do without.

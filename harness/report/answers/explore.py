@@ -18,8 +18,8 @@ from harness.wording.quantities import plural
 
 #: Of ``--json``. History: 1 first; 2 ``changed``, ``confirmed``, ``why_not`` and ``script`` of a fault; 3 ``pairs_covered``
 #: is a share, ``processor_s``, ``defaults``, and ``also``, ``found_s`` and ``found_processor_s`` of a fault; 4 ``problem``
-#: of a fault that one release has alone: those with the same number have one cause; 5 ``interrupted``.
-SCHEMA = 5
+#: of a fault that one release has alone: those with the same number have one cause; 5 ``interrupted``; 6 ``unmeasured``.
+SCHEMA = 6
 
 
 def as_text(found: Explored) -> str:
@@ -36,6 +36,8 @@ def as_text(found: Explored) -> str:
         f"{plural(found.cells, 'run')}, those of reductions included, in {_minutes(found.seconds)} minutes with "
         f"{_minutes(found.processor_s)} processor-minutes; seed {found.request.seed}.",
     ]
+    if found.unmeasured:
+        lines.append(f"{plural(found.unmeasured, 'configuration')} not measured: {plain(found.why_unmeasured)}.")
     for number, (first, *others) in enumerate(apart, start=1):
         lines += ["", *_fault(found, first, f"{number:2}")]
         for fault in others:
@@ -145,6 +147,7 @@ def as_json(found: Explored) -> bytes:
         "interrupted": found.interruption is not None,
         "configurations": found.tries,
         "passed": found.passed,
+        "unmeasured": found.unmeasured,
         "not_reduced": found.left,
         "pairs_covered": found.pairs_covered,
         "runs": found.cells,

@@ -14,7 +14,7 @@ from harness.config.settings import Settings
 from harness.explore import exploring, space
 from harness.explore.exploring import Explored, ExploreQuery, explore
 from harness.explore.following import Change, Confirmation, Followed, changed_in
-from harness.model import Cell, Failed, Result, Stack, Verdict
+from harness.model import Cell, Failed, MachineFault, Result, Stack, Verdict
 from harness.probe import scenario
 from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
 from harness.report.answers import explore as report
@@ -57,6 +57,7 @@ def explored(
     error: str = "TypeError: 'NoneType' object is not iterable (x.py:f)",
     interrupted_after: int | None = None,
     costs: Callable[[str, Parameters], bool] = nowhere,
+    full_disk: Callable[[str, Parameters], bool] = nowhere,
     followed: Callable[[str, str], None] = lambda what, which: None,
 ) -> Explored:
     """``interrupted_after``: so many runs. ``followed`` gets what is looked for of a fault, and its metric."""
@@ -65,6 +66,8 @@ def explored(
 
     def measured(cell: Cell) -> Result:
         version = cell.stack.versions["deepspeed"]
+        if full_disk(version, cell.parameters):
+            return result_of(cell, None, MachineFault("init", "disk", "No space left on device"))
         if crashes(version, cell.parameters):
             return result_of(cell, None, Failed("backward", error))
         distance = 30.0 if wrong(version, cell.parameters) else 0.2
@@ -106,6 +109,12 @@ def test_a_fault_that_needs_three_values_is_found_and_reduced_to_them(monkeypatc
     assert fault.needs == {"zero_stage": 1, "gradient_accumulation_steps": 2, "model_outputs": "all"}
     assert fault.tries > 1
     assert found.pairs_covered
+
+
+def test_what_the_machine_ended_is_neither_sound_nor_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explored(monkeypatch, full_disk=lambda version, p: version == "0.18.3")
+    assert (found.tries, found.passed, found.pairs_covered, found.faults) == (0, 0, 0, ())
+    assert f"{found.unmeasured} configurations not measured: No space left on device." in report.as_text(found)
 
 
 def test_faults_of_either_release_are_distinguished_and_by_cause(monkeypatch: pytest.MonkeyPatch) -> None:
