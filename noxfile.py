@@ -29,11 +29,8 @@ nox.options.sessions = ["regress"]
 
 EXIT_HARNESS = 3  # see harness/errors.py, which is not importable before the installation
 
-#: One process more than there are processors: tests wait for other processes, files and containers a fifth of the time.
-WORKERS = 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 #: The tests of a file in one process, the files in the order of tests/conftest.py.
-IN_PARALLEL = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
+IN_PARALLEL = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 
 #: As it stands in pyproject.toml; what "latest" means is found out when the session runs.
 DEEPSPEED: Sequence[str] = PROJECT["tool"]["dsregress"]["stack"]["deepspeed"]
