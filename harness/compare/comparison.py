@@ -84,10 +84,10 @@ class ProblemKind(IntEnum):
 
     WRONG = 0
     DIFFERENT = 1  #: by a default that changed, or where no truth says which release is right
-    SAVES = 2  #: other tensors, where no truth says which release is right
-    CRASH = 3
-    OUT_OF_MEMORY = 4
-    LEAK = 5
+    CRASH = 2
+    OUT_OF_MEMORY = 3
+    LEAK = 4
+    SAVES = 5  #: other tensors, where no truth says which release is right
     LARGER_CARD = 6  #: a cost by its findings; what it takes is known only where cards are
     SLOWER = 7
     MORE = 8
