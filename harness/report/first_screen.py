@@ -26,10 +26,10 @@ from harness.wording.quantities import listing, plural, shortened
 _WORDS = {
     ProblemKind.WRONG: "WRONG",
     ProblemKind.DIFFERENT: "DIFFERS",
-    ProblemKind.SAVES: "SAVES",
     ProblemKind.CRASH: "CRASH",
     ProblemKind.OUT_OF_MEMORY: "OOM",
     ProblemKind.LEAK: "LEAK",
+    ProblemKind.SAVES: "SAVES",
     ProblemKind.LARGER_CARD: "larger",
     ProblemKind.SLOWER: "slower",
     ProblemKind.MORE: "more",
@@ -38,8 +38,8 @@ _WORDS = {
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
 
 #: The words, gravest first, for those who must mark them.
-GRAVE = ("WRONG", "DIFFERS", "SAVES", "CRASH", "OOM")
-SERIOUS = ("LEAK", "larger", "slower", "untested")
+GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
+SERIOUS = ("LEAK", "SAVES", "larger", "slower", "untested")
 
 #: In place of the release that a user has.
 YOURS = "YOURS"

@@ -23,10 +23,10 @@ from harness.wording.quantities import listing, plural, quantity
 TITLES = {
     ProblemKind.WRONG: "TRAINS WRONG",
     ProblemKind.DIFFERENT: "TRAINS DIFFERENTLY",
-    ProblemKind.SAVES: "SAVES DIFFERENTLY",
     ProblemKind.CRASH: "CRASHES",
     ProblemKind.OUT_OF_MEMORY: "OUT OF MEMORY",
     ProblemKind.LEAK: "HOLDS MORE MEMORY",
+    ProblemKind.SAVES: "SAVES DIFFERENTLY",
     ProblemKind.LARGER_CARD: "NEEDS A LARGER CARD",
     ProblemKind.SLOWER: "COSTS MORE",
     ProblemKind.MORE: "COSTS MORE",
@@ -35,10 +35,10 @@ TITLES = {
 _COUNTED = {
     "TRAINS WRONG": ("fault in training", "faults in training"),
     "TRAINS DIFFERENTLY": ("silent change of training", "silent changes of training"),
-    "SAVES DIFFERENTLY": ("changed checkpoint", "changed checkpoints"),
     "CRASHES": ("crash", "crashes"),
     "OUT OF MEMORY": ("out of memory", "out of memory"),
     "HOLDS MORE MEMORY": ("memory leak", "memory leaks"),
+    "SAVES DIFFERENTLY": ("changed checkpoint", "changed checkpoints"),
     "NEEDS A LARGER CARD": ("that needs a larger card", "that need a larger card"),
     "COSTS MORE": ("that costs more", "that cost more"),
     "CANNOT BE TESTED HERE": ("that cannot be tested here", "that cannot be tested here"),

@@ -86,10 +86,10 @@ def _advice(found: Finding, problem: ProblemLine | None, names: Mapping[str, str
 _WHY = {
     ProblemKind.WRONG: "Do not train with these releases: what they compute is wrong.",
     ProblemKind.DIFFERENT: "These releases train differently: find out which is right before you change the release.",
-    ProblemKind.SAVES: "These releases save other tensors: find out which are right before you change the release.",
     ProblemKind.CRASH: "These releases do not complete this workload.",
     ProblemKind.OUT_OF_MEMORY: "It ends a job out of memory; more nodes or a smaller batch may not help.",
     ProblemKind.LEAK: "It can end a job out of memory, and more nodes or a smaller batch may not help.",
+    ProblemKind.SAVES: "These releases save other tensors: find out which are right before you change the release.",
     ProblemKind.LARGER_CARD: "It needs a larger card than the baseline.",
     ProblemKind.UNTESTABLE: "These releases cannot be tested here, which says nothing of their training.",
 }
