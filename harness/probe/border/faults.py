@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import traceback
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from harness.probe.border import encoding, machine
 from harness.probe.border.untrusted import read_tail
-from harness.probe.error_chain import behind
+from harness.probe.error_chain import behind, behind_one_another
 from harness.probe.no_stand_in import NoStandInError
 
 #: Longest stage, signature and detail that are kept.
@@ -53,8 +54,9 @@ _VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 #: How pydantic begins: its next two lines name the setting, and what is wrong with it before its own ``[type=...``.
 _ANNOUNCED = re.compile(r"\d+ validation errors? for ")
 
-#: How often an error may repeat its cause, which may repeat its own. A program may have made a circle of them.
-_MOST_REPEATED = 10
+#: How transformers announces an error that it reports: "Failed to import transformers.trainer because of the following error
+#: (look up to see its traceback):", and the error's own message on the next line.
+_FOLLOWS = "following error"
 
 #: Of packages, what is in the way between a framework's call and the error: torch, and how it marks its old functions.
 _BENEATH = ("torch/", "typing_extensions.py")
@@ -78,10 +80,9 @@ def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
     and, but where the message itself says where, the innermost frame outside of torch and the standard library. Of an
     import that failed because another one did, the other: transformers says "Could not import module 'GenerationMixin'"
-    where a package is missing. Of one that only repeats its cause, the cause; transformers before 4.52 says "Failed to
-    import transformers.trainer because of the following error" on a line of its own. Of one that reports that something
-    has no stand-in, that one."""
-    error = behind(error, NoStandInError) or _first_import_error(_repeated(error))
+    where a package is missing. Of one that only announces another, the other. Of one that reports that something has no
+    stand-in, that one."""
+    error = behind(error, NoStandInError) or _first_import_error(announced(error))
     text = f"{type(error).__name__}: {_first_line(encoding.text(error))}".rstrip(": ")
     place = _probe_line(error) or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
     place = place[-(SIGNATURE_LENGTH // 2) :]
@@ -90,6 +91,20 @@ def signature_of(error: BaseException) -> str:
         place = place.rpartition("/")[2][: max(0, SIGNATURE_LENGTH - len(stable(text)) - 3)]
         room = SIGNATURE_LENGTH
     return f"{stable(text)[:room]} ({place})" if place else stable(text)
+
+
+def announced(error: BaseException) -> BaseException:
+    """The error behind those that only say that it follows: a line of introduction, and then its own message, which a reader
+    of one line would not see."""
+    chain = list(behind_one_another(error))
+    for one, cause in itertools.pairwise(chain):
+        if one.__cause__ is not cause or not _announces(encoding.text(one), encoding.text(cause).strip()):
+            return one
+    return chain[-1]
+
+
+def _announces(text: str, cause: str) -> bool:
+    return _FOLLOWS in text or (bool(cause) and f":\n{cause}" in text)
 
 
 def _first_line(message: str) -> str:
@@ -182,19 +197,6 @@ def _end(text: str) -> str:
     if len(text) > _TEXT_READ:
         text = "".join(re.split(r"(\s)", text[-_TEXT_READ:], maxsplit=1)[2:])
     return without_folders(text)[-DETAIL_LENGTH:]
-
-
-def _repeated(error: BaseException) -> BaseException:
-    """The cause, where the message is a line of introduction and then the cause's own message: a signature has one line."""
-    for _ in range(_MOST_REPEATED):
-        cause = error.__cause__
-        if cause is None or not (said := encoding.text(cause).strip()):
-            break
-        introduction, found, _ = encoding.text(error).partition(said)
-        if not (found and introduction.endswith(":\n")):
-            break
-        error = cause
-    return error
 
 
 def _first_import_error(error: BaseException) -> BaseException:

@@ -267,11 +267,8 @@ def _counted(names: Sequence[str], most: int) -> str:
 
 
 def _refused(error: BaseException, needed: Sequence[str]) -> str:
-    """A library's own words, as far as they go in a line. transformers puts others' behind ones that say nothing: "Failed to
-    import transformers.trainer because of the following error (look up to see its traceback)"."""
-    while "following error" in str(error) and error.__cause__ is not None:
-        error = error.__cause__
-    said = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    """A library's own words, as far as they go in a line."""
+    said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
     return f"{said[:_MOST_SAID]}: {_add(*needed)}"
 
 
