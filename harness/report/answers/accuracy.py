@@ -147,7 +147,8 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
 
 
 def _head(answers: Sequence[PointAnswer]) -> list[str]:
-    torch = ", ".join(sorted({found.torch for found in answers if not found.point.packages}))
+    usual = [found for found in answers if not found.point.packages]
+    torch = ", ".join(sorted({found.torch for found in usual or answers}))
     return [
         _HEAD,
         f"{_READING}\nPredictions use torch {torch}, unless a point names the packages that it was measured with.\n",

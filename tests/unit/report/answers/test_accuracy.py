@@ -94,6 +94,12 @@ def test_the_page_names_the_torch_of_the_cells() -> None:
     assert "Predictions use torch 2.13.0, unless" in accuracy.as_markdown(ANSWERS)
 
 
+def test_the_page_names_a_torch_where_every_point_has_packages_of_its_own() -> None:
+    (answer, _) = ANSWERS
+    named = msgspec.structs.replace(answer, point=msgspec.structs.replace(answer.point, packages={"torch": "2.3.1"}))
+    assert "Predictions use torch 2.13.0, unless" in accuracy.as_markdown([named])
+
+
 def test_a_figure_without_a_prediction_is_no_miss_that_a_reason_excuses() -> None:
     (answer, other) = ANSWERS
     unreached = msgspec.structs.replace(other, figures=(figure(None, explained="another rank"),))
