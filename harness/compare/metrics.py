@@ -185,6 +185,19 @@ def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
     )
 
 
+def _from_baseline(name: str, title: str, unit: str, *, family: str, phase: str) -> Metric:
+    """How far a program is from what it does with the baseline. The comparison makes it; no record has it."""
+    return Metric(
+        name=name,
+        title=title,
+        unit=unit,
+        direction=Direction.LOWER_IS_BETTER,
+        family=family,
+        fails="numerics",
+        finding_phase=phase,
+    )
+
+
 def _reported(name: str, title: str, unit: str = "", *, exact: bool = True, phase: str = "", key: str = "") -> Metric:
     return Metric(
         name=name,
@@ -353,24 +366,20 @@ PARAMETER_ERROR = _error(
     "the updated parameters are wrong",
 )
 #: Where no truth is known, as of a program: see `harness.compare.training`.
-TRAINING_DIFFERENCE = Metric(
-    name="training_difference",
-    title="distance of losses and gradient norms from the baseline's",
-    unit="tolerances",
-    direction=Direction.LOWER_IS_BETTER,
+TRAINING_DIFFERENCE = _from_baseline(
+    "training_difference",
+    "distance of losses and gradient norms from the baseline's",
+    "tolerances",
     family="numerics",
-    fails="numerics",
-    finding_phase="step",
+    phase="step",
 )
 #: Of a program's checkpoints: see `harness.compare.saved`.
-SAVED_DIFFERENCE = Metric(
-    name="saved_difference",
-    title="saved tensors that are not as the baseline's",
-    unit="tensors",
-    direction=Direction.LOWER_IS_BETTER,
+SAVED_DIFFERENCE = _from_baseline(
+    "saved_difference",
+    "saved tensors that are not as the baseline's",
+    "tensors",
     family="checkpoint",
-    fails="numerics",
-    finding_phase="save",
+    phase="save",
 )
 CONFIGURATION = _reported(
     "configuration", "effective configuration", phase="init", key="zero_optimization.overlap_comm"

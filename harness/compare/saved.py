@@ -26,11 +26,10 @@ _MOST_NAMED, _MOST_EVIDENCE = 1, 20
 #: How the message of such a finding begins.
 SAVES_OTHERWISE = "it saves otherwise than the baseline: "
 
-
 _VALUES = "with other values"
 
 
-class _Difference(NamedTuple):
+class _ChangedTensors(NamedTuple):
     tensors: int  #: how many
     what: str  #: ``in another shape``
     example: str
@@ -41,33 +40,33 @@ def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     are others, too, and say nothing of how it is saved."""
     if pair.base is None or pair.is_baseline:
         return []
-    found = _differences(pair.own.saved, pair.base.saved)
-    differences = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
-    if not differences:
+    found = _changed(pair.own.saved, pair.base.saved)
+    changed = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
+    if not changed:
         return []
-    total = sum(one.count for one in pair.base.saved)
-    worst = max(differences, key=lambda one: one.tensors)
-    alike = [one for one in differences if one.what == worst.what]
-    apart, all_of_them = sum(one.tensors for one in alike), sum(one.tensors for one in differences)
-    examples = ", ".join(one.example for one in alike[:_MOST_NAMED])
-    more = f"; {all_of_them - apart} differ otherwise" if all_of_them > apart else ""
+    saved = sum(one.count for one in pair.base.saved)
+    worst = max(changed, key=lambda one: one.tensors)
+    likewise = [one for one in changed if one.what == worst.what]
+    total, so_many = sum(one.tensors for one in changed), sum(one.tensors for one in likewise)
+    examples = ", ".join(one.example for one in likewise[:_MOST_NAMED])
+    more = f"; {total - so_many} differ otherwise" if total > so_many else ""
     finding = pair.finding(
         metric=SAVED_DIFFERENCE.name,
         phase=SAVED_DIFFERENCE.finding_phase,
         kind="regression",
-        value=float(all_of_them),
+        value=float(total),
         baseline_value=0.0,
         ratio=None,
         unit=SAVED_DIFFERENCE.unit,
         significant=True,
         relevant=True,
-        message=f"{SAVES_OTHERWISE}{apart} of {plural(total, 'tensor')} {worst.what} ({examples}){more}",
-        evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in differences[:_MOST_EVIDENCE]),
+        message=f"{SAVES_OTHERWISE}{so_many} of {plural(saved, 'tensor')} {worst.what} ({examples}){more}",
+        evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in changed[:_MOST_EVIDENCE]),
     )
     return [finding]
 
 
-def _differences(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_Difference]:
+def _changed(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_ChangedTensors]:
     mine: dict[str, list[SavedTensors]] = {}
     for one in own:
         mine.setdefault(one.name, []).append(one)
@@ -76,19 +75,21 @@ def _differences(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> I
         candidates = mine.get(theirs.name, [])
         alike = [one for one in candidates if (one.dtype, one.shape) == (theirs.dtype, theirs.shape)]
         if not candidates:
-            yield _Difference(theirs.count, "not saved", theirs.name)
+            yield _ChangedTensors(theirs.count, "not saved", theirs.name)
         elif not alike or len(candidates) != known.count(theirs.name):
             other = next((one for one in candidates if one.shape != theirs.shape), candidates[0])
             if other.shape != theirs.shape:
                 shapes = f"{theirs.name}: {_shape(other)}, was {_shape(theirs)}"
-                yield _Difference(theirs.count, "in another shape", shapes)
+                yield _ChangedTensors(theirs.count, "in another shape", shapes)
             elif other.dtype != theirs.dtype:
-                yield _Difference(theirs.count, "in another dtype", f"{theirs.name}: {other.dtype}, was {theirs.dtype}")
+                yield _ChangedTensors(
+                    theirs.count, "in another dtype", f"{theirs.name}: {other.dtype}, was {theirs.dtype}"
+                )
         elif alike[0].count < theirs.count:
-            yield _Difference(theirs.count - alike[0].count, "not saved", theirs.name)
+            yield _ChangedTensors(theirs.count - alike[0].count, "not saved", theirs.name)
         elif _apart(alike[0].mean, theirs.mean):
             means = f"{theirs.name}: on average {alike[0].mean:.3g}, was {theirs.mean:.3g}"
-            yield _Difference(theirs.count, _VALUES, means)
+            yield _ChangedTensors(theirs.count, _VALUES, means)
 
 
 def _apart(own: float | None, base: float | None) -> bool:

@@ -89,15 +89,18 @@ def _is_the_programs(path: str, source: str) -> bool:
 def _in_the_copy(path: str) -> str | None:
     """As the program may write it: from the folder in which its line is typed, also where it lies beside that."""
     folder = os.path.realpath(os.getcwd())
-    whole = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    return _inside(path, folder) or workplace.beside(whole, folder)
+    return _inside(path, folder) or workplace.beside(_whole(path), folder)
 
 
 def _inside(path: str, folder: str) -> str | None:
     """The path from the folder; None where it is not in it."""
-    whole = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    folder = os.path.realpath(folder) + os.sep
+    whole, folder = _whole(path), os.path.realpath(folder) + os.sep
     return whole.removeprefix(folder) if whole.startswith(folder) else None
+
+
+def _whole(path: str) -> str:
+    """Without links on the way to it; it may be one itself."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _advice(error: BaseException) -> str:

@@ -24,7 +24,7 @@ def reached(files: Iterable[Path], folders: Sequence[str]) -> list[Path]:
 
 
 def _reached(files: Iterable[Path], folders: Sequence[str]) -> Iterator[tuple[Path, list[str]]]:
-    """Each file, with the top-level modules that it imports and nobody has."""
+    """Each file, with the top-level modules that it imports and that are not there."""
     seen: set[Path] = set()
     left = list(files)
     while left:
