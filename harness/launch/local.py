@@ -88,7 +88,7 @@ class LocalExecutor:
             "TORCH_EXTENSIONS_DIR": str(caches / "torch_extensions"),  # torch names them without the release's version
             "TRITON_CACHE_DIR": str(caches / "triton"),
             "CUDA_CACHE_PATH": str(caches / "cuda"),
-            SKELETONS: str(caches / "skeletons"),
+            SKELETONS: str(self._folder / "skeletons"),
         }
         command = [
             environment.python,

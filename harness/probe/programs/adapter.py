@@ -76,7 +76,10 @@ def preload(device: str) -> None:
                 importlib.import_module(name)
     import harness.probe.meters.meter
     import harness.probe.oracles.truth
-    import harness.probe.programs.running  # noqa: F401
+    import harness.probe.programs.running
+    from harness.probe.programs import skeletons
+
+    skeletons.makers()
 
 
 def _forget_annotations() -> None:

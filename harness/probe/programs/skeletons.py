@@ -1,4 +1,5 @@
-"""Skeletons that programs need: made on demand by a process of its own, found again by their content."""
+"""Skeletons that programs need: made on demand by a process of its own, found again by their content, and shared by all
+environments whose transformers makes the same ones."""
 
 from __future__ import annotations
 
@@ -6,38 +7,40 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from harness.probe.border import skeleton_maker
 from harness.probe.programs.errors import NotHere
 from harness.probe.skeleton import models
+from harness.probe.skeleton.make import companions
 
 _ROOT = Path(__file__).resolve().parents[3]
 
 
 class Skeletons:
-    """A folder of skeletons, in the layout of the Hugging Face cache (``models--ORGANISATION--NAME/snapshots/HASH``).
+    """Skeletons in ``folder``, in the layout of the Hugging Face cache (``models--ORGANISATION--NAME/snapshots/HASH``), one
+    such cache for each kind of them: tiny or not, with contents or without, made by which packages.
 
-    Many processes may use it at once: one makes a skeleton, the others wait for it.
+    Many processes may use it at once, of this environment and of others: one makes a skeleton, the others wait for it.
     """
 
     def __init__(self, folder: Path, *, tiny: bool, contents: bool) -> None:
-        self.folder = folder
+        self.folder = folder / _digest([tiny, contents, *makers()])[:16]
         self.tiny = tiny
         self.contents = contents
 
     def of(self, what: str, name: str) -> Path:
         """The skeleton of a known model, or of a folder with a ``config.json``, stored as ``name``. Raises NotHere."""
-        digest = hashlib.sha1(
-            json.dumps([*self._content(what), self.tiny, self.contents, _releases()]).encode()
-        ).hexdigest()
+        digest = _digest(self._content(what))
         repository = self.folder / f"models--{name.replace('/', '--')}"
         place = repository / "snapshots" / digest
         if place.is_dir():
@@ -62,22 +65,44 @@ class Skeletons:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     @staticmethod
-    def _content(what: str) -> list[str]:
-        """What decides the content of a skeleton."""
+    def _content(what: str) -> list[Any]:
+        """What decides the content of a skeleton. Files beside a configuration are taken along as they are."""
         if what in models.MODELS:
-            return [json.dumps(models.MODELS[what])]
-        return [what, (Path(what) / "config.json").read_text(encoding="utf-8")]
+            return [models.MODELS[what]]
+        return [what, (Path(what) / "config.json").read_text(encoding="utf-8"), *_states(companions(what))]
 
 
-@functools.cache  # neither changes while a process runs, and the first model may be one of many
-def _releases() -> tuple[str, str]:
-    """transformers names the parameters; the maker is this package."""
+def _digest(content: Any) -> str:
+    return hashlib.sha1(json.dumps(content).encode()).hexdigest()
+
+
+@functools.cache  # none changes while a process runs, and the ranks of a server's cells are its forks
+def makers() -> list[Any]:
+    """What makes a skeleton: torch, transformers, and `harness.probe.skeleton`. A commit of transformers, and one that
+    was edited in its environment, can have the version of another, so its files count."""
+    maker = sorted((_ROOT / "harness" / "probe" / "skeleton").glob("*.py"))
+    code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
+    return [_version("torch"), _version("transformers"), code, *_states(_transformers_code())]
+
+
+def _transformers_code() -> Iterator[str]:
+    spec = importlib.util.find_spec("transformers")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for place, _, names in os.walk(folder):
+            yield from (f"{place}/{name}" for name in names if name.endswith(".py"))
+
+
+def _states(files: Iterable[str | Path]) -> list[tuple[str, int, int]]:
+    """Name, bytes and time of change of each file."""
+    states = ((file, os.stat(file)) for file in files)
+    return sorted((os.path.basename(file), state.st_size, state.st_mtime_ns) for file, state in states)
+
+
+def _version(package: str) -> str:
     try:
-        release = version("transformers")
+        return version(package)
     except PackageNotFoundError:
-        release = ""
-    files = sorted((_ROOT / "harness" / "probe" / "skeleton").glob("*.py"))
-    return release, hashlib.sha1(b"".join(file.read_bytes() for file in files)).hexdigest()
+        return ""
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ def source(what: str) -> SkeletonSource:
     path = Path(what)
     if path.is_dir():
         config = _read(path / "config.json")
-        found = tuple(file for file in sorted(path.iterdir()) if _is_companion(file))
+        found = companions(what)
         has_tokenizer = any(file.name in _TOKENIZERS for file in found)
         return SkeletonSource(config, None if has_tokenizer else family_of(config), found)
     if path.is_file():
@@ -223,6 +223,11 @@ def _dtype(fields: dict[str, Any]) -> str | None:
 
 def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: fields[name] for name in names if fields.get(name) is not None}
+
+
+def companions(folder: str) -> tuple[Path, ...]:
+    """The files beside a configuration that its skeleton has as they are."""
+    return tuple(file for file in sorted(Path(folder).iterdir()) if _is_companion(file))
 
 
 def _is_companion(file: Path) -> bool:
