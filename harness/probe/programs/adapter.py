@@ -76,7 +76,7 @@ def preload(device: str) -> None:
                 importlib.import_module(name)
     import harness.probe.meters.meter
     import harness.probe.oracles.truth
-    import harness.probe.programs.running
+    import harness.probe.programs.running  # noqa: F401
     from harness.probe.programs import skeletons
 
     skeletons.makers()
