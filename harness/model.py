@@ -196,6 +196,7 @@ class TimedOut(msgspec.Struct, frozen=True, tag="timed_out"):
     stage: str
     limit_s: float
     working: bool = False
+    whereabouts: tuple[str, ...] = ()  #: which ranks were where then: ``rank 0: deepspeed/comm/torch.py:all_reduce``
 
 
 class Skipped(msgspec.Struct, frozen=True, tag="skipped"):

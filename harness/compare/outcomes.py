@@ -109,4 +109,6 @@ def _evidence(outcome: Outcome) -> tuple[str, ...]:
         lines = [line for line in outcome.detail.splitlines() if line.strip() and not line.startswith("hint: ")]
         if lines:  # uv ends with a hint that fits every failure
             return (f"last line: {shortened(lines[-1], DETAIL_LENGTH)}",)
+    if isinstance(outcome, TimedOut):
+        return outcome.whereabouts
     return ()

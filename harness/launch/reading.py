@@ -11,7 +11,13 @@ from harness.launch.contract import Ended
 from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, has_figures
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
-from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
+from harness.probe.border.faults import (
+    DETAIL_LENGTH,
+    MOST_WHEREABOUTS,
+    SIGNATURE_LENGTH,
+    STAGE_LENGTH,
+    WHEREABOUTS_LENGTH,
+)
 from harness.probe.border.plausible import nests_too_deep, why_implausible
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.probe.border.wire import STAGE_TIMEOUTS, Explanation, RunRecord
@@ -62,6 +68,7 @@ def _record(data: bytes) -> RunRecord:
     record.stage, record.signature = text(record.stage, STAGE_LENGTH), text(record.signature, SIGNATURE_LENGTH)
     record.log_tail = record.log_tail[-DETAIL_LENGTH:]
     record.machine_fault = text(record.machine_fault, SIGNATURE_LENGTH)
+    record.whereabouts = [text(line, WHEREABOUTS_LENGTH) for line in record.whereabouts[:MOST_WHEREABOUTS]]
     if why := why_implausible(record):
         raise Damaged(why)
     return record
@@ -83,9 +90,10 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
             stage=record.stage, fault=record.machine_fault, signature=record.signature, detail=record.log_tail
         )
     if record.outcome == "timed_out":
-        return TimedOut(stage=record.stage, limit_s=timeout_s)
+        return TimedOut(stage=record.stage, limit_s=timeout_s, whereabouts=tuple(record.whereabouts))
     if record.outcome == "still_working":
-        return TimedOut(stage=record.stage, limit_s=STAGE_TIMEOUTS * timeout_s, working=True)
+        limit_s = STAGE_TIMEOUTS * timeout_s
+        return TimedOut(stage=record.stage, limit_s=limit_s, working=True, whereabouts=tuple(record.whereabouts))
     if record.outcome == "failed":
         return Failed(stage=record.stage, signature=record.signature, detail=record.log_tail)
     return Failed(stage="harness", signature=f"the record tells an unknown outcome: {record.outcome[:40]!r}")

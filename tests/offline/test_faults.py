@@ -156,6 +156,11 @@ def test_a_release_that_breaks_is_a_finding_with_its_stage(
     assert found["relevant"]
 
 
+def test_of_a_release_that_hangs_it_says_where_the_ranks_are(report: Report) -> None:
+    (found,) = report.findings(VERSION["hanging"])
+    assert found["evidence"] == ["ranks 0 and 1: tinyframe/__init__.py:step"]
+
+
 def test_a_release_that_does_not_install_is_a_finding_and_no_abort(report: Report) -> None:
     (found,) = report.findings(NOT_INSTALLING)
     assert (found["kind"], found["phase"]) == ("failed", "install")

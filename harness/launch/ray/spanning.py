@@ -59,6 +59,7 @@ def _records(records: Sequence[RunRecord], cause: RunRecord | None) -> RunRecord
         signature=blamed.signature,
         machine_fault=blamed.machine_fault,
         log_tail=blamed.log_tail,
+        whereabouts=[line for record in records for line in record.whereabouts],
         import_s=max(record.import_s for record in records),
         world_size=records[0].world_size,
         ranks=ranks,

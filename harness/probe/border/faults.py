@@ -6,7 +6,7 @@ import itertools
 import re
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from harness.probe.border import encoding, machine
@@ -14,10 +14,13 @@ from harness.probe.border.untrusted import read_tail
 from harness.probe.error_chain import behind, behind_one_another
 from harness.probe.no_stand_in import NoStandInError
 
-#: Longest stage, signature and detail that are kept.
+#: Longest stage, signature and detail that are kept, and line of where ranks were.
 STAGE_LENGTH = 40
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
+WHEREABOUTS_LENGTH = 300
+#: Places of ranks that are told apart.
+MOST_WHEREABOUTS = 8
 
 #: What is read of one line, of an error's message, and of a text: much longer than what is kept, and soon read.
 _LINE_READ = 8_000
@@ -208,19 +211,23 @@ def _first_import_error(error: BaseException) -> BaseException:
     return seen[-1]
 
 
-def _innermost_frame(error: BaseException) -> str:
-    """``deepspeed/runtime/engine.py:step``, or ``train.py:12`` of a program that was run (`runpy`)."""
-    frames = traceback.extract_tb(error.__traceback__)
+def places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
+    """Where a stack is outside of torch, the standard library and the probe, of frames from the outermost to the innermost;
+    the innermost place first: ``deepspeed/runtime/engine.py:step``, or ``train.py:12`` of a program that was run
+    (`runpy`)."""
     begins = max((index for index, frame in enumerate(frames) if "runpy" in frame.filename), default=len(frames))
     for index, frame in reversed([*enumerate(frames)]):
         path = frame.filename.replace("\\", "/")
         if "/site-packages/" in path:
             path = path.rsplit("/site-packages/", 1)[1]
             if not path.startswith(_BENEATH):
-                return f"{path}:{frame.name}"
+                yield f"{path}:{frame.name}"
         elif index > begins and "/lib/python" not in path and "/harness/probe/" not in path:
-            return f"{path.rpartition('/')[2]}:{frame.lineno}"
-    return ""
+            yield f"{path.rpartition('/')[2]}:{frame.lineno}"
+
+
+def _innermost_frame(error: BaseException) -> str:
+    return next(places(traceback.extract_tb(error.__traceback__)), "")
 
 
 def _probe_line(error: BaseException) -> str:

@@ -288,6 +288,8 @@ class RunRecord:
     signature: str = ""  #: one short line that is the same for the same fault
     machine_fault: str = ""  #: what is wrong with the machine, where that ended it (see `harness.probe.border.machine`)
     log_tail: str = ""  #: the end of the traceback or log
+    #: of a cell that was silent or worked for too long: which ranks were where (see `harness.probe.process.whereabouts`)
+    whereabouts: list[str] = dataclasses.field(default_factory=list)
     import_s: float = 0.0
     world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
     ranks: list[RankRecord] = dataclasses.field(default_factory=list)

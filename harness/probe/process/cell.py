@@ -89,6 +89,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage
         record.signature, record.log_tail, record.machine_fault = ended.signature, ended.detail, ended.machine_fault
+        record.whereabouts = ended.whereabouts
     except Exception as error:  # an error of the probe itself is a result too, never a hang
         record.machine_fault = machine.of_error(error)
         record.outcome, record.stage = "machine_fault" if record.machine_fault else "failed", "harness"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.wire import STAGE_TIMEOUTS, Clocks, RoundCost
+from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
 #: What a rank runs, given its number and its end of the channel.
@@ -45,10 +46,19 @@ class EnoughRounds(Exception):
 class CellEnded(Exception):
     """The cell cannot go on. Fields as in wire.RunRecord; with a ``machine_fault``, that is the outcome."""
 
-    def __init__(self, outcome: str, stage: str, signature: str, detail: str = "", machine_fault: str = "") -> None:
+    def __init__(
+        self,
+        outcome: str,
+        stage: str,
+        signature: str,
+        detail: str = "",
+        machine_fault: str = "",
+        whereabouts: Sequence[str] = (),
+    ) -> None:
         super().__init__(f"{outcome} in {stage}: {signature}")
         self.outcome = "machine_fault" if machine_fault else outcome
         self.stage, self.signature, self.detail, self.machine_fault = stage, signature, detail, machine_fault
+        self.whereabouts = [*whereabouts]
 
 
 @dataclass
@@ -143,6 +153,7 @@ class Ranks:
             handle = logs.open_log(log)
             os.dup2(handle, 1)
             os.dup2(handle, 2)
+            whereabouts.answer(self._folder, number)
             os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size),
                               LOCAL_RANK=str(here.index(number)), LOCAL_SIZE=str(len(here)),
                               LOCAL_WORLD_SIZE=str(len(here)))  # fmt: skip
@@ -171,9 +182,7 @@ class Ranks:
                 [rank.channel for rank in waiting], [], [], max(0.0, deadline - time.monotonic())
             )[0]
             if not ready:
-                stage = waiting[0].stage
-                raise CellEnded("timed_out", stage, f"no sign of life for {self._timeout_s:g} s in {stage}",
-                                faults.tail(str(waiting[0].log)) or "")  # fmt: skip
+                raise self._stuck("timed_out", waiting[0], f"no sign of life for {self._timeout_s:g} s")
             by_channel = {id(rank.channel): rank for rank in waiting}
             for channel_or_rank in ready:
                 rank = channel_or_rank if isinstance(channel_or_rank, _RankProcess) else by_channel[id(channel_or_rank)]
@@ -184,9 +193,13 @@ class Ranks:
                 if message["at"] != "working":
                     stage_deadline = time.monotonic() + most_s
                 elif time.monotonic() > stage_deadline:
-                    raise CellEnded("still_working", rank.stage, f"not done after {most_s:g} s of work in {rank.stage}",
-                                    faults.tail(str(rank.log)) or "")  # fmt: skip
+                    raise self._stuck("still_working", rank, f"not done after {most_s:g} s of work")
         return [replies[number] for number in sorted(replies)]
+
+    def _stuck(self, outcome: str, rank: _RankProcess, why: str) -> CellEnded:
+        places = whereabouts.ask(self._folder, {one.number: one.pid for one in self._ranks if one.open})
+        log = faults.tail(str(rank.log)) or ""
+        return CellEnded(outcome, rank.stage, f"{why} in {rank.stage}", log, whereabouts=places)
 
     def _listen(self, rank: _RankProcess) -> Message:
         try:

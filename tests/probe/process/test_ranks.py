@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -186,6 +188,39 @@ def test_a_rank_that_hangs_is_timed_out_and_reaped(tmp_path: Path) -> None:
     for rank in (0, 1):
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / f"pid-{rank}").read_text()), 0)
+
+
+def test_of_ranks_that_hang_it_says_which_ones_are_where(tmp_path: Path) -> None:
+    framework = tmp_path / "lib" / "site-packages" / "framework"
+    framework.mkdir(parents=True)
+    (framework / "comm.py").write_text(
+        "import time\ndef gather():\n time.sleep(600)\ndef reduce():\n time.sleep(600)\n"
+    )
+    (framework / "engine").mkdir()
+    (framework / "engine" / "zero.py").write_text(
+        "def step(comm, rank):\n comm.reduce() if rank == 1 else comm.gather()\n"
+    )
+
+    def body(rank: int, channel: Channel) -> None:
+        comm, zero = (runpy.run_path(str(framework / name)) for name in ("comm.py", os.path.join("engine", "zero.py")))
+        channel.send({"at": "stage", "stage": "step"})
+        zero["step"](SimpleNamespace(**comm), rank)
+
+    with start(body, tmp_path, world_size=3, timeout_s=1.0) as ranks, pytest.raises(CellEnded) as caught:
+        ranks.measured()
+    assert caught.value.whereabouts == [
+        "ranks 0 and 2: framework/comm.py:gather, called by framework/engine/zero.py:step",
+        "rank 1: framework/comm.py:reduce, called by framework/engine/zero.py:step",
+    ]
+
+
+def test_a_rank_that_is_stopped_does_not_say_where_it_is(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "step"})
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    fault = ended(body, tmp_path, timeout_s=0.3)
+    assert (fault.outcome, fault.whereabouts) == ("timed_out", [])
 
 
 def test_the_host_hears_of_a_rank_that_works_while_the_first_one_waits_for_it(tmp_path: Path) -> None:
