@@ -11,6 +11,9 @@ EXIT_USAGE = 2
 EXIT_HARNESS = 3
 EXIT_NOTHING_MEASURED = 4
 
+#: Of the names that there are, how many an error lists.
+_MOST_NAMES = 12
+
 
 class HarnessError(Exception):
     """What went wrong, where, and the next step, as one line.
@@ -37,12 +40,19 @@ class UsageError(HarnessError):
     exit_code = EXIT_USAGE
 
 
-def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> UsageError:
-    """The error for a name that a configuration does not have; ``known`` are those that it has."""
+def no_such(what: str, name: str, known: Iterable[str], where: str = "", hint: str = "") -> UsageError:
+    """The error for a name, or a glob over names, that is none of the ``known``. It suggests those that come near;
+    where none does, ``hint``, which lists them by default."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(names) or 'none'}"
-    return UsageError(f"no {what} is named {name!r}", where=where, hint=hint)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    there_are = f"there are: {', '.join(names[:_MOST_NAMES]) or 'none'}{more}"
+    return UsageError(f"no such {what}: {name}", where=where, hint=meant(name, names) or hint or there_are)
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """``did you mean a, b?``, of the names that come near; empty where none does."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"did you mean {', '.join(near)}?" if near else ""
 
 
 class Offline(UsageError):

@@ -5,7 +5,6 @@ The table is data: ``harness/advice/measured/points.toml``, with the programs be
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from harness.advice import gpus
 from harness.advice.gpus import estimate, step_time
-from harness.errors import UsageError
+from harness.errors import UsageError, no_such
 from harness.model import Outcome, Passed, Result
 from harness.probe.border.wire import MemoryReading
 
@@ -201,9 +200,7 @@ def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
     names = [point.name for point in every]
     for glob in wanted:
         if not fnmatch.filter(names, glob):
-            near = difflib.get_close_matches(glob, names, n=3)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names)}"
-            raise UsageError(f"no such point: {glob}", where="--point", hint=hint)
+            raise no_such("point", glob, names, where="--point")
     return tuple(point for point in every if not wanted or any(fnmatch.fnmatch(point.name, glob) for glob in wanted))
 
 

@@ -14,7 +14,7 @@ from harness.config.variables import installer_environment
 from harness.envs.installer import Installer
 from harness.envs.repository import Commit, Repository
 from harness.envs.venv import Source
-from harness.errors import UsageError, unknown_name
+from harness.errors import UsageError, no_such
 from harness.model import AXES, Stack, stack_label
 from harness.run import pipeline
 from harness.run.pipeline import Choice
@@ -67,7 +67,7 @@ def with_fixed(
     stack: dict[str, Spec] = dict(settings.stack)
     if named is not None:
         if named not in settings.stacks:
-            raise unknown_name("stack", named, settings.stacks, "[tool.dsregress.stacks]")
+            raise no_such("stack", named, settings.stacks, "[tool.dsregress.stacks]")
         stack.update(settings.stacks[named])
     added = {name: spec for name, spec in fixed.items() if spec == NEWEST_THAT_FITS}
     for name, spec in fixed.items():

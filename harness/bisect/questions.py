@@ -8,7 +8,6 @@ observation is known, bad is what the comparison's thresholds call relevant, in 
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 
@@ -30,7 +29,7 @@ from harness.compare.outcomes import signature, stage
 from harness.compare.pairs import as_compared
 from harness.compare.summary import summarize
 from harness.config.thresholds import Thresholds
-from harness.errors import UsageError
+from harness.errors import UsageError, no_such
 from harness.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement
 from harness.probe.border.wire import PHASES, REGULAR_PHASES
 from harness.wording.names import outcome_text
@@ -86,9 +85,7 @@ def parse(text: str) -> Question:
     phase, dot, name = head.rpartition(".")
     if name not in BY_NAME or (dot and phase not in PHASES):
         known = [*_examples(), OUTCOME.name, f"{CONFIGURATION.name}:KEY", f"{WARNINGS.name}:TEXT"]
-        near = difflib.get_close_matches(text, known, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(known)}"
-        raise UsageError(f"no such metric: {text}", where=_WHERE, hint=hint)
+        raise no_such("metric", text, known, where=_WHERE)
     metric = BY_NAME[name]
     if metric is PROCESSOR_TIME:
         raise UsageError(f"{name} alone is not searched by", where=_WHERE, hint=f"use {STEP_TIME.name}")

@@ -8,7 +8,7 @@ import click
 
 from harness.cli import options
 from harness.cli.lines import say
-from harness.errors import UsageError
+from harness.errors import no_such
 from harness.run import workloads
 
 
@@ -24,9 +24,7 @@ def command(pattern: str) -> None:
     found = workloads.list_scenarios(settings)
     names = fnmatch.filter(found, pattern)
     if not names:
-        raise UsageError(
-            f"no such scenario: {pattern}", where=settings.scenarios, hint=f"there are: {', '.join(found)}"
-        )
+        raise no_such("scenario", pattern, found, where=settings.scenarios)
     for name in names:
         scenario = found[name]
         say(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")

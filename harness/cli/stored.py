@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from harness.cli import options
 from harness.cli.lines import note
 from harness.cli.output import note_problems
 from harness.config.settings import Settings
-from harness.errors import UsageError
+from harness.errors import UsageError, meant
 from harness.model import ADDED, Cell, Stack
 from harness.run.pace import least_rounds
 from harness.run.published import Published
@@ -101,11 +100,9 @@ def _stack_id(text: str, package: str, known: Sequence[str], *, like: str, writt
         raise UsageError(
             f"{written} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}"
         )
-    near = difflib.get_close_matches(text, list({name.rpartition(f"-{package}")[2] for name in known}), n=3)
     hint = (
-        f"did you mean {', '.join(near)}?"
-        if near
-        else f"`{commands.STACKS}` lists what is stored; `{commands.regress()}` measures more"
+        meant(text, sorted({name.rpartition(f"-{package}")[2] for name in known}))
+        or f"`{commands.STACKS}` lists what is stored; `{commands.regress()}` measures more"
     )
     raise UsageError(f"no results for {text if equals else written}", where="results", hint=hint)
 

@@ -9,7 +9,7 @@ from harness.cli.options import WorkloadOptions
 from harness.config.settings import Settings
 from harness.envs import hardware
 from harness.envs.installer import Installer
-from harness.errors import UsageError
+from harness.errors import UsageError, no_such
 from harness.model import AXES, Cell, Stack
 from harness.probe.scenario import Scenario
 from harness.run import matrix, pipeline, targets, workloads
@@ -27,7 +27,7 @@ def declared_scenario(settings: Settings, name: str) -> Scenario:
     """Raises UsageError where there is no scenario of that name."""
     scenarios = workloads.load_scenarios(settings, (name,))
     if name not in scenarios:
-        raise matrix.nothing_matches("scenario", name, scenarios)
+        raise no_such("scenario", name, scenarios)
     return scenarios[name]
 
 

@@ -9,7 +9,6 @@ Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSR
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -22,7 +21,7 @@ import msgspec
 from harness.config.docker import Containers
 from harness.config.ray import Ray
 from harness.config.thresholds import Thresholds
-from harness.errors import UsageError, unknown_name
+from harness.errors import UsageError, no_such
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -115,7 +114,7 @@ def load(
 def selecting(settings: Settings, name: str) -> Settings:
     """The settings with the named selection in the place of what a plain run selects. Raises UsageError."""
     if name not in settings.selections:
-        raise unknown_name("selection", name, settings.selections, "[tool.dsregress.selections]")
+        raise no_such("selection", name, settings.selections, "[tool.dsregress.selections]")
     return msgspec.structs.replace(settings, select=settings.selections[name])
 
 
@@ -155,9 +154,7 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
     del types["root"]
     where = file if file == "command line" else f"{file}: [tool.dsregress] {key}"
     if key not in types:
-        near = difflib.get_close_matches(key, types, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(types))}"
-        raise UsageError(f"unknown key {key!r}", where=where, hint=hint)
+        raise no_such("key", key, sorted(types), file if file == "command line" else f"{file}: [tool.dsregress]")
     try:
         if isinstance(value, dict) and key in ("stack", "stacks"):  # by item, so that the message names the item
             return _convert_table(where, key, value)

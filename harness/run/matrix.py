@@ -6,13 +6,12 @@ selection that silently shrinks would look like a pass.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import UsageError, no_such
 from harness.model import Cell, Hardware, Stack
 from harness.probe.scenario import (
     DEVICES,
@@ -126,7 +125,7 @@ def _expand(
     scenario_glob, variant_glob, device_glob = pattern
     names = fnmatch.filter(scenarios, scenario_glob)
     if not names:
-        raise nothing_matches("scenario", scenario_glob, scenarios)
+        raise no_such("scenario", scenario_glob, scenarios)
     found = []
     complaints = []
     for name in names:
@@ -141,7 +140,7 @@ def _expand(
         raise UsageError(complaints[0], hint=f"`{commands.SCENARIOS}` lists scenarios with their variants")
     if not found:
         declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
-        raise nothing_matches("variant", variant_glob, declared, where=listing(names, 3))
+        raise no_such("variant", variant_glob, declared, where=listing(names, 3))
     return found
 
 
@@ -192,16 +191,3 @@ def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str,
             framework=scenario.framework,
             parameters=parameters,
         )
-
-
-def nothing_matches(field: str, glob: str, existing: Iterable[str], where: str = "") -> UsageError:
-    """The error for a name or glob that nothing has, with those that come near."""
-    names = list(existing)
-    near = difflib.get_close_matches(glob, names, n=3, cutoff=0.5)
-    shown = near or names[:8]
-    return UsageError(
-        f"no such {field}: {glob}",
-        where=where,
-        hint=f"{'did you mean' if near else 'there are'}: {', '.join(shown) or 'none'}"
-        + ("" if near or len(names) <= 8 else f" and {len(names) - 8} more"),
-    )

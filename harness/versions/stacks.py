@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from packaging.utils import InvalidName, canonicalize_name
 
-from harness.errors import HarnessError, Offline, UsageError, unknown_name
+from harness.errors import HarnessError, Offline, UsageError, no_such
 from harness.model import AXES, Environment, Stack, stack_label
 from harness.versions import releases
 from harness.versions.specs import UnknownVersion, exact, expand, only_exact
@@ -211,7 +211,7 @@ def _named(name: str | None, named: Mapping[str, Mapping[str, str]]) -> Mapping[
     if name is None:
         return {}
     if name not in named:
-        raise unknown_name("stack", name, named, "[tool.dsregress.stacks]")
+        raise no_such("stack", name, named, "[tool.dsregress.stacks]")
     return named[name]
 
 

@@ -27,10 +27,10 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--scenario", "fot"], "no such scenario: fot; did you mean: fit"),
+        (["--scenario", "fot"], "no such scenario: fot; did you mean fit?"),
         (
             ["--scenario", "fit", "--variant", "gradient_accumulation_steps=*9"],
-            "fit: no such variant: gradient_accumulation_steps=*9; did you mean: gradient_accumulation_steps=3",
+            "fit: no such variant: gradient_accumulation_steps=*9; did you mean gradient_accumulation_steps=3?",
         ),
         (
             ["--scenario", "fit", "--variant", "zero_stage=2"],
@@ -87,7 +87,7 @@ def test_a_call_that_asks_for_what_is_not_there_starts_nothing(
     [
         ("[tool.dsregress\n", "not valid TOML: Expected "),
         ("[tool]\ndsregress = 3\n", "tool.dsregress is not a table; write [tool.dsregress]"),
-        ("[tool.dsregress]\nround = 3\n", "[tool.dsregress] round: unknown key 'round'; did you mean rounds?"),
+        ("[tool.dsregress]\nround = 3\n", "[tool.dsregress]: no such key: round; did you mean rounds, warmup_rounds?"),
         ('[tool.dsregress]\nrounds = "many"\n', "[tool.dsregress] rounds: Expected int, got str; write it like 9"),
         (
             "[tool.dsregress.stack]\ntinyframe = 1.0\n",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import cache
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import no_such
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -69,9 +68,7 @@ def card(name: str) -> Card:
     longer = [found for each, found in known.items() if each.startswith(spelled)]
     if spelled and len(longer) == 1:
         return longer[0]
-    near = difflib.get_close_matches(spelled, known, n=1)
-    meant = f"did you mean {known[near[0]].name}? " if near else ""
-    raise UsageError(f"no such GPU: {name}", where="--gpu", hint=f"{meant}known: {', '.join(catalogue())}")
+    raise no_such("GPU", name, catalogue(), where="--gpu", hint=f"there are: {', '.join(catalogue())}")
 
 
 def _spelling(name: str) -> str:

@@ -74,8 +74,11 @@ def test_a_name_that_several_cards_begin_with_is_refused() -> None:
 def test_an_unknown_card_is_one_line_that_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         gpus.card("A80-80G")
+    assert str(caught.value) == "--gpu: no such GPU: A80-80G; did you mean A800-80G, H800-80G, A100-80G?"
+    with pytest.raises(UsageError) as caught:
+        gpus.card("Gaudi")
     assert str(caught.value) == (
-        "--gpu: no such GPU: A80-80G; did you mean A800-80G? known: A100-40G, A100-80G, A800-80G, B200, H100-80G, "
+        "--gpu: no such GPU: Gaudi; there are: A100-40G, A100-80G, A800-80G, B200, H100-80G, "
         "H20-96G, H200, H800-80G, L4, L40S, RTX-3090, RTX-4090, RTX-5090, RTX-A6000, T4, V100-16G, V100-32G"
     )
 

@@ -89,7 +89,7 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["regress", "--scenario", "tony"], "dsregress: error: no such scenario: tony; did you mean: tiny\n"),
+        (["regress", "--scenario", "tony"], "dsregress: error: no such scenario: tony; did you mean tiny?\n"),
         (
             ["regress", "--deepspeed", "0.16.4", "--fail-on", "memory, memroy", "--dry-run"],
             "error: --fail-on: no such kind of finding: memroy; there are: memory, time, numerics, crash; or none\n",

@@ -56,7 +56,7 @@ def test_a_named_selection_takes_the_place_of_the_plain_one(tmp_path: Path) -> N
     project(tmp_path, '[tool.dsregress.selections]\nreported = ["trl*/base/sim"]')
     settings = load(start=tmp_path, environ={})
     assert selecting(settings, "reported").select == ("trl*/base/sim",)
-    with pytest.raises(UsageError, match="no selection is named 'report'; did you mean reported"):
+    with pytest.raises(UsageError, match="no such selection: report; did you mean reported"):
         selecting(settings, "report")
 
 
@@ -78,7 +78,7 @@ def test_malformed_toml_names_file_and_line(tmp_path: Path) -> None:
 
 def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
     assert message(tmp_path, "[tool.dsregress]\nround = 3") == (
-        "DIR/pyproject.toml: [tool.dsregress] round: unknown key 'round'; did you mean rounds?"
+        "DIR/pyproject.toml: [tool.dsregress]: no such key: round; did you mean rounds, warmup_rounds?"
     )
 
 

@@ -103,7 +103,7 @@ def test_the_keys_of_the_json_report_are_explained() -> None:
 
 def test_the_errors_that_are_explained_are_ones_that_the_code_gives() -> None:
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "harness").rglob("*.py"))
-    sources += "".join(f"no {what} is named" for what in re.findall(r'unknown_name\("(\w+)"', sources))
+    sources += "".join(f"no such {what}" for what in re.findall(r'no_such\("(\w+)"', sources))
     rows = markdown.table(DOCS / "troubleshooting.md", "it says")
     assert len(rows) > 10
     for row in rows:

@@ -91,7 +91,7 @@ def test_a_workload_that_several_globs_name_runs_once() -> None:
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection(scenarios=("lama",)), "no such scenario: lama; did you mean: llama"),
+        (Selection(scenarios=("lama",)), "no such scenario: lama; did you mean llama?"),
         (Selection(scenarios=("zzzzzzzz",)), "no such scenario: zzzzzzzz; there are: llama, qwen"),
         (
             Selection(scenarios=("llama",), variants=("zero_stag=2",)),
@@ -102,7 +102,7 @@ def test_a_workload_that_several_globs_name_runs_once() -> None:
         ),
         (
             Selection(scenarios=("llama",), variants=("zero_stage=*1",)),
-            "llama: no such variant: zero_stage=*1; did you mean: zero_stage=2",
+            "llama: no such variant: zero_stage=*1; did you mean zero_stage=2?",
         ),
         (Selection(devices=("metal",)), "no such device: metal; there are: sim, cpu, cuda, auto"),
     ],

@@ -150,7 +150,7 @@ def test_a_named_stack_is_compared_with_the_baseline_inside_itself() -> None:
 
 
 def test_an_unknown_stack_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"no stack is named 'reprot'; did you mean report\?"):
+    with pytest.raises(UsageError, match=r"no such stack: reprot; did you mean report\?"):
         planned(name="reprot")
 
 
