@@ -20,7 +20,7 @@ from harness.probe.border.faults import (
 )
 from harness.probe.border.plausible import nests_too_deep, why_implausible
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
-from harness.probe.border.wire import STAGE_TIMEOUTS, Explanation, RunRecord
+from harness.probe.border.wire import DEADLOCK_S, STAGE_TIMEOUTS, Explanation, RunRecord
 from harness.system.decoding import Damaged, decoded
 
 _T = TypeVar("_T")
@@ -91,6 +91,8 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
         )
     if record.outcome == "timed_out":
         return TimedOut(stage=record.stage, limit_s=timeout_s, whereabouts=tuple(record.whereabouts))
+    if record.outcome == "deadlocked":
+        return TimedOut(stage=record.stage, limit_s=DEADLOCK_S, whereabouts=tuple(record.whereabouts))
     if record.outcome == "still_working":
         limit_s = STAGE_TIMEOUTS * timeout_s
         return TimedOut(stage=record.stage, limit_s=limit_s, working=True, whereabouts=tuple(record.whereabouts))

@@ -216,6 +216,12 @@ def _process(pid: int) -> Process | None:
     )
 
 
+def processor_s(pid: int) -> float:
+    """What a process has computed, in seconds; 0 where it is gone, or where there is no /proc."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def _read(file: str) -> bytes:
     try:
         with open(file, "rb") as stream:

@@ -32,6 +32,9 @@ OCCASIONS = tuple(phase for phase in PHASES if phase not in REGULAR_PHASES)
 #: How many timeouts a stage may last in which operators run, so that a loop without an end ends.
 STAGE_TIMEOUTS = 10
 
+#: How long ranks that wait for one another are waited for, where their timeout is longer.
+DEADLOCK_S = 20.0
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CellRequest:
@@ -283,7 +286,9 @@ class RoundCost:
 class RunRecord:
     """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
 
-    outcome: str  #: ``passed``, ``failed``, ``out_of_memory``, ``timed_out``, ``still_working`` or ``machine_fault``
+    #: ``passed``, ``failed``, ``out_of_memory``, ``machine_fault``, or one that took too long: ``timed_out`` (silent),
+    #: ``deadlocked`` (its ranks waited for one another), ``still_working``
+    outcome: str
     stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
     signature: str = ""  #: one short line that is the same for the same fault
     machine_fault: str = ""  #: what is wrong with the machine, where that ended it (see `harness.probe.border.machine`)

@@ -90,7 +90,7 @@ class Ranks:
         self._variables = dict(variables)
         self._timeout_s = timeout_s
         self._beat = beat
-        self._tries = _TRIES if len(here) == world_size else 1
+        self._is_whole = len(here) == world_size  #: no rank is on another machine
         self._kernel_kills = machine.kernel_out_of_memory_kills()
         self._ranks: list[_RankProcess] = [self._fork(number, here, world_size) for number in here]
 
@@ -110,7 +110,7 @@ class Ranks:
         """One timed round on all ranks. A round with a throttled GPU is discarded and run again, up to ``_TRIES`` times in
         all; the last one is kept, with its clocks. Ranks that span machines keep every round, because one machine cannot
         repeat a round alone. Raises CellEnded, EnoughRounds."""
-        for discarded in range(self._tries):  # noqa: B007 (how many were discarded before the one that is kept)
+        for discarded in range(_TRIES if self._is_whole else 1):  # noqa: B007 (how many were discarded before the one that is kept)
             self._send({"do": "round"})
             replies = self._gather("round")
             slowest = max(replies, key=lambda reply: sum(reply["seconds"].values()))
@@ -171,16 +171,21 @@ class Ranks:
 
     def _gather(self, awaited: str) -> list[Message]:
         """The awaited message of every rank. One limit counts from the last sign of life of any rank, the other from the
-        last stage that any has begun."""
+        last stage that any has begun. Ranks that wait for one another are not given all of that time."""
         replies: dict[int, Message] = {}
+        watch = whereabouts.DeadlockWatch(self._folder)
         deadline = time.monotonic() + self._timeout_s
         most_s = STAGE_TIMEOUTS * self._timeout_s
         stage_deadline = time.monotonic() + most_s
         while len(replies) < len(self._ranks):
             waiting = [rank for rank in self._ranks if rank.number not in replies]
             ready = [rank for rank in waiting if rank.channel.pending] or select.select(
-                [rank.channel for rank in waiting], [], [], max(0.0, deadline - time.monotonic())
+                [rank.channel for rank in waiting], [], [], max(0.0, min(deadline, watch.next_look) - time.monotonic())
             )[0]
+            if not ready and time.monotonic() < deadline:
+                if self._is_whole and watch.finds({rank.number: rank.pid for rank in waiting}):
+                    raise self._stuck("deadlocked", waiting[0], "the ranks wait for one another")
+                continue
             if not ready:
                 raise self._stuck("timed_out", waiting[0], f"no sign of life for {self._timeout_s:g} s")
             by_channel = {id(rank.channel): rank for rank in waiting}
@@ -190,6 +195,7 @@ class Ranks:
                 if message["at"] == awaited:
                     replies[rank.number] = message
                 deadline = time.monotonic() + self._timeout_s
+                watch.begin()
                 if message["at"] != "working":
                     stage_deadline = time.monotonic() + most_s
                 elif time.monotonic() > stage_deadline:

@@ -4,6 +4,7 @@ the other's."""
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import itertools
 import os
@@ -15,8 +16,10 @@ from pathlib import Path
 from traceback import FrameSummary
 from typing import IO
 
+from harness.probe.border import processes
 from harness.probe.border.encoding import text
 from harness.probe.border.faults import MOST_WHEREABOUTS, WHEREABOUTS_LENGTH, places
+from harness.probe.border.wire import DEADLOCK_S
 
 #: One that no program, launcher or scheduler uses, as they do SIGUSR1; macOS has no such signals.
 _SIGNAL: int | None = getattr(signal, "SIGRTMAX", None)
@@ -27,11 +30,23 @@ _LOOK_S = 0.02
 
 _MOST_BYTES = 1 << 20
 
+#: How long ranks that seem to wait for one another are observed, and how much of that time they may compute: they look
+#: whether they are still asked for.
+_BETWEEN_LOOKS_S = 5.0
+_IDLE = 0.05
+
 #: Beneath it, a rank's stack is that of the process that forked it.
 _FORKS_RANKS = "/harness/probe/process/ranks.py"
 
 _FRAME = re.compile(r'^  File "([^"\n]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+[^\n]*:$", re.MULTILINE)
+
+#: torch's own functions for collectives, and what may lie between them and the wait.
+_COLLECTIVES = ("/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py")
+_BENEATH = re.compile(r"^<|/site-packages/torch/|/lib/python[\d.]*/(?!site-packages|dist-packages)|/harness/probe/")
+
+#: (file, line, function), the innermost first.
+_Stack = tuple[tuple[str, int, str], ...]
 
 _answers: list[IO[bytes]] = []  # faulthandler keeps the descriptor alone
 
@@ -49,71 +64,110 @@ def ask(folder: Path, pids: Mapping[int, int]) -> tuple[str, ...]:
     """Rank -> its process, each of which has called `answer`: lines such as ``ranks 0 and 2: deepspeed/comm/torch.py:
     all_gather_into_tensor, called by deepspeed/runtime/zero/partition_parameters.py:_dist_allgather_fn``. Nothing of a rank
     that does not answer."""
-    if _SIGNAL is None:
-        return ()
-    for pid in pids.values():
-        try:
-            os.kill(pid, _SIGNAL)
-        except ProcessLookupError:
-            continue
-    deadline = time.monotonic() + _ANSWER_S
     ranks_at: dict[str, list[int]] = {}
-    for rank in sorted(pids):
-        if place := _place(_written(_file(folder, rank), deadline)):
-            ranks_at.setdefault(place, []).append(rank)
+    for rank, stack in _stacks(folder, pids).items():
+        ranks_at.setdefault(_described(stack), []).append(rank)
     lines = [text(f"{_named(ranks)}: {place}", WHEREABOUTS_LENGTH) for place, ranks in ranks_at.items()]
     if len(lines) > MOST_WHEREABOUTS:
         lines = [*lines[: MOST_WHEREABOUTS - 1], f"{len(lines) - MOST_WHEREABOUTS + 1} more places"]
     return tuple(lines)
 
 
+class DeadlockWatch:
+    """Tells ranks that wait for one another from ranks that are slow: every one is in a collective, and where it was at the
+    last look, and none has computed since."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.begin()
+
+    def begin(self) -> None:
+        """There was a sign of life."""
+        self._before: tuple[dict[int, _Stack], float] | None = None
+        self.next_look = time.monotonic() + DEADLOCK_S - _BETWEEN_LOOKS_S
+
+    def finds(self, pids: Mapping[int, int]) -> bool:
+        """Whether the ranks, each with its process, wait for one another. To be asked at ``next_look``, again and again."""
+        computed_s = sum(map(processes.processor_s, pids.values()))
+        stacks = _stacks(self._folder, pids)
+        before, self._before = self._before, (stacks, computed_s)
+        self.next_look = time.monotonic() + _BETWEEN_LOOKS_S
+        return (
+            before is not None
+            and before[0] == stacks
+            and len(stacks) == len(pids)
+            and all(_is_in_collective(stack) for stack in stacks.values())
+            and computed_s - before[1] < _IDLE * _BETWEEN_LOOKS_S
+        )
+
+
+def _stacks(folder: Path, pids: Mapping[int, int]) -> dict[int, _Stack]:
+    """Rank -> its stack, of those that answer."""
+    if _SIGNAL is None:
+        return {}
+    written = {}
+    for rank, pid in pids.items():
+        with contextlib.suppress(OSError):  # one that has ended, and one that removed its folder
+            written[rank] = _file(folder, rank).stat().st_size
+            os.kill(pid, _SIGNAL)
+    deadline = time.monotonic() + _ANSWER_S
+    found = {rank: _main_stack(_added(_file(folder, rank), size, deadline)) for rank, size in sorted(written.items())}
+    return {rank: stack for rank, stack in found.items() if stack}
+
+
 def _file(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.stack"
 
 
-def _written(file: Path, deadline: float) -> str:
-    """What a process has written, once that does not grow."""
-    size = 0
-    while True:
-        try:
-            found = file.stat().st_size
-        except OSError:
-            return ""
-        if (found and found == size) or time.monotonic() > deadline:
+def _added(file: Path, before: int, deadline: float) -> str:
+    """What a process has written to a file of ``before`` bytes, once that does not grow."""
+    size = before
+    while time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        found = file.stat().st_size if file.exists() else before
+        if found == size > before:
             break
         size = found
-        time.sleep(_LOOK_S)
     with file.open("rb") as stack:
+        stack.seek(before)
         return stack.read(_MOST_BYTES).decode("utf-8", "replace")
 
 
-def _place(stacks: str) -> str:
-    """Where a process is, by the stacks of its threads, the main one last, each with its innermost frame first."""
+def _main_stack(stacks: str) -> _Stack:
+    """The frames of a rank, the innermost one first, of the stacks of its threads, of which the main one is the last."""
     threads = [
-        [FrameSummary(file, int(line), name, lookup_line=False) for file, line, name in _FRAME.findall(stack)]
+        tuple((file, int(line), name) for file, line, name in _FRAME.findall(stack))
         for stack in _THREAD.split(stacks)[1:]
     ]
-    if not threads or not threads[-1]:
-        return ""
-    frames = threads[-1]
-    if frames[0].name == "_engine_run_backward":  # on a GPU, backward's Python runs in a thread of its own
-        own = (thread for thread in threads[:-1] if thread and not thread[0].filename.endswith("/threading.py"))
+    frames = threads[-1] if threads else ()
+    if frames and frames[0][2] == "_engine_run_backward":  # on a GPU, backward's Python runs in a thread of its own
+        own = (thread for thread in threads[:-1] if thread and not thread[0][0].endswith("/threading.py"))
         frames = next(own, frames)
-    of_rank = [*itertools.takewhile(lambda frame: not frame.filename.endswith(_FORKS_RANKS), frames)]
-    return _described([*places(of_rank[::-1])]) or f"{os.path.basename(frames[0].filename)}:{frames[0].name}"
+    return tuple(itertools.takewhile(lambda frame: not frame[0].endswith(_FORKS_RANKS), frames))
 
 
-def _described(found: Sequence[str]) -> str:
+def _places(stack: _Stack) -> list[str]:
+    return [*places([FrameSummary(file, line, name, lookup_line=False) for file, line, name in reversed(stack)])]
+
+
+def _is_in_collective(stack: _Stack) -> bool:
+    """Whether torch's call of a collective waits: nothing but torch, Python and the probe lies beneath."""
+    files = [file for file, _, _ in stack]
+    return any(file.endswith(_COLLECTIVES) for file in itertools.takewhile(_BENEATH.search, files))
+
+
+def _described(stack: _Stack) -> str:
     """The innermost place, the first one of another folder, which says what it is for, and the line of the program."""
+    found = _places(stack)
     if not found:
-        return ""
+        return f"{os.path.basename(stack[0][0])}:{stack[0][2]}"
     named = [place for place in found if "wrap" not in place.rpartition(":")[2]]  # decorators, which are everywhere
     of_program = next((place for place in found if place.rpartition(":")[2].isdigit()), "")
     caller = next((place for place in named if os.path.dirname(place) != os.path.dirname(found[0])), "")
-    text = found[0]
+    description = found[0]
     if caller and caller != of_program:
-        text += f", called by {caller}"
-    return f"{text}, from {of_program}" if of_program not in ("", found[0]) else text
+        description += f", called by {caller}"
+    return f"{description}, from {of_program}" if of_program not in ("", found[0]) else description
 
 
 def _named(ranks: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ import pytest
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border.machine import DISK_FULL, KILLED
 from harness.probe.border.wire import RoundCost
+from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel
 from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
 
@@ -212,6 +213,42 @@ def test_of_ranks_that_hang_it_says_which_ones_are_where(tmp_path: Path) -> None
         "ranks 0 and 2: framework/comm.py:gather, called by framework/engine/zero.py:step",
         "rank 1: framework/comm.py:reduce, called by framework/engine/zero.py:step",
     ]
+
+
+@pytest.fixture
+def collective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A call of torch's that waits for ever, in a process that looks for deadlocks soon."""
+    monkeypatch.setattr(whereabouts, "DEADLOCK_S", 0.6)
+    monkeypatch.setattr(whereabouts, "_BETWEEN_LOOKS_S", 0.3)
+    torch = tmp_path / "lib" / "site-packages" / "torch" / "distributed"
+    torch.mkdir(parents=True)
+    (torch / "distributed_c10d.py").write_text("import time\ndef all_reduce():\n time.sleep(600)\n")
+    wait: Callable[[], None] = runpy.run_path(str(torch / "distributed_c10d.py"))["all_reduce"]
+    return wait
+
+
+def test_ranks_that_wait_for_one_another_are_not_waited_for(tmp_path: Path, collective: Callable[[], None]) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "step"})
+        collective()
+
+    fault = ended(body, tmp_path)
+    assert (fault.outcome, fault.stage) == ("deadlocked", "step")
+    assert fault.whereabouts == ["ranks 0 and 1: distributed_c10d.py:all_reduce"]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_ranks_that_wait_for_one_that_does_something_else_are(
+    tmp_path: Path, collective: Callable[[], None], busy: bool
+) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "step"})
+        while rank:
+            if not busy:
+                time.sleep(600)
+        collective()
+
+    assert ended(body, tmp_path, timeout_s=2.0).outcome == "timed_out"
 
 
 def test_a_rank_that_is_stopped_does_not_say_where_it_is(tmp_path: Path) -> None:

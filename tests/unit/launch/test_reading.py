@@ -42,6 +42,7 @@ def test_a_record_is_read_and_its_detail_kept_apart(tmp_path: Path) -> None:
             record(outcome="timed_out", stage="step", whereabouts=["rank 0: x.py:f", "rank 1: x.py:g"]),
             TimedOut("step", 10, whereabouts=("rank 0: x.py:f", "rank 1: x.py:g")),
         ),
+        (record(outcome="deadlocked", stage="step"), TimedOut("step", 20)),
         (record(outcome="still_working", stage="generate"), TimedOut("generate", 100, working=True)),
         (
             record(outcome="machine_fault", machine_fault=machine.DISK_FULL, stage="init", signature="s", log_tail="t"),
