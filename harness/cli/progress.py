@@ -27,7 +27,8 @@ from harness.wording.quantities import plural
 
 class Estimate:
     """How long the rest will take: what the cells are expected to take, corrected by what the finished ones took. Those of
-    which nothing is known are expected to take what others of them took.
+    which nothing is known are expected to take what others of them took. Where all that is left takes longer already, how
+    long is not known.
 
     Timed ones by workloads and not by cells: those of one are measured in turns, and end all together. An environment is
     imported for the first of its cells.
@@ -45,14 +46,22 @@ class Estimate:
         self._open: dict[str, set[str]] = {}
         for cell in cells:
             self._open.setdefault(cell.workload, set()).add(cell.id)
+        self._waiting = set(self._expected_s)
         self._done: set[str] = set()
         self._pace = 1.0
         self._began = time.monotonic()
 
-    def finished(self, cell: Cell, elapsed_s: float | None = None, *, took_s: float | None = None) -> None:
-        """A cell has ended, ``elapsed_s`` after the beginning. ``took_s`` is what it took, unless it failed."""
-        if self._expected_s[cell.id] is None and took_s is not None:
+    def started(self, cell: Cell) -> None:
+        self._waiting.discard(cell.id)
+
+    def finished(self, cell: Cell, elapsed_s: float | None = None, *, took_s: float, passed: bool) -> None:
+        """A cell has ended, ``elapsed_s`` after the beginning. One that failed may have ended at once: what it took says
+        nothing of the others."""
+        if not passed:
+            self._expected_s[cell.id], self._imports_s[cell.id] = took_s, 0.0
+        elif self._expected_s[cell.id] is None:
             self._surprises_s.append(took_s)
+        self._waiting.discard(cell.id)
         self._done.add(cell.id)
         others = self._open[cell.workload]
         others.discard(cell.id)
@@ -61,11 +70,14 @@ class Estimate:
             self._pace = self._elapsed(elapsed_s) / done_s
 
     def left_s(self, elapsed_s: float | None = None) -> float | None:
-        """Seconds to go; None where that is not known yet."""
+        """Seconds to go; None where that is not known yet, or no more."""
         if not any(self._open.values()):
             return 0.0
-        total_s = self._sum_s(self._expected_s)
-        return None if total_s is None else max(1.0, total_s * self._pace - self._elapsed(elapsed_s))
+        total_s, waiting_s = self._sum_s(self._expected_s), self._sum_s(self._waiting)
+        if total_s is None or waiting_s is None:
+            return None
+        left_s = max(total_s * self._pace - self._elapsed(elapsed_s), waiting_s * self._pace)
+        return left_s if left_s >= 1.0 else None
 
     def _sum_s(self, cells: Iterable[str]) -> float | None:
         """What cells, by id, are expected to take together; None where that is not known yet."""
@@ -148,6 +160,7 @@ class Progress:
     def event(self, event: Event) -> None:
         cell = event.cell
         if isinstance(event, Started):
+            self._estimate.started(cell)
             self._running[cell.id] = (cell, "untimed part", time.monotonic())
         elif isinstance(event, RoundStarted):
             self._running[cell.id] = (cell, f"round {event.number}", self._running[cell.id][2])
@@ -158,7 +171,7 @@ class Progress:
             self._running.pop(cell.id, None)
             self._done += 1
             passed = isinstance(event.ended.outcome, Passed)
-            self._estimate.finished(cell, took_s=event.ended.duration_s if passed else None)
+            self._estimate.finished(cell, took_s=event.ended.duration_s, passed=passed)
             if not self._brief and (not self._is_live or not passed):
                 left = self._estimate.left_s()
                 about = f", {duration_text(left)} left" if left else ""

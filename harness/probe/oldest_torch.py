@@ -1,18 +1,27 @@
-"""Which torch can be measured."""
+"""Which torch can be measured. Imports no torch: the host refuses one that is too old before it is installed."""
 
 from __future__ import annotations
 
-import torch
-
 from harness.probe.no_stand_in import NoStandInError
+
+#: Up to 2.1 a storage does not say when it is freed: a weak reference to one is never called, and may end the process. Up to
+#: 2.2 a weight cannot become another tensor, which ``.to("cuda")`` makes of it in a simulation.
+_OLDEST, _OLDEST_IN_SIM = (2, 2), (2, 3)
 
 
 def check(device: str) -> None:
-    """Raises `NoStandInError` for a torch that is too old. Up to 2.1 a storage does not say when it is freed: a weak
-    reference to one is never called, and may end the process. Up to 2.2 a weight cannot become another tensor, which
-    ``.to("cuda")`` makes of it in a simulation."""
-    release = torch.__version__.partition("+")[0]
-    oldest = (2, 3) if device == "sim" else (2, 2)
-    if tuple(int(part) for part in release.split(".")[:2]) < oldest:
-        text = ".".join(map(str, oldest))
-        raise NoStandInError(f"torch {release} is too old for {device}", f"give --torch {text}.0 or a newer one")
+    """Raises `NoStandInError` where the installed torch is too old."""
+    import torch
+
+    if refusal := too_old(torch.__version__, device):
+        raise NoStandInError(*refusal)
+
+
+def too_old(version: str, device: str) -> tuple[str, str] | None:
+    """What is wrong with a release of torch, and what to do; None where it can be measured."""
+    release = version.partition("+")[0]
+    oldest = _OLDEST_IN_SIM if device == "sim" else _OLDEST
+    if tuple(int(part) for part in release.split(".")[:2]) >= oldest:
+        return None
+    text = ".".join(map(str, oldest))
+    return f"torch {release} is too old for {device}", f"give --torch {text}.0 or a newer one"

@@ -17,12 +17,15 @@ _GUESSED_CELL_S = {"sim": 8.0, "cpu": 5.0, "cuda": 30.0}
 
 
 def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
-    """Workload -> seconds that its newest stored run took, on whichever of these stacks; unknown ones are left out."""
-    found: dict[str, float] = {}
+    """Workload -> seconds that its newest stored run took, on the first of these stacks where it passed; where it passed on
+    none, on the first. Unknown ones are left out."""
+    passed: dict[str, float] = {}
+    failed: dict[str, float] = {}
     for cell in cells:
-        if cell.workload not in found and (result := store.last_run(cell)) is not None:
-            found[cell.workload] = result.duration_s
-    return found
+        if cell.workload not in passed and (result := store.last_run(cell)) is not None:
+            found = passed if isinstance(result.outcome, Passed) else failed
+            found.setdefault(cell.workload, result.duration_s)
+    return {**failed, **passed}
 
 
 def guess_s(cell: Cell) -> float | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from harness.errors import UsageError, no_such
 from harness.model import Cell, Hardware, Stack
+from harness.probe import oldest_torch
 from harness.probe.scenario import (
     DEVICES,
     Scenario,
@@ -69,7 +70,8 @@ def build(
     """The matrix of a run.
 
     ``default`` holds globs over ``scenario/variant/device`` and is what a plain run selects. ``--device`` alone runs that
-    same default elsewhere; ``--scenario`` or ``--variant`` replace it. Raises UsageError for a glob that matches nothing.
+    same default elsewhere; ``--scenario`` or ``--variant`` replace it. Raises UsageError for a glob that matches nothing,
+    and for a stack to be built whose torch is too old for each of its cells.
     """
     cells: list[Cell] = []
     skipped: dict[str, str] = {}
@@ -85,6 +87,7 @@ def build(
                 skipped[workload] = reason
             else:
                 cells += _cells(stacks, name, scenarios[name], variant, device)
+    _refuse_old_torch(cells)
     return CellMatrix(
         cells=tuple(cells),
         skipped=tuple(SkippedCell(workload=workload, reason=reason) for workload, reason in skipped.items()),
@@ -191,3 +194,16 @@ def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str,
             framework=scenario.framework,
             parameters=parameters,
         )
+
+
+def _refuse_old_torch(cells: Iterable[Cell]) -> None:
+    """Raises UsageError for a stack that would be built for nothing."""
+    devices: dict[Stack, set[str]] = {}
+    for cell in cells:
+        if "torch" in cell.stack.versions and not cell.stack.existed:
+            devices.setdefault(cell.stack, set()).add(cell.device)
+    for stack, own in devices.items():
+        refusals = [oldest_torch.too_old(stack.versions["torch"], device) for device in sorted(own)]
+        if refusals[0] is not None and all(refusals):
+            what, hint = refusals[0]
+            raise UsageError(what, where="--torch", hint=hint)

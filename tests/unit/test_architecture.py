@@ -24,9 +24,11 @@ BORDER = [
     *(f"harness.probe.border.{file.stem}" for file in sorted((HARNESS / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, and the tables of known models.
+#: What else of the probe the host imports: how workloads are declared, the tables of known models, and which torch can be
+#: measured.
 SHARED = [
     "harness.probe.launch_line",
+    "harness.probe.oldest_torch",
     "harness.probe.program",
     "harness.probe.scenario",
     "harness.probe.skeleton.hub_names",

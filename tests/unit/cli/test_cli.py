@@ -15,7 +15,7 @@ from harness.cli import signals
 from harness.cli.progress import Estimate, duration_text
 from harness.cli.stored import first_release, stack_id, stack_ids
 from harness.errors import UsageError
-from harness.model import Failed, Result
+from harness.model import Cell, Failed, Result
 from harness.probe.border.wire import Detail
 from harness.run.eta import GUESSED_IMPORT_S
 from harness.store import Store
@@ -395,30 +395,59 @@ def test_time_left_is_what_was_expected_at_the_pace_seen_so_far() -> None:
     first, second = ([msgspec.structs.replace(cell(v), variant=variant) for v in "AB"] for variant in ("x", "y"))
     estimate = Estimate([*first, *second], {first[0].workload: 10.0, second[0].workload: 20.0})
     assert estimate.left_s(0) == 60 + 2 * importing
-    estimate.finished(first[0], 30.0)  # of two that go in turns: says nothing about the pace yet
-    assert estimate.left_s(30.0) == 30 + 2 * importing
-    estimate.finished(first[1], 2 * (20 + 2 * importing))  # twice as long as expected; both are imported now
+    for one in first:
+        estimate.started(one)
+    passed(estimate, first[0], 10.0)  # of two that go in turns: says nothing about the pace yet
+    assert estimate.left_s(10.0) == 50 + 2 * importing
+    passed(estimate, first[1], 2 * (20 + 2 * importing))  # twice as long as expected; both are imported now
     assert estimate.left_s(2 * (20 + 2 * importing)) == 80
     for one in second:
-        estimate.finished(one, 150.0)
+        passed(estimate, one, 150.0)
     assert estimate.left_s(150.0) == 0
 
 
+def alone(*versions: str) -> list[Cell]:
+    """Cells of one workload, each of which ends by itself."""
+    return [msgspec.structs.replace(cell(version), device="sim") for version in versions]
+
+
+def passed(estimate: Estimate, one: Cell, elapsed_s: float, took_s: float = 10.0) -> None:
+    estimate.finished(one, elapsed_s, took_s=took_s, passed=True)
+
+
 def test_a_cell_that_goes_alone_says_what_the_others_of_its_workload_will_take() -> None:
-    cells = [msgspec.structs.replace(cell(version), device="sim") for version in "AB"]
+    cells = alone("A", "B")
     estimate = Estimate(cells, {cells[0].workload: 10.0})
-    estimate.finished(cells[0], 3 * (10 + GUESSED_IMPORT_S))
+    passed(estimate, cells[0], 3 * (10 + GUESSED_IMPORT_S))
     assert estimate.left_s(3 * (10 + GUESSED_IMPORT_S)) == 3 * (10 + GUESSED_IMPORT_S)
 
 
-def test_what_nothing_is_known_of_has_no_time_left_until_the_first_has_ended() -> None:
-    cells = [msgspec.structs.replace(cell(version), device="sim") for version in "ABC"]
+def test_what_nothing_is_known_of_has_no_time_left_until_the_first_has_passed() -> None:
+    cells = alone("A", "B", "C")
     estimate = Estimate(cells, {})
     assert estimate.left_s(0) is None
-    estimate.finished(cells[0], 5.0)  # it failed, which says nothing of the others
+    estimate.finished(cells[0], 5.0, took_s=5.0, passed=False)
     assert estimate.left_s(5.0) is None
-    estimate.finished(cells[1], 2 * (5 + 300 + 2 * GUESSED_IMPORT_S), took_s=300.0)
-    assert estimate.left_s(2 * (5 + 300 + 2 * GUESSED_IMPORT_S)) == pytest.approx(306, rel=0.1)
+    passed(estimate, cells[1], 2 * (5 + 300 + GUESSED_IMPORT_S), took_s=300.0)
+    assert estimate.left_s(2 * (5 + 300 + GUESSED_IMPORT_S)) == 2 * (300 + GUESSED_IMPORT_S)
+
+
+def test_cells_that_fail_at_once_do_not_make_the_others_fast() -> None:
+    cells = alone("A", "B", "C")
+    estimate = Estimate(cells, {cells[0].workload: 100.0})
+    estimate.finished(cells[0], 0.0, took_s=0.0, passed=False)  # its environment cannot be built
+    assert estimate.left_s(0.0) == 2 * (100 + GUESSED_IMPORT_S)
+    estimate.finished(cells[1], 2.0, took_s=2.0, passed=False)  # it does not import
+    assert estimate.left_s(2.0) == 100 + GUESSED_IMPORT_S
+
+
+def test_a_cell_that_takes_longer_than_expected_has_no_time_left_that_is_known() -> None:
+    cells = alone("A", "B")
+    estimate = Estimate(cells, {cells[0].workload: 10.0})
+    estimate.started(cells[0])
+    assert estimate.left_s(1000.0) == 10 + GUESSED_IMPORT_S  # of the other one
+    estimate.started(cells[1])
+    assert estimate.left_s(1000.0) is None
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (3900, "1 h 5 min")])

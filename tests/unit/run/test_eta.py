@@ -56,3 +56,11 @@ def test_what_has_run_is_not_guessed(store: Store) -> None:
     stored(store, cell, 50.0)
     assert expected_s([cell], store) == {cell.workload: 50.0}
     assert guessed_s([cell], {cell.workload: 50.0}, store) == {}
+
+
+def test_a_workload_takes_what_it_took_where_it_passed(store: Store) -> None:
+    failed, passed = program("sft-3f9a1c", deepspeed="0.15.0"), program("sft-3f9a1c", deepspeed="0.16.4")
+    stored(store, failed, 1.0, Failed("import", "ModuleNotFoundError"))
+    assert expected_s([failed, passed], store) == {passed.workload: 1.0}
+    stored(store, passed, 50.0)
+    assert expected_s([failed, passed], store) == {passed.workload: 50.0}

@@ -76,6 +76,33 @@ def test_cuda_without_a_gpu_is_skipped_aloud() -> None:
     assert built.skipped[0].reason == "no GPU on this machine"
 
 
+def with_torch(*versions: str) -> list[Stack]:
+    return [Stack(python="3.11", versions={"torch": version, "deepspeed": "0.16.4"}) for version in versions]
+
+
+@pytest.mark.parametrize(
+    ("version", "device", "oldest"),
+    [("2.2.2", "sim", "2.3.0"), ("2.1.2+cu121", "cpu", "2.2.0"), ("2.1.2", "*", "2.2.0")],
+)
+def test_a_stack_whose_torch_is_too_old_is_refused_before_it_is_built(version: str, device: str, oldest: str) -> None:
+    selection = Selection(scenarios=("llama",), variants=("base",), devices=(device,))
+    said = rf"^--torch: torch 2\.\d\.2 is too old for \w+; give --torch {oldest} or a newer one$"
+    with pytest.raises(UsageError, match=said):
+        matrix.build(with_torch("2.13.0", version), SCENARIOS, selection, DEFAULT, NO_GPU)
+
+
+def test_a_stack_is_built_whose_torch_is_too_old_for_the_simulation_alone() -> None:
+    built = matrix.build(
+        with_torch("2.2.2"), SCENARIOS, Selection(scenarios=("llama",), variants=("base",)), (), NO_GPU
+    )
+    assert [cell.device for cell in built.cells] == ["sim", "cpu"]
+
+
+def test_an_interpreter_that_exists_is_not_built_and_speaks_for_itself() -> None:
+    existing = Stack(python="3.11+1a2b3c4d", versions={"torch": "2.2.2"})
+    assert matrix.build([existing], SCENARIOS, Selection(scenarios=("llama",), devices=("sim",)), (), NO_GPU).cells
+
+
 def test_a_variant_may_be_spelled_out() -> None:
     built = matrix.build(
         STACKS, SCENARIOS, Selection(variants=("zero_stage=1,dtype=fp16",), devices=("cpu",)), DEFAULT, NO_GPU
