@@ -15,8 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border.skeleton_maker import SkeletonFile
-from harness.probe.skeleton import families, hub_names, models, more_models, safetensors, tiny, tokenizer
-from harness.probe.skeleton.families import Family
+from harness.probe.skeleton import (
+    chat_templates,
+    families,
+    hub_names,
+    models,
+    more_models,
+    safetensors,
+    tiny,
+    tokenizer,
+)
+from harness.probe.skeleton.family import Family
 from harness.probe.skeleton.safetensors import StoredTensor
 
 #: Weights with contents are written for models up to this size: with more, a machine's disk is what is measured.
@@ -164,14 +173,16 @@ def family_of(config: dict[str, Any]) -> Family:
         bos=special.get(named.get("bos", -1), ""),
         eos=special.get(named.get("eos", rows - 1), next(iter(special.values()))),
         pad=special.get(named.get("pad", -1), ""),
-        chat_template=families.PLAIN_CHAT,
+        chat_template=chat_templates.PLAIN_CHAT,
     )
 
 
 def small(family: Family) -> tuple[Family, dict[int, int]]:
-    """The family with `_TINY_WORDS` words beside its special tokens, and where the ids of those went."""
+    """The family with `_TINY_WORDS` words beside its special tokens, and where the ids of those went. Few special tokens
+    with small ids are among the words; as many as Mistral's thousand leave no room for them."""
     ids: dict[int, int] = {}
-    end = _TINY_WORDS
+    first = sum(index < _TINY_WORDS for index in family.special)
+    end = _TINY_WORDS + (first if 2 * first > _TINY_WORDS else 0)
     for index in sorted(family.special):
         if index < _TINY_WORDS:
             ids[index] = index

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.probe.skeleton import sentencepiece_model
-from harness.probe.skeleton.families import Family
+from harness.probe.skeleton.family import Family
 from harness.probe.skeleton.words import PIECES, WORDS
 
 #: What byte-level BPE writes for a space, as GPT-2 chose it.
@@ -200,6 +200,8 @@ def _settings(family: Family) -> dict[str, Any]:
         settings["add_bos_token"] = family.adds_bos
     if family.tokenizer_class == "T5Tokenizer":
         settings["extra_ids"] = sum(text.startswith("<extra_id_") for text in family.special.values())
+    if family.named:
+        settings |= {**dict(family.named), "extra_special_tokens": dict(family.named)}
     if family.legacy is not None:
         settings["legacy"] = family.legacy
     if family.chat_template:
