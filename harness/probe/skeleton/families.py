@@ -355,6 +355,27 @@ def _whisper(languages: tuple[str, ...]) -> Family:
     )
 
 
+_GEMMA_3_IMAGES = dataclasses.replace(
+    _gemma(262_145, 105, chat=False),
+    special={
+        **_gemma(262_145, 105, chat=False).special,
+        255_999: "<start_of_image>",
+        256_000: "<end_of_image>",
+        262_144: "<image_soft_token>",
+    },
+    named=(("boi_token", "<start_of_image>"), ("eoi_token", "<end_of_image>"), ("image_token", "<image_soft_token>")),
+)
+#: What PaliGemma finds where, and where its edge is, behind Gemma's words.
+_PALIGEMMA = dataclasses.replace(
+    _gemma(257_153, 106, chat=False),
+    special={
+        **_gemma(257_153, 106, chat=False).special,
+        **{256_000 + place: f"<loc{place:04}>" for place in range(1024)},
+        **{257_024 + part: f"<seg{part:03}>" for part in range(128)},
+        257_152: "<image>",
+    },
+    named=(("image_token", "<image>"),),
+)
 #: Two tokens behind Mistral's, and its rows
 _MISTRAL_CHATML = dataclasses.replace(
     _LLAMA_2_FACTS,
@@ -535,6 +556,18 @@ FAMILIES = {
     "gemma-chat": _gemma(256_000, 106, chat=True),
     "gemma-3": _gemma(262_144, 105, chat=False),
     "gemma-3-chat": _gemma(262_144, 105, chat=True),
+    "gemma-3-images": _GEMMA_3_IMAGES,
+    "gemma-3-images-chat": dataclasses.replace(_GEMMA_3_IMAGES, chat_template=chat_templates.GEMMA_3_WITH_IMAGES),
+    "paligemma": _PALIGEMMA,
+    "llava": dataclasses.replace(
+        _LLAMA_2_FACTS,
+        tokens=32_002,
+        special={**_LLAMA_2_FACTS.special, 32_000: "<image>", 32_001: "<pad>"},
+        pad="<pad>",
+        max_length=1_000_000_000,
+        named=(("image_token", "<image>"),),
+        chat_template=chat_templates.LLAVA,
+    ),
     "zephyr": dataclasses.replace(
         _LLAMA_2_FACTS, legacy=True, pad="</s>", max_length=2048, chat_template=chat_templates.ZEPHYR
     ),

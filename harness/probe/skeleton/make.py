@@ -20,10 +20,10 @@ from harness.probe.skeleton import (
     families,
     hub_names,
     models,
-    more_models,
     safetensors,
     tiny,
     tokenizer,
+    vision_models,
 )
 from harness.probe.skeleton.family import Family
 from harness.probe.skeleton.safetensors import StoredTensor
@@ -70,6 +70,7 @@ class SkeletonSource:
     family: Family | None  #: None: the tokenizer is among ``companions``, or the model reads no text
     companions: tuple[Path, ...] = ()
     preprocessor: dict[str, Any] | None = None  #: of a model that sees or hears
+    processor: dict[str, Any] | None = None  #: of one that reads as well
 
 
 def source(what: str) -> SkeletonSource:
@@ -94,7 +95,8 @@ def source(what: str) -> SkeletonSource:
     return SkeletonSource(
         {**config, "transformers_version": "4.40.0"},
         families.FAMILIES[family] if family else None,
-        preprocessor=more_models.PREPROCESSORS.get(name),
+        preprocessor=models.PREPROCESSORS.get(name),
+        processor=vision_models.PROCESSORS.get(name),
     )
 
 
@@ -119,6 +121,8 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
         _dump(folder / "preprocessor_config.json", given.preprocessor)
         if family is not None and family.chat_template:  # a processor reads none from its tokenizer
             (folder / "chat_template.jinja").write_text(family.chat_template, encoding="utf-8")
+    if given.processor is not None:
+        _dump(folder / "processor_config.json", given.processor)
     if not (folder / "generation_config.json").exists():
         roles = ("bos_token_id", "eos_token_id", "pad_token_id")
         _dump(folder / "generation_config.json", {"_from_model_config": True, **_chosen(fields, roles)})

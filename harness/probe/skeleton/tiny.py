@@ -127,6 +127,7 @@ def _shrink_layers(config: Any) -> None:
             if isinstance(value, (list, tuple)) and len(value) == count and count > len(kept):
                 setattr(config, other, [value[index] for index in kept])
         _put(config, name, len(kept))
+        _shrink_stages(config, count, len(kept))
     left = _first(config, _LAYER_NAMES) or LAYERS
     _set_all(config, ("first_k_dense_replace",), lambda old: min(old, left - 1))
     _set_all(config, ("max_window_layers",), lambda old: min(old, left))
@@ -134,6 +135,14 @@ def _shrink_layers(config: Any) -> None:
         config.mlp_only_layers = [index for index in config.mlp_only_layers if index < left]
     if isinstance(getattr(config, "attention_types", None), list) and hasattr(config, "attention_layers"):
         config.attention_types = [[list(config.attention_layers), 1]]  # GPT-Neo's other spelling of the same list
+
+
+def _shrink_stages(config: Any, count: int, left: int) -> None:
+    """Of a backbone that names each layer a stage: it hands over its last."""
+    stages = getattr(config, "stage_names", None)
+    if isinstance(stages, list) and len(stages) == count + 1 and left < count:
+        config.stage_names = stages[: left + 1]
+        config.out_features = [stages[left]]
 
 
 def _layers_kept(config: Any, count: int) -> list[int]:
