@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from harness.probe.skeleton import chat_templates, more_families
+from harness.probe.skeleton import chat_templates, more_families, translator_families
 from harness.probe.skeleton.family import Family
 
 _QWEN_NAMES = (
@@ -398,6 +398,7 @@ _OPENCHAT = dataclasses.replace(
 
 FAMILIES = {
     **more_families.FAMILIES,
+    **translator_families.FAMILIES,
     "qwen-2": _qwen(_QWEN_NAMES[:3], "<|endoftext|>"),
     "qwen-2-chat": _qwen(_QWEN_NAMES[:3], "<|im_end|>"),
     "qwen-2.5": _qwen(_QWEN_NAMES, "<|endoftext|>"),
@@ -457,6 +458,15 @@ FAMILIES = {
     "bert-uncased": _bert(30_522),
     "distilbert-cased": dataclasses.replace(_bert(28_996), numbers_texts=False),
     "distilbert-uncased": dataclasses.replace(_bert(30_522), numbers_texts=False),
+    "distilbert-multilingual": dataclasses.replace(_bert(119_547), numbers_texts=False),
+    # four tokens before BERT's words, and one behind them
+    "mpnet": dataclasses.replace(
+        _ROBERTA,
+        tokens=30_527,
+        proper=30_527,
+        special={0: "<s>", 1: "<pad>", 2: "</s>", 104: "[UNK]", 30_526: "<mask>"},
+        unk="[UNK]",
+    ),
     "roberta": _ROBERTA,
     "pythia": _PYTHIA,
     "dolly": dataclasses.replace(

@@ -60,7 +60,7 @@ _WIDE_NAMES = (
         "word_embed_proj_dim",
     ),
 )
-_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim")
+_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim", "attention_head_size")
 _EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _CHOSEN_NAMES = ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k")
 _RANK_NAMES = ("q_lora_rank", "kv_lora_rank")
@@ -93,7 +93,7 @@ def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int]
             _put(part, name, new_hidden)
     for part in _parts(config):
         if vocabulary is not None:
-            _set_all(part, ("vocab_size",), lambda old: min(old, vocabulary))
+            _set_all(part, ("vocab_size", "decoder_vocab_size"), lambda old: min(old, vocabulary))
         if ids:
             _move_ids(part, ids)
     return before != _sizes(config)

@@ -31,6 +31,9 @@ def files(family: Family) -> dict[str, bytes]:
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
         read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)}
+        if family.tokenizer_class == "MarianTokenizer":  # it has one for each language, and looks ids up itself
+            read["target.spm"] = read[family.sentencepiece]
+            read["vocab.json"] = json.dumps(vocabulary, ensure_ascii=False).encode()
     else:
         own = _byte_level(vocabulary, merges)
         lines = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
