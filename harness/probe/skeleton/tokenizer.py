@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.probe.skeleton import sentencepiece_model
 from harness.probe.skeleton.family import Family
+from harness.probe.skeleton.translator_families import FAIRSEQ_MODEL
 from harness.probe.skeleton.words import PIECES, WORDS
 
 #: What byte-level BPE writes for a space, as GPT-2 chose it.
@@ -31,6 +32,8 @@ def files(family: Family) -> dict[str, bytes]:
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
         read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)}
+        if family.sentencepiece == FAIRSEQ_MODEL:
+            read = {}
         if family.tokenizer_class == "MarianTokenizer":  # it has one for each language, and looks ids up itself
             read["target.spm"] = read[family.sentencepiece]
             read["vocab.json"] = json.dumps(vocabulary, ensure_ascii=False).encode()

@@ -2,8 +2,8 @@
 
 Sources: ids, languages and their order by transformers' ``MBartTokenizer``, ``MBart50Tokenizer`` and
 ``NllbTokenizer``, which put them behind the 250,000 or 256,000 pieces of SentencePiece; Marian's, whose last token
-pads, by the configurations of `harness.probe.skeleton.translators`. Their fast tokenizers are byte-level here; Marian,
-which has none, gets SentencePiece models.
+pads, by the configurations of `harness.probe.skeleton.translators`. mBART and NLLB have fast tokenizers
+alone; Marian, which has none, gets SentencePiece models.
 """
 
 from __future__ import annotations
@@ -46,10 +46,14 @@ _NLLB_LANGUAGES = (
     "yue_Hant", "zho_Hans", "zho_Hant", "zul_Latn",
 )  # fmt: skip
 
+#: Its ids are one less than those of the tokenizer, which begins with four tokens of fairseq's: it is not made, and
+#: only the fast tokenizers are.
+FAIRSEQ_MODEL = "sentencepiece.bpe.model"
+
 _FIRST = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
 
 
-def _of_languages(pieces: int, languages: tuple[str, ...], tokenizer_class: str) -> Family:
+def _of_languages(pieces: int, languages: tuple[str, ...], tokenizer_class: str, *, unigram: bool) -> Family:
     codes = dict(enumerate(languages, pieces + 1))
     mask = pieces + 1 + len(languages)
     return Family(
@@ -64,6 +68,8 @@ def _of_languages(pieces: int, languages: tuple[str, ...], tokenizer_class: str)
         mask="<mask>",
         max_length=1024,
         tokenizer_class=tokenizer_class,
+        sentencepiece=FAIRSEQ_MODEL,
+        unigram=unigram,
     )
 
 
@@ -88,8 +94,8 @@ def _marian(tokens: int) -> Family:
 MARIAN_ROWS = (58_101, 59_514, 62_518, 65_001)
 
 FAMILIES = {
-    "mbart": _of_languages(250_000, _MBART_LANGUAGES, "MBartTokenizer"),
-    "mbart-50": _of_languages(250_000, (*_MBART_LANGUAGES, *_MORE_MBART_LANGUAGES), "MBart50Tokenizer"),
-    "nllb": _of_languages(256_000, _NLLB_LANGUAGES, "NllbTokenizer"),
+    "mbart": _of_languages(250_000, _MBART_LANGUAGES, "MBartTokenizer", unigram=True),
+    "mbart-50": _of_languages(250_000, (*_MBART_LANGUAGES, *_MORE_MBART_LANGUAGES), "MBart50Tokenizer", unigram=True),
+    "nllb": _of_languages(256_000, _NLLB_LANGUAGES, "NllbTokenizer", unigram=False),
     **{f"marian-{rows}": _marian(rows) for rows in MARIAN_ROWS},
 }

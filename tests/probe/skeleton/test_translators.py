@@ -33,8 +33,9 @@ def test_a_translator_has_the_published_number_of_parameters(name: str) -> None:
 def test_a_target_begins_with_its_language(name: str, languages: dict[str, str], token: str, tmp_path: Path) -> None:
     make.make(name, tmp_path, shrunk=True)
     read = transformers.AutoTokenizer.from_pretrained(tmp_path, **languages)
-    ids = read("Hello", text_target="Hello")["labels"]
+    ids = read("the world", text_target="the world")["labels"]
     assert read.convert_ids_to_tokens(ids)[0] == token
+    assert read.decode(ids, skip_special_tokens=True) == "the world"
 
 
 def test_marians_tokenizer_reads_a_model_for_each_language(tmp_path: Path) -> None:
