@@ -9,117 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
-_CHATML = (
-    "{% for message in messages %}"
-    "{% if loop.first and message['role'] != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-#: An item of a message is a text, an image or a video.
-_CHATML_WITH_IMAGES = (
-    "{% for message in messages %}"
-    "{% if loop.first and message['role'] != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for item in message['content'] %}"
-    "{% if item['type'] == 'image' or 'image' in item %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
-    "{% elif item['type'] == 'video' or 'video' in item %}{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
-    "{% elif 'text' in item %}{{ item['text'] }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-_LLAMA_3 = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
-)
-_LLAMA_2 = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %}{{ message['content'] + eos_token }}"
-    "{% else %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% endif %}"
-    "{% endfor %}"
-)
-_PHI_3 = (
-    "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
-)
-_PHI_4 = (
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '<|im_sep|>' + message['content'] + '<|im_end|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}"
-)
-_ZEPHYR = (
-    "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + eos_token + '\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
-)
-_GEMMA = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
-    "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
-)
-_DEEPSEEK_CHAT = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] + eos_token }}"
-    "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\n\n' }}"
-    "{% else %}{{ message['content'] + '\n\n' }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
-)
-_DEEPSEEK_CODER_CHAT = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %}{{ '### Response:\n' + message['content'] + '\n<|EOT|>\n' }}"
-    "{% elif message['role'] == 'user' %}{{ '### Instruction:\n' + message['content'] + '\n' }}"
-    "{% else %}{{ message['content'] }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '### Response:' }}{% endif %}"
-)
-_DEEPSEEK_R1 = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %}{{ '<\uff5cAssistant\uff5c>' + message['content'] + eos_token }}"
-    "{% elif message['role'] == 'user' %}{{ '<\uff5cUser\uff5c>' + message['content'] }}"
-    "{% else %}{{ message['content'] }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<\uff5cAssistant\uff5c><think>\n' }}{% endif %}"
-)
-#: For a configuration that no family is known of.
-PLAIN_CHAT = (
-    "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-    """A tokenizer's published facts."""
-
-    tokens: int  #: special ones included; the model's embedding may have more rows
-    special: dict[int, str]  #: id -> text
-    eos: str
-    #: Special tokens with smaller ids are of the vocabulary proper, which ``vocab_size`` counts; those behind its last word
-    #: with larger ones are added to it, as published.
-    proper: int = 0
-    bos: str = ""
-    pad: str = ""
-    unk: str = ""
-    cls: str = ""
-    sep: str = ""
-    mask: str = ""
-    #: what stands around each encoded text, and each pair of them: ``A`` and ``B`` are the texts, all else special tokens,
-    #: separated by spaces. Empty: nothing, but for `adds_bos`.
-    template: str = ""
-    pair_template: str = ""
-    numbers_texts: bool = False  #: ``token_type_ids`` say which text of a pair a token is of
-    adds_bos: bool = False  #: each encoded text begins with `bos`
-    plain: tuple[str, ...] = ()  #: of `special`, those that decoding keeps when it skips special tokens
-    chat_template: str = ""  #: empty: published without one
-    max_length: int = 131_072  #: ``model_max_length``
-    tokenizer_class: str = "PreTrainedTokenizerFast"
-    sentencepiece: str = ""  #: the file of its SentencePiece model; empty: byte-level
-    unigram: bool = False  #: of a SentencePiece model: not BPE; what it has no piece for is `unk`, not bytes
-    spaces_first: bool = True  #: of a SentencePiece model: each text begins with a space
-    legacy: bool | None = None  #: as the settings of a Llama tokenizer have it
-
+from harness.probe.skeleton import chat_templates, more_families, translator_families
+from harness.probe.skeleton.family import Family
 
 _QWEN_NAMES = (
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>"),
@@ -137,7 +28,7 @@ def _qwen(names: tuple[str, ...], eos: str) -> Family:
         eos=eos,
         pad="<|endoftext|>",
         plain=names[14:],
-        chat_template=_CHATML,
+        chat_template=chat_templates.CHATML,
         tokenizer_class="Qwen2Tokenizer",
     )
 
@@ -159,11 +50,18 @@ def _llama_3(eos: str, chat: bool, named: dict[int, str]) -> Family:
         eos=eos,
         bos="<|begin_of_text|>",
         adds_bos=True,
-        chat_template=_LLAMA_3 if chat else "",
+        chat_template=chat_templates.LLAMA_3 if chat else "",
     )
 
 
 _OF_3_1 = {4: "<|finetune_right_pad_id|>", 8: "<|eom_id|>", 10: "<|python_tag|>"}
+#: Ids of its configuration, whose rows are those of Llama 3.2; how a chat ends is ChatML's.
+_SMOLLM_3 = dataclasses.replace(
+    _llama_3("<|end_of_text|>", False, {**_OF_3_1, 11: "<|im_start|>", 12: "<|im_end|>"}),
+    bos="",
+    adds_bos=False,
+    pad="<|finetune_right_pad_id|>",
+)
 _LLAMA_2_FACTS = Family(
     tokenizer_class="LlamaTokenizer",
     sentencepiece="tokenizer.model",
@@ -285,7 +183,7 @@ def _gemma(tokens: int, turn: int, *, chat: bool) -> Family:
         pad="<pad>",
         unk="<unk>",
         adds_bos=True,
-        chat_template=_GEMMA if chat else "",
+        chat_template=chat_templates.GEMMA if chat else "",
         max_length=1_000_000_000,
         tokenizer_class="GemmaTokenizer",
         sentencepiece="tokenizer.model",
@@ -457,13 +355,60 @@ def _whisper(languages: tuple[str, ...]) -> Family:
     )
 
 
+_GEMMA_3_IMAGES = dataclasses.replace(
+    _gemma(262_145, 105, chat=False),
+    special={
+        **_gemma(262_145, 105, chat=False).special,
+        255_999: "<start_of_image>",
+        256_000: "<end_of_image>",
+        262_144: "<image_soft_token>",
+    },
+    named=(("boi_token", "<start_of_image>"), ("eoi_token", "<end_of_image>"), ("image_token", "<image_soft_token>")),
+)
+#: What PaliGemma finds where, and where its edge is, behind Gemma's words.
+_PALIGEMMA = dataclasses.replace(
+    _gemma(257_153, 106, chat=False),
+    special={
+        **_gemma(257_153, 106, chat=False).special,
+        **{256_000 + place: f"<loc{place:04}>" for place in range(1024)},
+        **{257_024 + part: f"<seg{part:03}>" for part in range(128)},
+        257_152: "<image>",
+    },
+    named=(("image_token", "<image>"),),
+)
+#: Two tokens behind Mistral's, and its rows
+_MISTRAL_CHATML = dataclasses.replace(
+    _LLAMA_2_FACTS,
+    legacy=True,
+    tokens=32_002,
+    special={**_LLAMA_2_FACTS.special, 32_000: "<|im_end|>", 32_001: "<|im_start|>"},
+    eos="<|im_end|>",
+    chat_template=chat_templates.CHATML,
+)
+_OPENCHAT = dataclasses.replace(
+    _LLAMA_2_FACTS,
+    legacy=True,
+    tokens=32_002,
+    special={**_LLAMA_2_FACTS.special, 32_000: "<|end_of_turn|>", 32_001: "<|pad_0|>"},
+    eos="<|end_of_turn|>",
+    chat_template=chat_templates.OPENCHAT,
+    max_length=8192,
+)
+
+
 FAMILIES = {
+    **more_families.FAMILIES,
+    **translator_families.FAMILIES,
     "qwen-2": _qwen(_QWEN_NAMES[:3], "<|endoftext|>"),
     "qwen-2-chat": _qwen(_QWEN_NAMES[:3], "<|im_end|>"),
     "qwen-2.5": _qwen(_QWEN_NAMES, "<|endoftext|>"),
     "qwen-2.5-chat": _qwen(_QWEN_NAMES, "<|im_end|>"),
-    "qwen-2-vl": dataclasses.replace(_qwen(_QWEN_NAMES[:14], "<|im_end|>"), chat_template=_CHATML_WITH_IMAGES),
-    "qwen-2.5-vl": dataclasses.replace(_qwen(_QWEN_NAMES, "<|im_end|>"), chat_template=_CHATML_WITH_IMAGES),
+    "qwen-2-vl": dataclasses.replace(
+        _qwen(_QWEN_NAMES[:14], "<|im_end|>"), chat_template=chat_templates.CHATML_WITH_IMAGES
+    ),
+    "qwen-2.5-vl": dataclasses.replace(
+        _qwen(_QWEN_NAMES, "<|im_end|>"), chat_template=chat_templates.CHATML_WITH_IMAGES
+    ),
     "qwen-3": _qwen(_QWEN_3_NAMES, "<|im_end|>"),
     "qwen-3-base": _qwen(_QWEN_3_NAMES, "<|endoftext|>"),
     "llama-3": _llama_3("<|end_of_text|>", False, {}),
@@ -472,10 +417,21 @@ FAMILIES = {
     "llama-3.1-chat": _llama_3("<|eot_id|>", True, _OF_3_1),
     "llama-1": dataclasses.replace(_LLAMA_2_FACTS, legacy=None, max_length=2048),
     "llama-2": _LLAMA_2_FACTS,
-    "llama-2-chat": dataclasses.replace(_LLAMA_2_FACTS, chat_template=_LLAMA_2),
+    "llama-2-chat": dataclasses.replace(_LLAMA_2_FACTS, chat_template=chat_templates.LLAMA_2),
     "code-llama": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_016, max_length=1_000_000_000),
     "mistral": dataclasses.replace(_LLAMA_2_FACTS, legacy=True),
-    "mistral-chat": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, chat_template=_LLAMA_2),
+    "mistral-chat": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, chat_template=chat_templates.LLAMA_2),
+    "smollm-3-base": _SMOLLM_3,
+    "smollm-3": dataclasses.replace(_SMOLLM_3, eos="<|im_end|>", chat_template=chat_templates.CHATML),
+    "tulu-3": dataclasses.replace(
+        _llama_3("<|end_of_text|>", False, _OF_3_1),
+        tokens=128_257,
+        special={**_llama_3("<|end_of_text|>", False, _OF_3_1).special, 128_256: "<pad>"},
+        pad="<pad>",
+        chat_template=chat_templates.TULU,
+    ),
+    "mistral-chatml": _MISTRAL_CHATML,
+    "openchat": _OPENCHAT,
     "gpt2": Family(
         tokens=50_257,
         proper=50_257,
@@ -497,11 +453,20 @@ FAMILIES = {
         max_length=2048,
     ),
     "smollm": _smollm(eos="<|endoftext|>", bos="<|endoftext|>", chat_template=""),
-    "smollm-chat": _smollm(eos="<|im_end|>", bos="<|im_start|>", chat_template=_CHATML),
+    "smollm-chat": _smollm(eos="<|im_end|>", bos="<|im_start|>", chat_template=chat_templates.CHATML),
     "bert-cased": _bert(28_996),
     "bert-uncased": _bert(30_522),
     "distilbert-cased": dataclasses.replace(_bert(28_996), numbers_texts=False),
     "distilbert-uncased": dataclasses.replace(_bert(30_522), numbers_texts=False),
+    "distilbert-multilingual": dataclasses.replace(_bert(119_547), numbers_texts=False),
+    # four tokens before BERT's words, and one behind them
+    "mpnet": dataclasses.replace(
+        _ROBERTA,
+        tokens=30_527,
+        proper=30_527,
+        special={0: "<s>", 1: "<pad>", 2: "</s>", 104: "[UNK]", 30_526: "<mask>"},
+        unk="[UNK]",
+    ),
     "roberta": _ROBERTA,
     "pythia": _PYTHIA,
     "dolly": dataclasses.replace(
@@ -573,7 +538,7 @@ FAMILIES = {
         pad="<|dummy_85|>",
         unk="<|endoftext|>",
         max_length=16_384,
-        chat_template=_PHI_4,
+        chat_template=chat_templates.PHI_4,
     ),
     "gpt-neo": Family(
         tokens=50_257,
@@ -595,15 +560,29 @@ FAMILIES = {
         eos="<|endoftext|>",
         pad="<|endoftext|>",
         adds_bos=False,
-        chat_template=_PHI_3,
+        chat_template=chat_templates.PHI_3,
     ),
     "gemma": _gemma(256_000, 106, chat=False),
     "gemma-chat": _gemma(256_000, 106, chat=True),
     "gemma-3": _gemma(262_144, 105, chat=False),
     "gemma-3-chat": _gemma(262_144, 105, chat=True),
-    "zephyr": dataclasses.replace(_LLAMA_2_FACTS, legacy=True, pad="</s>", max_length=2048, chat_template=_ZEPHYR),
+    "gemma-3-images": _GEMMA_3_IMAGES,
+    "gemma-3-images-chat": dataclasses.replace(_GEMMA_3_IMAGES, chat_template=chat_templates.GEMMA_3_WITH_IMAGES),
+    "paligemma": _PALIGEMMA,
+    "llava": dataclasses.replace(
+        _LLAMA_2_FACTS,
+        tokens=32_002,
+        special={**_LLAMA_2_FACTS.special, 32_000: "<image>", 32_001: "<pad>"},
+        pad="<pad>",
+        max_length=1_000_000_000,
+        named=(("image_token", "<image>"),),
+        chat_template=chat_templates.LLAVA,
+    ),
+    "zephyr": dataclasses.replace(
+        _LLAMA_2_FACTS, legacy=True, pad="</s>", max_length=2048, chat_template=chat_templates.ZEPHYR
+    ),
     "mistral-3": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768),
-    "mistral-3-chat": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768, chat_template=_LLAMA_2),
+    "mistral-3-chat": dataclasses.replace(_LLAMA_2_FACTS, tokens=32_768, chat_template=chat_templates.LLAMA_2),
     "yi": dataclasses.replace(
         _LLAMA_2_FACTS,
         tokens=64_000,
@@ -614,9 +593,11 @@ FAMILIES = {
         adds_bos=False,
     ),
     "deepseek": _DEEPSEEK,
-    "deepseek-chat": dataclasses.replace(_DEEPSEEK, chat_template=_DEEPSEEK_CHAT),
+    "deepseek-chat": dataclasses.replace(_DEEPSEEK, chat_template=chat_templates.DEEPSEEK_CHAT),
     "deepseek-coder": _DEEPSEEK_CODER,
-    "deepseek-coder-chat": dataclasses.replace(_DEEPSEEK_CODER, eos="<|EOT|>", chat_template=_DEEPSEEK_CODER_CHAT),
+    "deepseek-coder-chat": dataclasses.replace(
+        _DEEPSEEK_CODER, eos="<|EOT|>", chat_template=chat_templates.DEEPSEEK_CODER_CHAT
+    ),
     "deepseek-r1-qwen": Family(
         tokens=151_665,
         special={
@@ -632,7 +613,7 @@ FAMILIES = {
         pad="<\uff5cend\u2581of\u2581sentence\uff5c>",
         adds_bos=True,
         plain=("<think>", "</think>"),
-        chat_template=_DEEPSEEK_R1,
+        chat_template=chat_templates.DEEPSEEK_R1,
         max_length=16_384,
     ),
     "starcoder2": dataclasses.replace(

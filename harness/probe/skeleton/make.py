@@ -15,8 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border.skeleton_maker import SkeletonFile
-from harness.probe.skeleton import families, hub_names, models, more_models, safetensors, tiny, tokenizer
-from harness.probe.skeleton.families import Family
+from harness.probe.skeleton import (
+    chat_templates,
+    families,
+    hub_names,
+    models,
+    safetensors,
+    tiny,
+    tokenizer,
+    vision_models,
+)
+from harness.probe.skeleton.family import Family
 from harness.probe.skeleton.safetensors import StoredTensor
 
 #: Weights with contents are written for models up to this size: with more, a machine's disk is what is measured.
@@ -61,6 +70,7 @@ class SkeletonSource:
     family: Family | None  #: None: the tokenizer is among ``companions``, or the model reads no text
     companions: tuple[Path, ...] = ()
     preprocessor: dict[str, Any] | None = None  #: of a model that sees or hears
+    processor: dict[str, Any] | None = None  #: of one that reads as well
 
 
 def source(what: str) -> SkeletonSource:
@@ -85,7 +95,8 @@ def source(what: str) -> SkeletonSource:
     return SkeletonSource(
         {**config, "transformers_version": "4.40.0"},
         families.FAMILIES[family] if family else None,
-        preprocessor=more_models.PREPROCESSORS.get(name),
+        preprocessor=models.PREPROCESSORS.get(name),
+        processor=vision_models.PROCESSORS.get(name),
     )
 
 
@@ -110,6 +121,8 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
         _dump(folder / "preprocessor_config.json", given.preprocessor)
         if family is not None and family.chat_template:  # a processor reads none from its tokenizer
             (folder / "chat_template.jinja").write_text(family.chat_template, encoding="utf-8")
+    if given.processor is not None:
+        _dump(folder / "processor_config.json", given.processor)
     if not (folder / "generation_config.json").exists():
         roles = ("bos_token_id", "eos_token_id", "pad_token_id")
         _dump(folder / "generation_config.json", {"_from_model_config": True, **_chosen(fields, roles)})
@@ -164,14 +177,16 @@ def family_of(config: dict[str, Any]) -> Family:
         bos=special.get(named.get("bos", -1), ""),
         eos=special.get(named.get("eos", rows - 1), next(iter(special.values()))),
         pad=special.get(named.get("pad", -1), ""),
-        chat_template=families.PLAIN_CHAT,
+        chat_template=chat_templates.PLAIN_CHAT,
     )
 
 
 def small(family: Family) -> tuple[Family, dict[int, int]]:
-    """The family with `_TINY_WORDS` words beside its special tokens, and where the ids of those went."""
+    """The family with `_TINY_WORDS` words beside its special tokens, and where the ids of those went. Few special tokens
+    with small ids are among the words; as many as Mistral's thousand leave no room for them."""
     ids: dict[int, int] = {}
-    end = _TINY_WORDS
+    first = sum(index < _TINY_WORDS for index in family.special)
+    end = _TINY_WORDS + (first if 2 * first > _TINY_WORDS else 0)
     for index in sorted(family.special):
         if index < _TINY_WORDS:
             ids[index] = index

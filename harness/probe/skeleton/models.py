@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.probe.skeleton import derived_models, more_models
+from harness.probe.skeleton import decoders, derived_models, encoders, more_models, translators, vision_models
 from harness.probe.skeleton.sizes import decoder_sizes
 
 # -- Llama -----------------------------------------------------------------------------------------------------------
@@ -389,4 +389,15 @@ def _table() -> dict[str, tuple[dict[str, Any], str]]:
 
 
 #: name on the hub -> (configuration, family of its tokenizer)
-MODELS = {**more_models.MODELS, **derived_models.MODELS, **_table()}
+MODELS = {
+    **decoders.MODELS,
+    **encoders.MODELS,
+    **translators.MODELS,
+    **vision_models.MODELS,
+    **more_models.MODELS,
+    **derived_models.MODELS,
+    **_table(),
+}
+
+#: name on the hub -> its ``preprocessor_config.json``, of models that see or hear
+PREPROCESSORS = {**more_models.PREPROCESSORS, **vision_models.PREPROCESSORS}

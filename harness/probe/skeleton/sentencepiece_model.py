@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.probe.skeleton.families import Family
+from harness.probe.skeleton.family import Family
 
 #: What SentencePiece writes for a space.
 SPACE = "\u2581"

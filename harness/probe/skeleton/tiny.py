@@ -60,7 +60,7 @@ _WIDE_NAMES = (
         "word_embed_proj_dim",
     ),
 )
-_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim")
+_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim", "attention_head_size")
 _EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _CHOSEN_NAMES = ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k")
 _RANK_NAMES = ("q_lora_rank", "kv_lora_rank")
@@ -93,7 +93,7 @@ def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int]
             _put(part, name, new_hidden)
     for part in _parts(config):
         if vocabulary is not None:
-            _set_all(part, ("vocab_size",), lambda old: min(old, vocabulary))
+            _set_all(part, ("vocab_size", "decoder_vocab_size"), lambda old: min(old, vocabulary))
         if ids:
             _move_ids(part, ids)
     return before != _sizes(config)
@@ -127,6 +127,7 @@ def _shrink_layers(config: Any) -> None:
             if isinstance(value, (list, tuple)) and len(value) == count and count > len(kept):
                 setattr(config, other, [value[index] for index in kept])
         _put(config, name, len(kept))
+        _shrink_stages(config, count, len(kept))
     left = _first(config, _LAYER_NAMES) or LAYERS
     _set_all(config, ("first_k_dense_replace",), lambda old: min(old, left - 1))
     _set_all(config, ("max_window_layers",), lambda old: min(old, left))
@@ -134,6 +135,14 @@ def _shrink_layers(config: Any) -> None:
         config.mlp_only_layers = [index for index in config.mlp_only_layers if index < left]
     if isinstance(getattr(config, "attention_types", None), list) and hasattr(config, "attention_layers"):
         config.attention_types = [[list(config.attention_layers), 1]]  # GPT-Neo's other spelling of the same list
+
+
+def _shrink_stages(config: Any, count: int, left: int) -> None:
+    """Of a backbone that names each layer a stage: it hands over its last."""
+    stages = getattr(config, "stage_names", None)
+    if isinstance(stages, list) and len(stages) == count + 1 and left < count:
+        config.stage_names = stages[: left + 1]
+        config.out_features = [stages[left]]
 
 
 def _layers_kept(config: Any, count: int) -> list[int]:

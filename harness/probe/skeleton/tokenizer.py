@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.probe.skeleton import sentencepiece_model
-from harness.probe.skeleton.families import Family
+from harness.probe.skeleton.family import Family
+from harness.probe.skeleton.translator_families import FAIRSEQ_MODEL
 from harness.probe.skeleton.words import PIECES, WORDS
 
 #: What byte-level BPE writes for a space, as GPT-2 chose it.
@@ -31,6 +32,11 @@ def files(family: Family) -> dict[str, bytes]:
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
         read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)}
+        if family.sentencepiece == FAIRSEQ_MODEL:
+            read = {}
+        if family.tokenizer_class == "MarianTokenizer":  # it has one for each language, and looks ids up itself
+            read["target.spm"] = read[family.sentencepiece]
+            read["vocab.json"] = json.dumps(vocabulary, ensure_ascii=False).encode()
     else:
         own = _byte_level(vocabulary, merges)
         lines = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
@@ -200,6 +206,8 @@ def _settings(family: Family) -> dict[str, Any]:
         settings["add_bos_token"] = family.adds_bos
     if family.tokenizer_class == "T5Tokenizer":
         settings["extra_ids"] = sum(text.startswith("<extra_id_") for text in family.special.values())
+    if family.named:
+        settings |= {**dict(family.named), "extra_special_tokens": dict(family.named)}
     if family.legacy is not None:
         settings["legacy"] = family.legacy
     if family.chat_template:

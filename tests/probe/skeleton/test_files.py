@@ -14,7 +14,6 @@ from harness.probe.skeleton import (
     hub_names,
     make,
     models,
-    more_models,
     safetensors,
     sentencepiece_model,
     tiny,
@@ -118,15 +117,15 @@ def test_too_small_a_vocabulary_is_refused() -> None:
 def test_special_tokens_of_a_known_model_are_those_of_its_tokenizer(name: str) -> None:
     config, family = models.MODELS[name]
     if not family:
-        assert name in more_models.PREPROCESSORS  # it reads no text
+        assert name in models.PREPROCESSORS  # it reads no text
         return
     held = families.FAMILIES[family]
-    assert held.tokens <= config["vocab_size"]
+    assert held.tokens <= config.get("vocab_size", config.get("text_config", {}).get("vocab_size", 0))
     if held.pad:  # the first Llama's configuration names a pad token, its tokenizer none
         assert held.special.get(config.get("pad_token_id"), held.pad) == held.pad
     ends = config.get("eos_token_id")
-    if ends is None:  # as of an encoder
-        assert not held.eos
+    if ends is None:  # as of an encoder, and where the part that reads has it
+        assert not held.eos or "text_config" in config
         return
     assert held.special.items() >= {
         (index, held.special[index]) for index in (ends if isinstance(ends, list) else [ends])
@@ -149,6 +148,10 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("alignment-handbook/zephyr-7b-sft-full", "mistralai/Mistral-7B-Instruct-v0.1"),
         ("alignment-handbook/zephyr-7b-sft-qlora", None),  # an adapter
         ("decapoda-research/llama-7b-hf", "huggyllama/llama-7b"),
+        ("deepseek-ai/deepseek-math-7b-rl", "deepseek-ai/deepseek-llm-7b-chat"),
+        ("simplescaling/s1.1-32B", "Qwen/Qwen2.5-32B-Instruct"),
+        ("unsloth/Phi-3.5-mini-instruct", "microsoft/Phi-3.5-mini-instruct"),
+        ("openai/gpt-oss-20b", None),  # quantised
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
@@ -166,6 +169,13 @@ def test_a_small_tokenizer_keeps_its_special_tokens(name: str) -> None:
     assert less.tokens < 1400
     assert {ids[index]: text for index, text in family.special.items()} == less.special
     assert (less.eos, less.chat_template) == (family.eos, family.chat_template)
+
+
+def test_a_thousand_special_tokens_leave_room_for_words() -> None:
+    less, ids = make.small(families.FAMILIES["mistral-small"])
+    assert ids[999] == 999
+    assert less.tokens == 2024
+    assert len(json.loads(tokenizer.files(less)["tokenizer.json"])["model"]["vocab"]) == 2024
 
 
 def shape(**own: Any) -> SimpleNamespace:

@@ -27,3 +27,10 @@ def test_what_a_tower_hands_over_stays_as_wide_as_what_reads_it() -> None:
     tiny.shrink(qwen)
     assert qwen.vision_config.hidden_size == getattr(qwen, "text_config", qwen).hidden_size < 3584
     assert not tiny.shrink(qwen.vision_config)  # nor where transformers builds the tower by itself
+
+
+def test_a_backbone_hands_over_its_last_stage() -> None:
+    config = transformers.Dinov2Config()
+    assert tiny.shrink(config)
+    assert (config.stage_names, config.out_features) == (["stem", "stage1", "stage2"], ["stage2"])
+    assert not tiny.shrink(config)
