@@ -28,6 +28,8 @@ SCENARIO = Scenario(
         "gather_weights": False, "empty_cache": False, "module_hooks": False, "uneven_ranks": False, "universal": False,
         "exported": "", "group_learning_rates": False, "warmup": False, "allgather_bucket_size": None,
         "multi_rank_bucket_allreduce": None, "loss_scale": None,
+        "zero_grad": False, "unwrapped": False, "grouped_frozen": False,
+        "schedule": None, "reference": "", "halved_gradients": "", "caller_autocast": False,
         "torch_autocast": False, "contiguous_gradients": None,
         "reduce_scatter": None, "sub_group_size": None, "allgather_partitions": None, "all_reduce_for_fetch": None,
         "memory_efficient_linear": None, "communication_dtype": None, "prescale_gradients": None,

@@ -17,7 +17,10 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "model_outputs": ("all", "loss"),
     "integration": ("transformers", "accelerate", "none"),
     "optimizer": ("passed", "configured"),
-    "backward_on": ("engine", "loss", "several"),
+    "backward_on": ("engine", "loss", "several", "divided"),
+    "schedule": (None, "WarmupDecayLR", "WarmupCosineLR"),
+    "reference": ("", "beside", "destroyed"),
+    "halved_gradients": ("", "full", "local"),
     "exported": ("", "zero_to_fp32", "16bit"),
 }
 

@@ -76,15 +76,21 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, 
     if p["zero_stage"] == 3 and p.get("exported") == "16bit":
         zero["stage3_gather_16bit_weights_on_model_save"] = True
     if p.get("torch_autocast"):
-        found["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
-    elif p["dtype"] == "bf16":
+        found["torch_autocast"] = {"enabled": True, "dtype": "float16" if p["dtype"] == "fp16" else "bfloat16"}
+    elif p["dtype"] == "bf16" and not p.get("caller_autocast"):
         found["bf16"] = {"enabled": True}
-    if p["dtype"] == "fp16":
+    if p["dtype"] == "fp16" and not p.get("torch_autocast"):
         scale = {"initial_scale_power": 8} if p.get("loss_scale") is None else {"loss_scale": p["loss_scale"]}
         found["fp16"] = {"enabled": True, **scale}
     if p.get("warmup"):
         warmup = {"warmup_min_lr": FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
         found["scheduler"] = {"type": "WarmupLR", "params": warmup}
+    if p.get("schedule"):
+        rising = {"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}
+        if p["schedule"] == "WarmupDecayLR":
+            rate = optimizer.learning_rate if optimizer is not None else 0.001
+            rising |= {"warmup_num_steps": 0, "warmup_max_lr": rate}
+        found["scheduler"] = {"type": p["schedule"], "params": rising}
     if p["gradient_clipping"] is not None:
         found["gradient_clipping"] = p["gradient_clipping"]
     if p.get("communication_dtype") is not None:
@@ -95,6 +101,13 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, 
         found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
     found["zero_optimization"] = found.pop("zero_optimization")  # the longest
     return found
+
+
+def of_frozen(p: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an engine beside it that only evaluates, as the workload has it: without an optimizer."""
+    kept = ("zero_stage", "dtype", "torch_autocast", "caller_autocast", "offload_param", "persistence_threshold")
+    own = {**{one.name: one.values[0] for one in FACTORS}, **{name: p[name] for name in kept if name in p}}
+    return {**own, "zero_stage": 3 if p["zero_stage"] == 3 else 0, "gradient_clipping": None}
 
 
 def accumulates_itself(p: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[Any, ...]  #: the simplest first
     words: Mapping[Any, str] = MappingProxyType({})  #: what a value is called, in place of title and value
     further: tuple[Any, ...] = ()  #: values that an exploration tries as well; elsewhere only a cell's own counts
-    api: str = ""  #: the engine's attribute that values but the simplest call; releases that lack it cannot have them
+    api: str = ""  #: DeepSpeed's attribute that values but the simplest call; releases that lack it cannot have them
     counted: bool = False  #: its values are ordered numbers
     configured: bool = False  #: a setting of the framework, which a user can change without training something else
 
@@ -86,6 +86,11 @@ def _value(value: Any) -> str:
 def _switch(name: str, title: str, *, on: str = "", off: str = "", api: str = "", configured: bool = True) -> Factor:
     words = {True: on or title, False: off or f"no {re.sub('^an? ', '', title)}"}
     return Factor(name=name, title=title, values=(False, True), words=words, api=api, configured=configured)
+
+
+def _explored(name: str, title: str, *, off: str, api: str = "") -> Factor:
+    """A switch that an exploration alone tries."""
+    return Factor(name=name, title=title, values=(False,), further=(True,), words={True: title, False: off}, api=api)
 
 
 def _setting(name: str, title: str, *values: Any, alone: str = "") -> Factor:
@@ -221,6 +226,15 @@ FACTORS = (
         words={True: "a WarmupLR named in the configuration", False: "no WarmupLR"},
         configured=True,
     ),
+    # The first one without a warmup, as transformers resolves "auto".
+    Factor(
+        name="schedule",
+        title="configured schedule",
+        values=(None,),
+        further=("WarmupDecayLR", "WarmupCosineLR"),
+        words={None: "no other schedule named in the configuration"},
+        configured=True,
+    ),
     _switch("identical_micro_batches", "identical micro-batches", off="different micro-batches", configured=False),
     _setting("overlap_comm", "overlap_comm", False, True),
     _setting("round_robin_gradients", "round_robin_gradients", True),
@@ -294,18 +308,56 @@ FACTORS = (
         name="backward_on",
         title="backward on",
         values=("engine", "loss", "several"),
+        further=("divided",),
         api="scale",
         words={
             "engine": "engine.backward",
+            "divided": "engine.backward(scale_wrt_gas=False) on a loss that the caller divided",
             "loss": "loss.backward()",
             "several": "tensor.backward(gradient) on several losses",
         },
     ),
     _switch("second_engine", "two engines in one process", off="one engine", configured=False),
     _switch("destroyed_engine", "an engine that was destroyed before", configured=False),
+    Factor(
+        name="reference",
+        title="engines without an optimizer",
+        values=("",),
+        further=("beside", "destroyed"),
+        words={
+            "": "no engine without an optimizer",
+            "beside": "an engine without an optimizer beside it",
+            "destroyed": "an engine without an optimizer that was destroyed before",
+        },
+    ),
     _switch("marks_boundary", "accumulation by the caller, who marks its boundary", configured=False),
     _switch("gather_weights", "weights that are gathered between steps", configured=False),
     _switch("empty_cache", "empty_partition_cache between steps", configured=False),
+    _explored(
+        "unwrapped",
+        "hooks that are taken off before a step, as around a generation",
+        off="hooks that are left on",
+        api="unwrap_model_for_generation",
+    ),
+    _explored("zero_grad", "optimizer.zero_grad() before each step", off="no optimizer.zero_grad()"),
+    Factor(
+        name="halved_gradients",
+        title="gradients that the user halves",
+        values=("",),
+        further=("full", "local"),
+        api="safe_set_full_grad",
+        words={
+            "": "gradients that the user leaves",
+            "full": "gradients that the user halves by safe_set_full_grad",
+            "local": "gradients that the user halves by safe_set_local_grad",
+        },
+    ),
+    _explored(
+        "grouped_frozen",
+        "frozen parameters in the optimizer's groups",
+        off="trained parameters alone in the optimizer's groups",
+    ),
+    _explored("caller_autocast", "torch.autocast around the forward", off="no torch.autocast around the forward"),
     _switch("module_hooks", "the user's hooks on layers", configured=False),
     _switch(
         "uneven_ranks", "batches of other lengths on other ranks", off="the same length on all ranks", configured=False

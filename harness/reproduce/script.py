@@ -32,7 +32,14 @@ from harness.compare.metrics import (
     PARAMETER_ERROR,
 )
 from harness.probe.border.wire import REGULAR_PHASES
-from harness.reproduce.configuration import FIRST_RATE, ZERO_KEYS, Optimizer, accumulates_itself, settings
+from harness.reproduce.configuration import (
+    FIRST_RATE,
+    ZERO_KEYS,
+    Optimizer,
+    accumulates_itself,
+    of_frozen,
+    settings,
+)
 
 #: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
@@ -104,6 +111,7 @@ _CALLS = (
     *("forward_between", "varying_length", "evaluate_within", "no_sync", "uneven_last", "uneven_ranks"),
     *("identical_micro_batches", "marks_boundary", "gather_weights", "empty_cache", "module_hooks", "leaf_modules"),
     *("destroyed_engine", "second_engine", "group_learning_rates", "warmup", "exported", "universal", "resume"),
+    *("unwrapped", "zero_grad", "halved_gradients", "grouped_frozen", "reference", "schedule", "caller_autocast"),
 )
 
 #: What else the fragments say.
@@ -184,11 +192,12 @@ def compose(subject: Subject) -> Script:
         file=subject.file,
         ranks=p["world_size"],
         dtype=p["dtype"],
-        steps=_MORE_STEPS if p.get("warmup") else _STEPS,
+        steps=_MORE_STEPS if p.get("warmup") or p.get("schedule") else _STEPS,
         micro_batches=p["gradient_accumulation_steps"],
         config=literal(
             settings(p, optimizer, sized=p["zero_stage"] == 3 or figure is not None, samples=_SAMPLES[subject.model])
         ),
+        evaluating=literal(settings(of_frozen(p), None, sized=False, samples=_SAMPLES[subject.model])),
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
         model=subject.model,
@@ -203,7 +212,7 @@ def compose(subject: Subject) -> Script:
         zero_init=p["zero_stage"] == 3 and p["zero_init"],
         decay_groups=p["decay_groups"],
         empty_groups=p.get("empty_groups", False),
-        some_frozen=bool(p["frozen"] or lora),
+        some_frozen=bool(p["frozen"] or lora) and not p.get("grouped_frozen"),
         decay=p["learning_rate_decay"],
         optimizer=optimizer.name,
         learning_rate=optimizer.learning_rate,
@@ -295,14 +304,14 @@ def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
     """Whether a loss is computed in several places, in more than an expression: a function says how."""
     is_plain = p["objective"] in ("next_token", "fine_tuning", "two_backwards")
     varies = any(p.get(name) for name in ("varying_length", "uneven_last", "uneven_ranks", "identical_micro_batches"))
-    others = ("forward_between", "evaluate", "evaluate_within", "second_engine")
+    others = ("forward_between", "evaluate", "evaluate_within", "second_engine", "unwrapped", "reference")
     is_elsewhere = model == TRANSFORMERS and any(p.get(name) for name in others)
     return is_seeded or varies or is_elsewhere or not is_plain
 
 
 def _has_class(p: Mapping[str, Any], model: str, *, is_seeded: bool, has_truth: bool) -> bool:
     """Whether a model of layers does more than call these one after the other, as the loss is computed outside."""
-    does_more = any(p.get(name) for name in ("torch_autocast", "leaf_modules"))
+    does_more = any(p.get(name) for name in ("torch_autocast", "caller_autocast", "leaf_modules"))
     is_plain = p["model_outputs"] == "loss" and p["objective"] in ("next_token", "fine_tuning", "two_backwards")
     several = is_seeded or _makes_several(p, has_truth=has_truth)  # a truth takes the same batches, in its own dtype
     return model == LAYERS and (does_more or several or not is_plain or p["gradient_checkpointing"] != "none")
@@ -311,7 +320,8 @@ def _has_class(p: Mapping[str, Any], model: str, *, is_seeded: bool, has_truth: 
 def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
     """Whether nothing is done between a forward and its backward, nor around either."""
     is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
-    is_between = p["infinite_gradient_step"] is not None or p.get("forward_between") or accumulates_itself(p)
+    around = ("caller_autocast", "forward_between")
+    is_between = p["infinite_gradient_step"] is not None or any(map(p.get, around)) or accumulates_itself(p)
     is_plain = p.get("backward_on", "engine") == "engine" and p["objective"] != "two_backwards"
     needs_line = subject.model == TRANSFORMERS and not _has_function(p, subject.model, is_seeded=False)
     return is_plain and not is_measured and not is_between and not needs_line
@@ -320,7 +330,8 @@ def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
 def _makes_several(p: Mapping[str, Any], *, has_truth: bool) -> bool:
     """Whether more than one model is made, and not copied."""
     is_sharded = p["zero_stage"] == 3 and p["zero_init"]
-    return any(p.get(name) for name in ("destroyed_engine", "second_engine", "resume")) or (has_truth and is_sharded)
+    others = ("destroyed_engine", "second_engine", "resume", "reference")
+    return any(p.get(name) for name in others) or (has_truth and is_sharded)
 
 
 def _own_rank(p: Mapping[str, Any], *, is_seeded: bool) -> str:

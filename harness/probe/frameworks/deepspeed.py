@@ -14,8 +14,14 @@ from typing import Any
 
 from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
-from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero, of_next_job
-from harness.probe.frameworks.deepspeed_engine import configuration, gathered, mean_loss, whole_parameters
+from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero, of_frozen, of_next_job
+from harness.probe.frameworks.deepspeed_engine import (
+    configuration,
+    gathered,
+    halve_gradients,
+    mean_loss,
+    whole_parameters,
+)
 from harness.probe.frameworks.deepspeed_files import exported_parameters, shared_folder, universal
 from harness.probe.process import meeting
 
@@ -131,14 +137,19 @@ def start(
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
+    autocast = shard.torch_autocast or work.caller_autocast
     alone = join(parameters, device)
     model_config = workload.configuration(work, shape)
-    settings = config(parameters, model_config.hidden_size)
+    training = config(parameters, model_config.hidden_size)
+    evaluating = config(
+        {**of_frozen(parameters), "optimizer": "passed", "warmup": False, "schedule": None}, model_config.hidden_size
+    )
 
-    def engine(weights_of: str = "", *, goes_on: bool = False) -> Any:
-        """``goes_on``: from a checkpoint."""
+    def engine(weights_of: str = "", *, goes_on: bool = False, trains: bool = True) -> Any:
+        """``goes_on``: from a checkpoint; ``trains``: it has an optimizer."""
+        settings = training if trains else evaluating
         with zero_init(settings, shard):
-            model = workload.build(work, model_config, torch.float32 if shard.torch_autocast else work.torch_dtype)
+            model = workload.build(work, model_config, torch.float32 if autocast else work.torch_dtype)
         if work.module_hooks:
             look_on(model)
         if shard.load_on_device:
@@ -146,22 +157,33 @@ def start(
         if shard.leaf_modules:
             deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
         if not alone:
-            fill(model, weights_of, work.torch_dtype if shard.torch_autocast else None)
+            fill(model, weights_of, work.torch_dtype if autocast else None)
         own = copy.deepcopy(settings)  # DeepSpeed takes entries out of what it is given
         if goes_on:
             own = of_next_job(own, universal=work.universal)
-        made: Any = deepspeed.initialize(model=model, config=own, **_optimizer(work, shard, model))[0]
+        optimizer = _optimizer(work, shard, model) if trains else {}
+        made: Any = deepspeed.initialize(model=model, config=own, **optimizer)[0]
         compiled(made, shard, device)
         return made
 
     with measured():
         if work.destroyed_engine:
             engine("second.").destroy()
+        if work.reference == "destroyed":
+            engine("second.", trains=False).destroy()
         first = engine()
         second = engine("second.") if work.second_engine else None
+        reference = engine("second.", trains=False).eval() if work.reference == "beside" else None
     torch.manual_seed(0)
     return DeepSpeedTraining(
-        work, first, model_config, device, alone, make=functools.partial(engine, goes_on=True), second=second
+        work,
+        first,
+        model_config,
+        device,
+        alone,
+        make=functools.partial(engine, goes_on=True),
+        second=second,
+        reference=reference,
     )
 
 
@@ -170,15 +192,14 @@ def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
     from harness.probe.workloads import workload
 
     groups = workload.parameter_groups(work, model)
+    is_own = not work.configured_schedule  # the learning rate's schedule
     if shard.optimizer == "configured":
-        decays = (
-            functools.partial(workload.scheduler, work) if work.learning_rate_decay != 1 and not work.warmup else None
-        )
+        decays = functools.partial(workload.scheduler, work) if is_own and work.learning_rate_decay != 1 else None
         return {"model_parameters": groups, "lr_scheduler": decays}
     if shard.optimizer != "passed":
         raise ValueError(f"no such optimizer: {shard.optimizer} (known: configured, passed)")
     optimizer = workload.optimizer(work, groups)
-    return {"optimizer": optimizer, "lr_scheduler": None if work.warmup else workload.scheduler(work, optimizer)}
+    return {"optimizer": optimizer, "lr_scheduler": workload.scheduler(work, optimizer) if is_own else None}
 
 
 def look_on(model: Any) -> None:
@@ -295,6 +316,7 @@ class DeepSpeedTraining:
         *,
         make: Callable[[], Any],
         second: Any = None,
+        reference: Any = None,
     ) -> None:
         from harness.probe.workloads import objectives
 
@@ -305,7 +327,7 @@ class DeepSpeedTraining:
         self.backwards = len(self._objective.losses)
         self._at_loss = 0
         self._work, self._engine, self._model_config = work, engine, model_config
-        self._make, self._second = make, second
+        self._make, self._second, self._reference = make, second, reference
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
         self._data: list[Any] = []
@@ -317,9 +339,15 @@ class DeepSpeedTraining:
         self._losses = []
         if self._work.checkpoint and self._at_step == 1:
             self._save_and_load()
+        if self._work.zero_grad:
+            self._engine.optimizer.zero_grad()
         if self._second is not None:
             self._train_second()
         self._data = self._data_of(self._at_step)
+        if self._reference is not None:
+            self._without_gradients(self._reference, self._data[0])
+        if self._work.unwrapped:
+            self._unwrap()
 
     def _train_second(self) -> None:
         """A step of the other engine, on data of its own."""
@@ -363,11 +391,12 @@ class DeepSpeedTraining:
     def forward(self, micro_batch: int) -> None:
         from harness.probe.workloads.objectives import with_infinite_gradient
 
-        loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
+        with self._autocast():
+            loss = self._objective.losses[self._at_loss](self._engine, self._data[micro_batch])
         bad = (self._at_step, self._rank) == (self._work.infinite_gradient_step, self._work.world_size - 1)
         self._loss = with_infinite_gradient(loss) if bad and micro_batch == self._at_loss == 0 else loss
         if self._work.forward_between:
-            self._without_gradients(micro_batch)
+            self._without_gradients(self._engine, self._data[micro_batch])
 
     def backward(self, micro_batch: int) -> None:
         last = micro_batch == self.micro_batches - 1
@@ -385,16 +414,20 @@ class DeepSpeedTraining:
 
         if self._work.backward_on == "engine":
             self._engine.backward(loss)
+        elif self._work.backward_on == "divided":
+            self._engine.backward(loss / self.micro_batches, scale_wrt_gas=False)
         elif self._work.backward_on == "loss":
             self._engine.scale(loss).backward()
         elif self._work.backward_on == "several":
             self._engine.scale  # noqa: B018  (releases without it do not know of a backward that is not theirs)
             torch.stack((loss, loss)).backward(torch.full((2,), 0.5, dtype=loss.dtype, device=loss.device))
         else:
-            raise ValueError(f"no such backward_on: {self._work.backward_on} (known: engine, loss, several)")
+            raise ValueError(f"no such backward_on: {self._work.backward_on} (known: divided, engine, loss, several)")
 
     def step(self, micro_batch: int) -> None:
         last = micro_batch == self.micro_batches - 1
+        if last and self._work.halved_gradients:
+            halve_gradients(self._engine.module, self._work.halved_gradients)
         if last or not self._work.caller_accumulates:
             self._engine.step()
         if last and self._work.gather_weights:
@@ -406,16 +439,33 @@ class DeepSpeedTraining:
         if (self._work.evaluate and last) or (self._work.evaluate_within and micro_batch == 0):
             self._evaluate()
 
+    def _unwrap(self) -> None:
+        """As around a generation: whole weights, and no hooks of the framework."""
+        import deepspeed
+
+        with deepspeed.zero.unwrap_model_for_generation(self._engine):
+            self._engine.eval()
+            self._without_gradients(self._engine.module, self._data[0])
+            self._engine.train()
+
     def _evaluate(self) -> None:
         self._engine.eval()
-        self._without_gradients(0)
+        self._without_gradients(self._engine, self._data[0])
         self._engine.train()
 
-    def _without_gradients(self, micro_batch: int) -> None:
+    def _without_gradients(self, model: Any, data: Any) -> None:
         import torch
 
-        with torch.no_grad():
-            self._objective.losses[0](self._engine, self._data[micro_batch])
+        with torch.no_grad(), self._autocast():
+            self._objective.losses[0](model, data)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        """The caller's own."""
+        import torch
+
+        if not self._work.caller_autocast:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device, self._work.torch_dtype)
 
     def loss(self) -> float | None:
         if self._alone:
@@ -465,12 +515,12 @@ def ideal(
     from harness.probe.workloads.workload import Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
-    if work.second_engine:
+    if work.second_engine or work.reference == "beside":
         raise NotImplementedError("of one engine alone")
     job = oracle.from_configuration(
         effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
-        element_bytes=4 if shard.torch_autocast else work.torch_dtype.itemsize,
+        element_bytes=4 if shard.torch_autocast or work.caller_autocast else work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
         micro_batches=work.gradient_accumulation_steps,
         backwards=len(objectives.of(work).losses),

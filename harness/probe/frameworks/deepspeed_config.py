@@ -49,7 +49,7 @@ class Sharding:
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """The dictionary that ``deepspeed.initialize`` gets."""
     from harness.probe.frameworks import integrations
-    from harness.probe.workloads.workload import WARMUP, Workload, pick
+    from harness.probe.workloads.workload import SCHEDULES, Workload, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     zero = {
@@ -79,24 +79,25 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if shard.offload_param:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
+    autocast = shard.torch_autocast or work.caller_autocast  # of weights in fp32
     settings: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": work.micro_batch_size,
         "gradient_accumulation_steps": 1 if work.caller_accumulates else work.gradient_accumulation_steps,
         "zero_optimization": {name: value for name, value in zero.items() if value is not None},
-        "bf16": {"enabled": work.dtype == "bf16" and not shard.torch_autocast},
+        "bf16": {"enabled": work.dtype == "bf16" and not autocast},
         "zero_allow_untested_optimizer": True,
         # The optimizer that is passed in stays, also under offload: DeepSpeed's own is a C++ extension to be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,
     }
-    if work.dtype == "fp16":
+    if work.dtype == "fp16" and not autocast:
         settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
         if shard.loss_scale is not None:
             settings["fp16"] = {"enabled": True, "loss_scale": shard.loss_scale}
     if shard.torch_autocast:
         settings["torch_autocast"] = {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[work.dtype]}
-    if work.warmup:
-        settings["scheduler"] = {"type": "WarmupLR", "params": dict(WARMUP)}
+    if named := work.configured_schedule:
+        settings["scheduler"] = {"type": named, "params": dict(SCHEDULES[named].params)}
     if work.gradient_clipping is not None:
         settings["gradient_clipping"] = work.gradient_clipping
     if shard.communication_dtype is not None:
@@ -112,6 +113,18 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     return integrations.complete(
         settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
     )
+
+
+def of_frozen(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a model that is only evaluated: in stage 3 where training is, and whole on every rank (stage 0) where it is
+    not, as OpenRLHF's evaluation configuration and TRL's ``prepare_deepspeed`` have it; it has no optimizer to offload."""
+    return {
+        **parameters,
+        "zero_stage": 3 if parameters.get("zero_stage", 3) == 3 else 0,
+        "offload_optimizer": False,
+        "gradient_accumulation_dtype": None,
+        "hpz_partition_size": None,
+    }
 
 
 def of_next_job(settings: Mapping[str, Any], *, universal: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from harness.probe.border.wire import Numerics
 from harness.probe.frameworks import deepspeed as one_engine
 from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
-from harness.probe.frameworks.deepspeed_config import Sharding
+from harness.probe.frameworks.deepspeed_config import Sharding, of_frozen
 from harness.probe.frameworks.deepspeed_config import config as one_config
 from harness.probe.frameworks.deepspeed_engine import mean_loss, whole_parameters
 from harness.probe.workloads.flatten import flatten
@@ -43,22 +43,13 @@ def start(
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[str, Any]:
-    """What ``deepspeed.initialize`` gets for one role. A frozen model is in stage 3 where training is, and whole on every
-    rank (stage 0) where it is not, as OpenRLHF's evaluation configuration and TRL's ``prepare_deepspeed`` have it; it has
-    no optimizer to offload."""
+    """What ``deepspeed.initialize`` gets for one role."""
     from harness.probe.workloads.jobs import TRAINED, JobParameters
     from harness.probe.workloads.workload import pick
 
     if role in TRAINED:
         return one_config(parameters, hidden_size)
-    frozen = {
-        **parameters,
-        "zero_stage": 3 if parameters.get("zero_stage", 3) == 3 else 0,
-        "offload_optimizer": False,
-        "offload_param": pick(JobParameters, parameters).frozen_offload_param,
-        "gradient_accumulation_dtype": None,
-        "hpz_partition_size": None,
-    }
+    frozen = {**of_frozen(parameters), "offload_param": pick(JobParameters, parameters).frozen_offload_param}
     return one_config(frozen, hidden_size)
 
 

@@ -5,6 +5,7 @@ It computes in one dtype, and keeps and updates its weights in fp32 (`harness.pr
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -49,12 +50,13 @@ class Trainee(MixedPrecision):
             clip=work.gradient_clipping,
             perturbations=perturbations,
         )
-        groups = workload.parameter_groups(work, model)
+        groups = workload.parameter_groups(dataclasses.replace(work, grouped_frozen=False), model)
         to_master = {id(parameter): self._masters[name] for name, parameter in self._computing.items()}
         for group in groups:
             group["params"] = [to_master[id(p)] for p in group["params"]]
         self._adam = workload.optimizer(work, groups)
         self._schedule = workload.scheduler(work, self._adam)
+        self._kept = 0.5 if work.halved_gradients else 1.0  #: of each gradient
 
     def backward(self, *losses: Callable[[], torch.Tensor], share: float) -> float:
         """One micro-batch, with a backward after each loss. It is ``share`` of the step: that share of its gradients is
@@ -65,7 +67,7 @@ class Trainee(MixedPrecision):
             loss = compute()
             loss.backward()
             total += float(loss.detach())
-        self.accumulate(share)
+        self.accumulate(share * self._kept)
         return share * total
 
     def update(self) -> float:

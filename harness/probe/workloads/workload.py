@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -66,10 +66,13 @@ class Workload:
     evaluate_within: bool = False  #: as ``evaluate``, also behind a step's first micro-batch
     resume: bool = False  #: the ``checkpoint`` is loaded by a new engine, as after a restart
     no_sync: bool = False  #: the caller accumulates: all but the last micro-batch of a step run under ``no_sync``
-    #: what ``backward`` is called on: the engine, the loss, or several losses with a gradient of their own
+    #: what ``backward`` is called on: the engine, the loss, or several losses with a gradient of their own; "divided": the
+    #: engine, with a loss that the caller has divided by the micro-batches of a step
     backward_on: str = "engine"
     second_engine: bool = False  #: another engine of the same kind trains between the steps
     destroyed_engine: bool = False  #: another engine of the same kind was there before, and was destroyed
+    #: an engine without an optimizer evaluates between the steps ("beside"), or was there before ("destroyed")
+    reference: str = ""
     marks_boundary: bool = False  #: the caller accumulates: it says which micro-batch is the last of a step
     gather_weights: bool = False  #: every weight is read whole after each step, as for an engine that generates
     empty_cache: bool = False  #: gathered parameters are given up after each step
@@ -79,6 +82,13 @@ class Workload:
     uneven_ranks: bool = False  #: sequences are shorter from rank to rank
     group_learning_rates: bool = False  #: the second of two parameter groups learns at a tenth of the rate
     warmup: bool = False  #: the learning rate rises as the configuration's WarmupLR says
+    schedule: str | None = None  #: another one that the configuration names, a key of `SCHEDULES`
+    zero_grad: bool = False  #: the caller clears gradients before each step, as training loops without DeepSpeed do
+    unwrapped: bool = False  #: the framework's hooks are off around a forward before each step, as for a generation
+    grouped_frozen: bool = False  #: what is frozen is in the optimizer's groups as well: `model.parameters()` as it is
+    caller_autocast: bool = False  #: fp32 weights, and torch's autocast around the caller's forward
+    #: the caller reads each step's gradients and halves them: whole ("full"), or each rank its share ("local")
+    halved_gradients: str = ""
     #: the first steps are compared with plain PyTorch, which takes as long as they do
     judged: bool = True
 
@@ -86,6 +96,11 @@ class Workload:
     def caller_accumulates(self) -> bool:
         """Whether the framework is configured without accumulation, and does not know of it."""
         return self.no_sync or self.marks_boundary
+
+    @property
+    def configured_schedule(self) -> str | None:
+        """The learning rate's schedule that the configuration names."""
+        return "WarmupLR" if self.warmup else self.schedule
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -161,7 +176,7 @@ def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
 def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
     """Optimizer groups. Without ``empty_groups`` those that have no parameters are left out: with a schedule torch from 2.10
     on ends at one, as DeepSpeed drops it (transformers#43692), and nothing else of such a job could be measured."""
-    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad or work.grouped_frozen]
     if not work.decay_groups:
         return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
     own_rate = {"lr": work.learning_rate / 10} if work.group_learning_rates else {}
@@ -188,23 +203,46 @@ def adam(work: Workload) -> dict[str, Any]:
 
 def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
     """The learning rate's schedule, torch's own; None where it is constant."""
-    if work.warmup:
-        rates = [functools.partial(_warming, group["lr"]) for group in optimizer.param_groups]
+    if named := work.configured_schedule:
+        rates = [functools.partial(SCHEDULES[named].share, group["lr"]) for group in optimizer.param_groups]
         return torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
     if work.learning_rate_decay == 1:
         return None
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
 
 
-#: DeepSpeed's WarmupLR: each group's rate rises from the first one to its own.
-WARMUP: Mapping[str, Any] = {"warmup_min_lr": 2e-4, "warmup_num_steps": 2, "warmup_type": "linear"}
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """One that DeepSpeed's configuration names. Until the second step a rate is the least one: what schedules call
+    iteration 0 is the second step."""
+
+    params: Mapping[str, Any]
+    share: Callable[[float, int], float]  #: of a group's rate in a step
+
+
+_FIRST_RATE = 2e-4
 
 
 def _warming(rate: float, step: int) -> float:
-    """The share of a group's rate in a step. The first two steps have the least one: what WarmupLR calls iteration 0 is
-    the second step."""
-    first, steps = float(WARMUP["warmup_min_lr"]), int(WARMUP["warmup_num_steps"])
-    return (first + (rate - first) * min(1.0, max(0, step - 1) / steps)) / rate
+    """From the first rate to the group's own."""
+    return (_FIRST_RATE + (rate - _FIRST_RATE) * _risen(rate, step)) / rate
+
+
+def _risen(rate: float, step: int) -> float:
+    """From nothing, in two steps, which are the fewest."""
+    return min(1.0, max(0, step - 1) / 2)
+
+
+#: By DeepSpeed's name. Of those that fall, three steps show the rise alone.
+SCHEDULES: Mapping[str, Schedule] = {
+    "WarmupLR": Schedule({"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}, _warming),
+    # Without a warm-up, as transformers resolves "auto" where none is asked for.
+    "WarmupDecayLR": Schedule(
+        {"warmup_max_lr": 1e-3, "warmup_num_steps": 0, "warmup_type": "linear", "total_num_steps": 100},
+        _risen,
+    ),
+    "WarmupCosineLR": Schedule({"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}, _risen),
+}
 
 
 ADAM_BETAS = (0.9, 0.95)

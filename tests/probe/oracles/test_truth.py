@@ -205,3 +205,28 @@ def test_dropout_has_no_truth() -> None:
     numerics = Numerics(losses=[1.0])
     truth.judge(dataclasses.replace(WORK, lora_rank=4, lora_dropout=0.1), LLAMA, 1, {"w": torch.zeros(1)}, numerics)
     assert (numerics.parameter_error, numerics.note) == (None, "no truth: dropout is random")
+
+
+def test_gradients_that_the_caller_halves_have_half_the_norm() -> None:
+    work = dataclasses.replace(WORK, gradient_clipping=None)
+    halved = trained(dataclasses.replace(work, halved_gradients="full"), torch.float32, None)
+    assert halved.gradient_norms[0] == pytest.approx(trained(work, torch.float32, None).gradient_norms[0] / 2)
+
+
+def test_what_is_frozen_is_not_updated_wherever_it_is_grouped() -> None:
+    grouped = dataclasses.replace(WORK, frozen="layers.0", grouped_frozen=True)
+    done = trained(grouped, torch.float32, None)
+    frozen = [name for name in done.parameters if "layers.0" in name]
+    assert frozen
+    assert all(torch.equal(done.parameters[name], done.start[name]) for name in frozen)
+
+
+@pytest.mark.parametrize("schedule", ["WarmupDecayLR", "WarmupCosineLR"])
+def test_the_first_steps_of_a_warmup_from_nothing_change_nothing(schedule: str) -> None:
+    work = dataclasses.replace(WORK, schedule=schedule)
+    done = training.train(work, LLAMA, 2, torch.float32, None)
+    assert all(torch.equal(done.parameters[name], done.start[name]) for name in done.start)
+    assert any(
+        not torch.equal(values, done.start[name])
+        for name, values in trained(work, torch.float32, None).parameters.items()
+    )

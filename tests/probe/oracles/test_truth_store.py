@@ -87,7 +87,16 @@ def test_what_plain_pytorch_takes_is_kept_for_each_device_and_workload() -> None
     )
 
 
-@pytest.mark.parametrize("changes", [{"dtype": "fp32"}, {"world_size": 1}, {"warmup": True}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dtype": "fp32"},
+        {"world_size": 1},
+        {"warmup": True},
+        {"schedule": "WarmupCosineLR"},
+        {"halved_gradients": "full"},
+    ],
+)
 def test_another_workload_has_a_truth_of_its_own(changes: dict[str, Any]) -> None:
     changed = dataclasses.replace(WORK, **changes)
     assert truth_store.file_of(changed, LLAMA, STEPS) != truth_store.file_of(WORK, LLAMA, STEPS)

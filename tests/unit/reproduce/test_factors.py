@@ -45,6 +45,14 @@ def test_values_of_a_cell_are_the_tables_and_its_own() -> None:
         ("overlap_comm", (None, False), (True,), "overlap_comm not configured or overlap_comm off"),
         ("hpz_partition_size", (2,), (None,), "hpZ partition of 2"),
         ("world_size", (2, 4), (1,), "ranks above 1"),
+        (
+            "backward_on",
+            ("divided",),
+            ("engine",),
+            "engine.backward(scale_wrt_gas=False) on a loss that the caller divided",
+        ),
+        ("schedule", ("WarmupCosineLR",), (None,), "configured schedule WarmupCosineLR"),
+        ("zero_grad", (True,), (False,), "optimizer.zero_grad() before each step"),
         ("forward_between", (False,), (True,), "no forward without gradients between forward and backward"),
     ],
 )

@@ -106,6 +106,12 @@ CHANGES = [
         "torch_autocast": True,
     },
     {"optimizer": "configured", "learning_rate_decay": 0.5, "dtype": "fp16", "loss_scale": 256, "zero_stage": 2},
+    {"backward_on": "divided", "gradient_accumulation_steps": 2, "halved_gradients": "full", "zero_stage": 2},
+    {"zero_stage": 3, "zero_init": True, "halved_gradients": "local", "unwrapped": True, "reference": "beside"},
+    {"schedule": "WarmupCosineLR", "decay_groups": True, "frozen": "layers.0", "grouped_frozen": True},
+    {"schedule": "WarmupDecayLR", "zero_grad": True, "reference": "destroyed", "dtype": "fp16", "torch_autocast": True},
+    {"caller_autocast": True, "dtype": "bf16", "zero_stage": 2, "forward_between": True, "objective": "two_backwards"},
+    {"zero_stage": 3, "unwrapped": True, "gradient_accumulation_steps": 2, "world_size": 2, "varying_length": True},
 ]
 METRICS = [
     "gradient_norm_error",
@@ -137,6 +143,34 @@ def test_a_script_is_python_and_imports_released_packages_alone(
     assert "harness" not in found.text
     assert max(map(len, found.text.splitlines())) <= 125
     assert "\n\n\n\n" not in found.text
+
+
+def test_what_is_done_before_a_step_is_done_once_where_micro_batches_differ() -> None:
+    text = script(
+        "gradient_norm_error", zero_stage=3, unwrapped=True, zero_grad=True, gradient_accumulation_steps=2
+    ).text
+    step = text[text.rindex("for step in range(2):") :]
+    assert step.splitlines()[1:8] == [
+        "    engine.optimizer.zero_grad()",
+        "    micro_batch = 0",
+        "    with deepspeed.zero.unwrap_model_for_generation(engine):",
+        "        engine.eval()",
+        "        with torch.no_grad():",
+        "            loss_of(engine.module, step, micro_batch)",
+        "        engine.train()",
+    ]
+
+
+def test_gradients_are_halved_in_the_truth_as_well() -> None:
+    text = script("gradient_norm_error", zero_stage=2, halved_gradients="full", gradient_accumulation_steps=2).text
+    assert "    (loss_of(plain, step, micro_batch) / 4).backward()" in text
+    assert "        if micro_batch == 1:\n            for parameter in model.parameters():" in text
+
+
+def test_the_callers_autocast_is_around_the_forward_and_nothing_else_is_in_half_precision() -> None:
+    text = script("forward.device_retained_bytes", caller_autocast=True, dtype="bf16").text
+    assert '"bf16"' not in text
+    assert '    with torch.autocast("cpu", dtype=torch.bfloat16):\n        loss = engine(' in text
 
 
 def test_only_the_engine_that_goes_on_is_configured_to_load_a_universal_checkpoint() -> None:
