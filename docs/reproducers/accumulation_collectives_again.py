@@ -19,13 +19,6 @@ CONFIG = {
 }
 
 
-class Model(torch.nn.Sequential):
-    def forward(self, x, y):
-        for layer in self:
-            x = torch.tanh(layer(x))
-        return (x - y).pow(2).sum()
-
-
 class Counted(torch.utils._python_dispatch.TorchDispatchMode):
     moved_bytes = 0
 
@@ -36,12 +29,12 @@ class Counted(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 counted = Counted().__enter__()
-model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
+model = torch.nn.Sequential(*(torch.nn.Linear(128, 128) for _ in range(4)))
 engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=0.001), config=CONFIG)
 for step in range(2):
     measured = 0
     for micro_batch in range(2):
-        loss = engine(torch.randn(8, 128), torch.randn(8, 128))
+        loss = engine(torch.randn(8, 128)).pow(2).sum()
         before = counted.moved_bytes
         engine.backward(loss)
         measured += counted.moved_bytes - before

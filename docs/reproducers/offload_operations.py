@@ -20,13 +20,6 @@ CONFIG = {
 }
 
 
-class Model(torch.nn.Sequential):
-    def forward(self, x, y):
-        for layer in self:
-            x = torch.tanh(layer(x))
-        return (x - y).pow(2).sum()
-
-
 class Counted(torch.utils._python_dispatch.TorchDispatchMode):
     launches = 0
 
@@ -36,13 +29,13 @@ class Counted(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 counted = Counted().__enter__()
-model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
+model = torch.nn.Sequential(*(torch.nn.Linear(128, 128) for _ in range(4)))
 engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=0.001), config=CONFIG)
 for step in range(2):
-    loss = engine(torch.randn(8, 128), torch.randn(8, 128))
+    loss = engine(torch.randn(8, 128)).pow(2).sum()
     before = counted.launches
     engine.backward(loss)
     measured = counted.launches - before
     engine.step()
-print(f"{measured:,} operations in backward, deepspeed 0.15.3 251, ratio {measured / 251:.3f}")
-sys.exit(measured > 265)  # nearer to deepspeed 0.15.4, 279
+print(f"{measured:,} operations in backward, deepspeed 0.15.3 243, ratio {measured / 243:.3f}")
+sys.exit(measured > 257)  # nearer to deepspeed 0.15.4, 271

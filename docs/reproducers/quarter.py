@@ -42,8 +42,7 @@ for step in range(2):  # plain PyTorch
 engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.01), config=CONFIG)
 for step in range(2):
     for micro_batch in range(2):
-        loss = loss_of(engine, step, micro_batch)
-        engine.backward(loss)
+        engine.backward(loss_of(engine, step, micro_batch))
         engine.step()
 norm, true_norm = float(engine.get_global_grad_norm()), float(true_norm)
 print(f"gradient norm {norm:.4f}, plain PyTorch {true_norm:.4f}, ratio {norm / true_norm:.3f}")

@@ -17,21 +17,14 @@ CONFIG = {
 }
 
 
-class Model(torch.nn.Sequential):
-    def forward(self, x, y):
-        x = x.to(self[0].weight.dtype)
-        for layer in self:
-            x = torch.tanh(layer(x))
-        return (x.float() - y).pow(2).sum()
-
-
 def loss_of(model, step):
     torch.manual_seed(1000 * step)
-    return model(torch.randn(8, 128), torch.randn(8, 128))
+    x, y = torch.randn(8, 128).to(next(model.parameters()).dtype), torch.randn(8, 128)
+    return (model(x).float() - y).pow(2).sum()
 
 
 torch.manual_seed(0)
-model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
+model = torch.nn.Sequential(*(part for _ in range(4) for part in (torch.nn.Linear(128, 128), torch.nn.Tanh())))
 plain = copy.deepcopy(model)
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.01)
 for step in range(2):  # plain PyTorch
@@ -41,8 +34,7 @@ for step in range(2):  # plain PyTorch
     optimizer.step()
 engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.01), config=CONFIG)
 for step in range(2):
-    loss = loss_of(engine, step)
-    engine.backward(loss)
+    engine.backward(loss_of(engine, step))
     engine.step()
 norm, true_norm = float(engine.get_global_grad_norm()), float(true_norm)
 print(f"gradient norm {norm:.4f}, plain PyTorch {true_norm:.4f}, ratio {norm / true_norm:.3f}")

@@ -19,34 +19,18 @@ CONFIG = {
 }
 
 
-class Model(torch.nn.Sequential):
-    def forward(self, x, y):
-        for layer in self:
-            x = torch.tanh(layer(x))
-        return (x - y).pow(2).sum()
-
-
 def loss_of(model):
-    x, y = torch.randn(8, 128), torch.randn(8, 128)
-    return (model(x, y) + model(-x, y)) / 2
+    x = torch.randn(8, 128)
+    return (model(x).pow(2).sum() + model(-x).pow(2).sum()) / 2
 
 
-class Counted(torch.utils._python_dispatch.TorchDispatchMode):
-    collectives = 0
-
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        self.collectives += operator.namespace == "c10d"
-        return operator(*args, **(kwargs or {}))
-
-
-counted = Counted().__enter__()
-model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))
+model = torch.nn.Sequential(*(torch.nn.Linear(128, 128) for _ in range(4)))
 engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=0.001), config=CONFIG)
 for step in range(2):
     loss = loss_of(engine)
-    before = counted.collectives
-    engine.backward(loss)
-    measured = counted.collectives - before
+    with torch.profiler.profile() as profile:
+        engine.backward(loss)
+    measured = sum(event.name.startswith("c10d::") for event in profile.events())
     engine.step()
 if engine.global_rank == 0:
     print(f"{measured:,} collectives in backward, deepspeed 0.16.7 12, ratio {measured / 12:.3f}")

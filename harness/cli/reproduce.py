@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,25 @@ from harness.cli.workload import declared_scenario, named_cell
 from harness.config.settings import Settings
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from harness.model import Cell, Result, Stack, WorkloadParts
-from harness.probe.scenario import ScenarioError
+from harness.probe.scenario import Scenario, ScenarioError
 from harness.report.answers import reproduce as report
+from harness.report.answers import stored
 from harness.report.answers.issue import as_issue
+from harness.report.answers.stored import StoredReproduction
 from harness.report.known_answers import known_answers
 from harness.report.upstream_changes import in_words, introduced
 from harness.reproduce.cells import DEVICE
+from harness.reproduce.factors import BY_NAME as FACTORS
 from harness.reproduce.factors import SIMPLEST_OF
-from harness.reproduce.reproduction import Reproduction, Request, reproduce
+from harness.reproduce.reduction import Condition, Reduced
+from harness.reproduce.reproduction import (
+    ReducedFinding,
+    ReleaseAnswer,
+    Reproduction,
+    Request,
+    reproduce,
+    write_script,
+)
 from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store, newest
@@ -73,6 +85,9 @@ def command(
     without the finding. The script is made from the parameters that are left, and is run in both releases before it is
     written.
 
+    FINDING may also be a file that --json wrote. Its script is written again, by this version, and run in the same
+    releases; the conditions stay.
+
     \b
     Examples:
       reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1,gradient_accumulation_dtype=none/cpu
@@ -91,7 +106,14 @@ def command(
     store = Store(settings.results)
     settings = measuring_settings(settings, store)
     installer = pipeline.new_installer(settings)
-    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
+    earlier = _earlier(finding) if finding.endswith(".json") else None
+    if earlier is not None:
+        given = {"--metric": metric, "--against": against, "--package": searched.package}
+        if taken := [option for option, value in given.items() if value]:
+            raise UsageError(f"{finding} says it already", where=taken[0])
+        finding, metric, against = f"{earlier.bad}/{earlier.cell.partition('/')[2]}", earlier.metric, earlier.good
+    named = searched.package if earlier is None else earlier.package
+    package = spelled(named or targets.varied_package(settings), settings.stack)
     if package != targets.varied_package(settings) and not against:
         raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
@@ -104,20 +126,25 @@ def command(
     def in_release(version: str) -> Stack:
         return commits.stack_of(cell.stack, package, version, label=version)
 
-    other = in_release(candidates.one_release(package, against, installer)) if against else None
-    request = Request(
-        cell=cell,
-        question=questions.parse(metric) if metric else None,
-        against=other,
-        baseline=other or in_release(settings.baseline),
-        package=package,
-        stored=_stored(store, cell, package),
-        detail_of=pipeline.details_of([store, Store(settings.results)]),
-        file=file,
-        conditions=conditions,
-    )
-    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
-        found = reproduce(request, simplest, opened)
+    if earlier is not None:
+        again = _reduced(earlier, cell, simplest, in_release, file)
+        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+            found = write_script(again, simplest, opened)
+    else:
+        other = in_release(candidates.one_release(package, against, installer)) if against else None
+        request = Request(
+            cell=cell,
+            question=questions.parse(metric) if metric else None,
+            against=other,
+            baseline=other or in_release(settings.baseline),
+            package=package,
+            stored=_stored(store, cell, package),
+            detail_of=pipeline.details_of([store, Store(settings.results)]),
+            file=file,
+            conditions=conditions,
+        )
+        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+            found = reproduce(request, simplest, opened)
     script = found.script
     write_answer(
         lambda: as_issue(found, _introduced(found, settings)) if issue else report.as_text(found),
@@ -125,6 +152,56 @@ def command(
         (output if script is not None else None, lambda: script.text if script is not None else ""),
     )
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _earlier(file: str) -> StoredReproduction:
+    """The answer in a file. Raises UsageError."""
+    problems: list[str] = []
+    try:
+        content = Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=file) from None
+    found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
+    if not found:
+        raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file)
+    return found[0]
+
+
+def _reduced(
+    earlier: StoredReproduction, cell: Cell, simplest: Scenario, in_release: Callable[[str], Stack], file: str
+) -> ReducedFinding:
+    """What stays of an earlier answer. Raises UsageError where the cell is not its own."""
+    if cell.id != earlier.cell:
+        hint = "name its packages: --torch, --transformers and so on"
+        raise UsageError(f"the answer is about another stack: {earlier.cell}", where=cell.id, hint=hint)
+    try:
+        parameters = simplest.resolve(earlier.smallest.variant, DEVICE)
+    except ScenarioError as error:
+        raise UsageError(f"its smallest cell is no cell any more: {error}", where=earlier.smallest_cell) from None
+    kept = {
+        one.factor: one for one in (*earlier.needs, *earlier.indifferent, *earlier.not_known) if one.factor in FACTORS
+    }
+    conditions = tuple(
+        Condition(
+            factor=FACTORS[name],
+            value=FACTORS[name].value_in(parameters),
+            shown=one.shown,
+            hidden=one.hidden,
+            unknown=one.unknown,
+        )
+        for name, one in kept.items()
+    )
+    return ReducedFinding(
+        cell=cell,
+        question=earlier.question,
+        package=earlier.package,
+        good=in_release(earlier.good),
+        later=in_release(earlier.runs[2].version) if len(earlier.runs) > 2 else None,
+        reduced=Reduced(parameters=parameters, conditions=conditions),
+        history=tuple(ReleaseAnswer(version=one.version, answer=one.answer, text=one.text) for one in earlier.releases),
+        trials=earlier.trials,
+        file=file,
+    )
 
 
 def _introduced(found: Reproduction, settings: Settings) -> str:

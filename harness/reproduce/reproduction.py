@@ -95,6 +95,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     conditions: bool = True  #: say what it needs
 
 
+class ReducedFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of which it is known what it needs."""
+
+    cell: Cell
+    question: Question
+    package: str  #: in which the releases differ
+    good: Stack
+    later: Stack | None  #: a newer one in which the finding has ended
+    reduced: Reduced
+    history: tuple[ReleaseAnswer, ...]
+    trials: int
+    file: str
+
+
 def reproduce(request: Request, simplest: Scenario, session: Session) -> Reproduction:
     """Measure, reduce, write and run. Raises NothingMeasured where the finding is not seen, and as a session does."""
     package, bad = request.package, request.cell.stack
@@ -119,30 +133,48 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
     if request.conditions:
         reduced = _with_conditions(reduced, shows, simplest)
     session.end()  # scripts start processes of their own
-    smallest = cells.cell_of(simplest, bad, reduced.parameters)
-    scripted = Scripted(question, bad, good, package, request.file, simplest, session)
-    script, runs, why_not = scripted.confirmed(smallest.parameters)
-    remedies: tuple[Remedy, ...] = ()
-    if script is not None and runs and runs[0].answer is Verdict.BAD:
-        later = scripted.in_others(script, fixed, request.stored)
-        why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
-        runs = (*runs, *later)
-        remedies = scripted.remedies(script, runs[0], smallest.parameters, reduced)
-    return Reproduction(
+    finding = ReducedFinding(
         cell=request.cell,
         question=question,
         package=package,
+        good=good,
+        later=request.stored[fixed].cell.stack if fixed else None,
+        reduced=reduced,
+        history=history,
+        trials=pair.trials,
+        file=request.file,
+    )
+    return write_script(finding, simplest, session)
+
+
+def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) -> Reproduction:
+    """Write the script, and run it. Raises as a session does."""
+    bad, good, package = finding.cell.stack, finding.good, finding.package
+    session.build([bad, good])
+    smallest = cells.cell_of(simplest, bad, finding.reduced.parameters)
+    scripted = Scripted(finding.question, bad, good, package, finding.file, simplest, session)
+    script, runs, why_not = scripted.confirmed(smallest.parameters)
+    remedies: tuple[Remedy, ...] = ()
+    if script is not None and runs and runs[0].answer is Verdict.BAD:
+        later = scripted.in_others(script, finding.later)
+        why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
+        runs = (*runs, *later)
+        remedies = scripted.remedies(script, runs[0], smallest.parameters, finding.reduced)
+    return Reproduction(
+        cell=finding.cell,
+        question=finding.question,
+        package=package,
         bad=bad.versions[package],
         good=good.versions[package],
-        reduced=reduced,
+        reduced=finding.reduced,
         smallest=smallest,
         script=script,
         runs=runs,
         machine=f"{platform.system()} {platform.machine()}",
         why_not=why_not,
-        history=history,
+        history=finding.history,
         remedies=remedies,
-        trials=pair.trials,
+        trials=finding.trials,
     )
 
 
@@ -283,13 +315,14 @@ class Scripted:
             script = self._script(parameters, model, running.figure(script, good), shown)
         return script, self._run_all([(script, self._bad), (script, self._good)])
 
-    def in_others(self, script: Script, version: str, stored: Mapping[str, Result]) -> tuple[ScriptRun, ...]:
+    def in_others(self, script: Script, stack: Stack | None) -> tuple[ScriptRun, ...]:
         """The script's run in a release that is said to be sound again. One that is not to be had here, as where its results
         are another machine's, says nothing about the script."""
-        if not version or version == self._good.versions[self._package]:
+        version = "" if stack is None else stack.versions[self._package]
+        if stack is None or version == self._good.versions[self._package]:
             return ()
         try:
-            return (self._run(script, stored[version].cell.stack),)
+            return (self._run(script, stack),)
         except HarnessError as error:
             return (ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=shortened(error.what)),)
 

@@ -75,7 +75,7 @@ _SAMPLES = {LAYERS: 8, TRANSFORMERS: 2}
 class _Figure(msgspec.Struct, frozen=True):
     """What a script counts in a phase."""
 
-    template: str  #: under ``counting/``
+    template: str  #: under ``counting/``; empty: a profiler of Python's or torch's own counts it
     name: str  #: as the fragments call it
 
 
@@ -95,11 +95,11 @@ _ENDINGS = {
     DEVICE_RETAINED.name: _Ending("counted", "bytes held after", _Figure("storages", "live_bytes")),
     DEVICE_EXCESS.name: _Ending("counted", "bytes held after", _Figure("storages", "live_bytes")),
     DEVICE_PEAK.name: _Ending("counted", "bytes at the peak of", _Figure("storages", "peak_bytes")),
-    COLLECTIVE_COUNT.name: _Ending("counted", "collectives in", _Figure("operators", "collectives")),
+    COLLECTIVE_COUNT.name: _Ending("counted", "collectives in", _Figure("", "collectives")),
     COLLECTIVE_BYTES.name: _Ending("counted", "bytes in collectives in", _Figure("operators", "moved_bytes")),
     OP_LAUNCHES.name: _Ending("counted", "operations in", _Figure("operators", "launches")),
     FLOPS.name: _Ending("counted", "floating-point operations in", _Figure("flops", "flops")),
-    HOST_CALLS.name: _Ending("counted", "Python and C calls in", _Figure("calls", "calls")),
+    HOST_CALLS.name: _Ending("counted", "Python and C calls in", _Figure("", "calls")),
     CONFIGURATION.name: _Ending("configuration", ""),
     OUTCOME.name: _Ending("crash", "trains "),
 }
@@ -230,7 +230,7 @@ def compose(subject: Subject) -> Script:
         is_seeded=is_seeded,
         has_seeded_batches=is_seeded or p.get("identical_micro_batches", False),
         has_function=_has_function(p, subject.model, is_seeded=is_seeded),
-        has_class=_has_class(p, subject.model, is_seeded=is_seeded, has_truth=has_truth),
+        has_class=_has_class(p, subject.model),
         torch_dtype=_TORCH_DTYPES[p["dtype"]],
         is_one_call=_is_one_call(p, subject, kind),
         makes_several=_makes_several(p, has_truth=has_truth),
@@ -309,12 +309,11 @@ def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
     return is_seeded or varies or is_elsewhere or not is_plain
 
 
-def _has_class(p: Mapping[str, Any], model: str, *, is_seeded: bool, has_truth: bool) -> bool:
+def _has_class(p: Mapping[str, Any], model: str) -> bool:
     """Whether a model of layers does more than call these one after the other, as the loss is computed outside."""
     does_more = any(p.get(name) for name in ("torch_autocast", "caller_autocast", "leaf_modules"))
-    is_plain = p["model_outputs"] == "loss" and p["objective"] in ("next_token", "fine_tuning", "two_backwards")
-    several = is_seeded or _makes_several(p, has_truth=has_truth)  # a truth takes the same batches, in its own dtype
-    return model == LAYERS and (does_more or several or not is_plain or p["gradient_checkpointing"] != "none")
+    is_plain = p["model_outputs"] == "loss" and p["objective"] not in ("several_outputs", "no_head")
+    return model == LAYERS and (does_more or not is_plain or p["gradient_checkpointing"] != "none")
 
 
 def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
@@ -378,9 +377,11 @@ def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, An
         plain.append("copy")
     if figure is not None and figure.template == "storages":
         plain.append("gc")
+    if figure is not None and figure.name == "calls":
+        plain.append("cProfile")
     if ending.kind != "crash":
         plain.append("sys")
-    lines = [f"import {name}" for name in sorted(plain)]
+    lines = [f"import {name}" for name in sorted(plain, key=str.lower)]
     lines += ["", "import torch"]
     lines += _counting_imports(figure) if figure is not None else []
     if p["gradient_checkpointing"] != "none" and not transformers:

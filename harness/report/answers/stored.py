@@ -80,6 +80,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[StoredRemedy, ...]
     not_known: tuple[StoredCondition, ...] = ()  #: before schema 2, its factors are among the others
     releases: tuple[StoredRelease, ...] = ()  #: of the stored results, oldest first
+    trials: int = 0  #: cells whose results were looked at; schema 1 has ``cells_measured``
     script: str | None
     name: str = ""  #: of its file, without the ending
     further: tuple[FurtherRuns, ...] = ()  #: in other releases, which the file does not have

@@ -9,9 +9,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
+from harness.probe import scenario
+from harness.probe.scenario import SHAPE
 from harness.report.answers.stored import FurtherRuns, StoredReproduction
 from harness.report.known_answers import KnownAnswers, Title, known_answers
+from harness.reproduce.cells import base_parameters
+from harness.reproduce.composers import composer
 from harness.reproduce.factors import SIMPLEST_OF
+from harness.reproduce.script import LAYERS, TRANSFORMERS, Subject
 from tests.paths import ROOT
 
 FOLDER = ROOT / "docs" / "reproducers"
@@ -101,9 +106,34 @@ def _command(answer: StoredReproduction) -> str:
 
 
 def _deepspeed(answer: StoredReproduction) -> str:
-    found = re.search(r"-deepspeed([^-/]+)", answer.cell)
-    assert found is not None
-    return found[1]
+    return _versions(answer)["deepspeed"]
+
+
+def _versions(answer: StoredReproduction) -> dict[str, str]:
+    """Package -> version, in the release that has the fault."""
+    return dict(re.findall(r"-([a-z]+)([0-9][^-/]*)", answer.cell.partition("/")[0]))
+
+
+def composed(answer: StoredReproduction) -> str:
+    """The script as it would be written now, with the figures that it printed."""
+    simplest = scenario.load(ROOT / "scenarios" / f"{answer.smallest.scenario}.py")
+    parameters = simplest.resolve(answer.smallest.variant, "cpu")
+    bad = _versions(answer)
+    subject = Subject(
+        parameters=parameters,
+        defaults={**base_parameters(simplest), SHAPE: parameters.get(SHAPE, {})},
+        question=answer.question,
+        bad=bad,
+        good={**bad, answer.package: answer.good},
+        package=answer.package,
+        file=f"{answer.name}.py",
+        model=TRANSFORMERS if "AutoModelForCausalLM" in str(answer.script) else LAYERS,
+    )
+    compose = composer(simplest.framework).compose
+    if compose(subject).counts:
+        shown, expected = (int(run.line.split()[0].replace(",", "")) for run in answer.runs[:2])
+        subject = msgspec.structs.replace(subject, expected=expected, shown=shown)
+    return compose(subject).text
 
 
 def _workload(cell: str) -> str:

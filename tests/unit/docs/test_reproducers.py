@@ -19,6 +19,12 @@ def test_a_script_is_the_one_that_was_run(answer: StoredReproduction) -> None:
     assert (FOLDER / f"{answer.name}.py").read_text() == answer.script
 
 
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_script_is_as_it_would_be_written_now(answer: StoredReproduction) -> None:
+    """Where it is not, `reproduce` writes it again and runs it: its FINDING is the answer's file."""
+    assert reproducer_page.composed(answer) == answer.script
+
+
 def test_the_page_is_what_the_answers_say(golden: Golden) -> None:
     golden(PAGE.relative_to(ROOT).as_posix(), reproducer_page.written(), folder=ROOT)
 

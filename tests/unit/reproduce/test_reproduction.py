@@ -26,7 +26,7 @@ from harness.report.answers.stored import StoredBisection, StoredProbe, StoredSe
 from harness.report.upstream_changes import in_words, introduced
 from harness.reproduce import running
 from harness.reproduce.factors import SIMPLEST
-from harness.reproduce.reproduction import Reproduction, Request, reproduce
+from harness.reproduce.reproduction import ReducedFinding, Reproduction, Request, reproduce, write_script
 from harness.reproduce.running import ScriptRun
 from harness.reproduce.script import Script
 from harness.run import session
@@ -503,3 +503,20 @@ def test_the_json_holds_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found["confirmed"]
     assert [need["factor"] for need in found["needs"]] == ["zero_stage", "gradient_accumulation_steps", "model_outputs"]
     assert found["script"].startswith("# pip install")
+
+
+def test_a_script_is_written_again_without_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = answered(tmp_path, monkeypatch, as_composed)
+    finding = ReducedFinding(
+        cell=first.cell,
+        question=first.question,
+        package=first.package,
+        good=stack(first.good),
+        later=stack("0.19.6"),
+        reduced=first.reduced,
+        history=first.history,
+        trials=first.trials,
+        file="f.py",
+    )
+    reading = opened(tmp_path, monkeypatch, quarter, lambda *_: pytest.fail("a cell was measured"))
+    assert report.as_json(write_script(finding, MINIMAL, reading)) == report.as_json(first)

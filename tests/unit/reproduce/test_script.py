@@ -121,6 +121,7 @@ METRICS = [
     "init.device_retained_bytes",
     "step.device_excess_bytes",
     "forward.collective_count",
+    "init.collective_count",
     "backward.collective_bytes",
     "step.device_peak_bytes",
     "init.device_peak_bytes",
@@ -256,13 +257,24 @@ def test_what_is_printed_of_an_infinite_gradient_does_not_change_from_run_to_run
 
 def test_a_model_that_is_made_once_has_its_layers_there() -> None:
     once, twice = script("loss_error", zero_stage=3).text, script("loss_error", zero_stage=3, zero_init=True).text
-    assert "model = Model(*(torch.nn.Linear(128, 128) for _ in range(4)))" in once
-    assert "def __init__" not in once
-    assert "plain = Model()\n" in twice
-    assert "    model = Model()\n" in twice
+    layers = "torch.nn.Sequential(*(part for _ in range(4) for part in (torch.nn.Linear(128, 128), torch.nn.Tanh())))"
+    assert f"\nmodel = {layers}\nplain = copy.deepcopy(model)\n" in once
+    assert f"\nplain = {layers}\nwith deepspeed.zero.Init(config_dict_or_path=CONFIG):\n    model = {layers}\n" in twice
     by_transformers = script("outcome", TRANSFORMERS, zero_stage=3, zero_init=True).text
     assert "Model()" not in by_transformers
     assert ":\n    model = AutoModelForCausalLM.from_config(" in by_transformers
+
+
+def test_a_truth_takes_the_same_batches_in_its_own_dtype() -> None:
+    cast = "    x, y = torch.randn(8, 128).to(next(model.parameters()).dtype), torch.randn(8, 128)\n"
+    text = script("gradient_norm_error", dtype="bf16").text
+    assert f"{cast}    return (model(x).float() - y).pow(2).sum()\n" in text
+    assert "class Model" not in text
+    assert "    return (model(torch.randn(8, 128)) - torch.randn(8, 128)).pow(2).sum()\n" in script("loss_error").text
+    twice = script("gradient_norm_error", dtype="bf16", objective="two_runs").text
+    assert (
+        f"{cast}    return ((model(x).float() - y).pow(2).sum() + (model(-x).float() - y).pow(2).sum()) / 2\n" in twice
+    )
 
 
 def test_a_frozen_layer_is_the_first_and_no_other_that_ends_alike() -> None:
@@ -312,15 +324,22 @@ def test_a_count_is_printed_until_the_figure_to_compare_with_is_known() -> None:
         (
             "backward.host_calls",
             [
-                "sys.setprofile(counted)",
-                "engine.backward(loss)",
-                "sys.setprofile(None)",
-                "measured += counted.calls - before",
+                "with cProfile.Profile() as profile:",
+                "    engine.backward(loss)",
+                "measured += sum(entry.callcount for entry in profile.getstats())",
             ],
         ),
         (
             "backward.collective_count",
-            ["before = counted.collectives", "engine.backward(loss)", "measured += counted.collectives - before"],
+            [
+                "with torch.profiler.profile() as profile:",
+                "    engine.backward(loss)",
+                'measured += sum(event.name.startswith("c10d::") for event in profile.events())',
+            ],
+        ),
+        (
+            "backward.op_launches",
+            ["before = counted.launches", "engine.backward(loss)", "measured += counted.launches - before"],
         ),
     ],
 )
@@ -331,6 +350,9 @@ def test_what_is_counted_is_counted_in_its_phase(metric: str, lines: list[str]) 
 
 def test_init_is_counted_from_the_start() -> None:
     assert "\nmeasured = counted.peak_bytes\nfor step in" in script("init.device_peak_bytes").text
+    collectives = script("init.collective_count").text
+    assert "\nprofile = torch.profiler.profile()\nprofile.start()\nmodel = " in collectives
+    assert "config=CONFIG)\nprofile.stop()\nmeasured = sum(" in collectives
 
 
 @pytest.mark.parametrize("metric", ["init.host_calls", "generate.device_peak_bytes"])
@@ -355,10 +377,9 @@ def test_what_loading_undoes_is_trained_in_between_unless_the_engine_is_new() ->
 def test_empty_lines_are_where_a_reader_expects_them() -> None:
     text = script("step.device_peak_bytes", zero_stage=3, zero_init=True, second_engine=True, varying_length=True).text
     assert all(line == line.rstrip() for line in text.splitlines())
-    assert "\n\n\nclass Model" in text
-    assert "\n\n\ndef loss_of" in text
-    assert "    def __init__(self):\n        super().__init__(*(" in text
-    assert ")\n\n    def forward" in text
+    assert "}\n\n\ndef loss_of" in text
+    assert ".sum()\n\n\nclass Counted" in text
+    assert "    peak_bytes = 0\n\n    def __torch_dispatch__" in text
     assert "\n\n\ncounted = Counted().__enter__()\nwith deepspeed.zero.Init(" in text
 
 
