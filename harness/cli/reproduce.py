@@ -110,7 +110,7 @@ def command(
     if earlier is not None:
         given = {"--metric": metric, "--against": against, "--package": searched.package}
         if taken := [option for option, value in given.items() if value]:
-            raise UsageError(f"{finding} says it already", where=taken[0])
+            raise UsageError(f"{finding} says it already", where=taken[0], hint="leave the option out")
         finding, metric, against = f"{earlier.bad}/{earlier.cell.partition('/')[2]}", earlier.metric, earlier.good
     named = searched.package if earlier is None else earlier.package
     package = spelled(named or targets.varied_package(settings), settings.stack)
@@ -160,10 +160,14 @@ def _earlier(file: str) -> StoredReproduction:
     try:
         content = Path(file).read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=file) from None
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=file, hint="name a file that --json wrote"
+        ) from None
     found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
-        raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file)
+        raise UsageError(
+            "; ".join(problems) or "no answer of `reproduce`", where=file, hint="name a file that --json wrote"
+        )
     return found[0]
 
 
@@ -177,7 +181,10 @@ def _reduced(
     try:
         parameters = simplest.resolve(earlier.smallest.variant, DEVICE)
     except ScenarioError as error:
-        raise UsageError(f"its smallest cell is no cell any more: {error}", where=earlier.smallest_cell) from None
+        hint = "reproduce the finding anew"
+        raise UsageError(
+            f"its smallest cell is no cell any more: {error}", where=earlier.smallest_cell, hint=hint
+        ) from None
     kept = {
         one.factor: one for one in (*earlier.needs, *earlier.indifferent, *earlier.not_known) if one.factor in FACTORS
     }
