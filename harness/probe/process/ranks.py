@@ -173,17 +173,18 @@ class Ranks:
         """The awaited message of every rank. One limit counts from the last sign of life of any rank, the other from the
         last stage that any has begun. Ranks that wait for one another are not given all of that time."""
         replies: dict[int, Message] = {}
-        watch = whereabouts.DeadlockWatch(self._folder)
+        watch = whereabouts.DeadlockWatch(self._folder) if self._is_whole else None
         deadline = time.monotonic() + self._timeout_s
         most_s = STAGE_TIMEOUTS * self._timeout_s
         stage_deadline = time.monotonic() + most_s
         while len(replies) < len(self._ranks):
             waiting = [rank for rank in self._ranks if rank.number not in replies]
+            wake = deadline if watch is None else min(deadline, watch.next_look)
             ready = [rank for rank in waiting if rank.channel.pending] or select.select(
-                [rank.channel for rank in waiting], [], [], max(0.0, min(deadline, watch.next_look) - time.monotonic())
+                [rank.channel for rank in waiting], [], [], max(0.0, wake - time.monotonic())
             )[0]
-            if not ready and time.monotonic() < deadline:
-                if self._is_whole and watch.finds({rank.number: rank.pid for rank in waiting}):
+            if not ready and watch is not None and time.monotonic() < deadline:
+                if watch.finds({rank.number: rank.pid for rank in waiting}):
                     raise self._stuck("deadlocked", waiting[0], "the ranks wait for one another")
                 continue
             if not ready:
@@ -195,7 +196,8 @@ class Ranks:
                 if message["at"] == awaited:
                     replies[rank.number] = message
                 deadline = time.monotonic() + self._timeout_s
-                watch.begin()
+                if watch is not None:
+                    watch.begin()
                 if message["at"] != "working":
                     stage_deadline = time.monotonic() + most_s
                 elif time.monotonic() > stage_deadline:

@@ -122,15 +122,18 @@ def _file(folder: Path, rank: int) -> Path:
 def _added(file: Path, before: int, deadline: float) -> str:
     """What a process has written to a file of ``before`` bytes, once that does not grow."""
     size = before
-    while time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
-        found = file.stat().st_size if file.exists() else before
-        if found == size > before:
-            break
-        size = found
-    with file.open("rb") as stack:
-        stack.seek(before)
-        return stack.read(_MOST_BYTES).decode("utf-8", "replace")
+    try:
+        while time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+            found = file.stat().st_size
+            if found == size > before:
+                break
+            size = found
+        with file.open("rb") as stack:
+            stack.seek(before)
+            return stack.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""  # what is measured can remove it
 
 
 def _main_stack(stacks: str) -> _Stack:

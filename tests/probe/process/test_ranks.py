@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import runpy
+import select
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -249,6 +251,38 @@ def test_ranks_that_wait_for_one_that_does_something_else_are(
         collective()
 
     assert ended(body, tmp_path, timeout_s=2.0).outcome == "timed_out"
+
+
+def test_ranks_with_others_on_another_machine_are_given_all_of_their_time_and_waited_for_at_rest(
+    tmp_path: Path, collective: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    wait = select.select
+
+    def counted(readable: Any, writable: Any, exceptional: Any, timeout_s: float | None = None) -> Any:
+        if timeout_s is not None:  # and not for the rest of a message
+            waits.append(timeout_s)
+        return wait(readable, writable, exceptional, timeout_s)
+
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "step"})
+        collective()
+
+    monkeypatch.setattr(select, "select", counted)
+    with Ranks(body, [0], 2, tmp_path, {}, 2.0) as ranks, pytest.raises(CellEnded) as caught:
+        ranks.measured()
+    assert caught.value.outcome == "timed_out"
+    assert len(waits) <= 2  # one for its stage, one for the silence
+
+
+def test_where_a_rank_is_stays_unknown_once_its_folder_is_gone(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "step"})
+        (tmp_path / f"rank-{rank}.stack").unlink()
+        time.sleep(600)
+
+    fault = ended(body, tmp_path, timeout_s=0.3)
+    assert (fault.outcome, fault.whereabouts) == ("timed_out", [])
 
 
 def test_a_rank_that_is_stopped_does_not_say_where_it_is(tmp_path: Path) -> None:
