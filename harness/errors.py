@@ -11,9 +11,6 @@ EXIT_USAGE = 2
 EXIT_HARNESS = 3
 EXIT_NOTHING_MEASURED = 4
 
-#: Of the names that there are, how many an error lists.
-_MOST_NAMES = 12
-
 
 class HarnessError(Exception):
     """What went wrong, where, and the next step, as one line.
@@ -40,13 +37,14 @@ class UsageError(HarnessError):
     exit_code = EXIT_USAGE
 
 
-def no_such(what: str, name: str, known: Iterable[str], where: str = "", hint: str = "") -> UsageError:
-    """The error for a name, or a glob over names, that is none of the ``known``. It suggests those that come near;
-    where none does, ``hint``, which lists them by default."""
+def no_such(what: str, name: str, known: Iterable[str], where: str = "", *, most: int | None = None) -> UsageError:
+    """The error for a name, or a glob over names, that is none of the ``known``. It suggests those that come near; where
+    none does, it lists all of them, or the first ``most``."""
     names = list(known)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    there_are = f"there are: {', '.join(names[:_MOST_NAMES]) or 'none'}{more}"
-    return UsageError(f"no such {what}: {name}", where=where, hint=meant(name, names) or hint or there_are)
+    shown = names[:most]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    there_are = f"there are: {', '.join(shown) or 'none'}{more}"
+    return UsageError(f"no such {what}: {name}", where=where, hint=meant(name, names) or there_are)
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ def declared_scenario(settings: Settings, name: str) -> Scenario:
     """Raises UsageError where there is no scenario of that name."""
     scenarios = workloads.load_scenarios(settings, (name,))
     if name not in scenarios:
-        raise no_such("scenario", name, scenarios)
+        raise no_such("scenario", name, scenarios, most=matrix.MOST_NAMES)
     return scenarios[name]
 
 

@@ -152,9 +152,10 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
     """``value`` as the type that `Settings` declares for ``key``."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     del types["root"]
-    where = file if file == "command line" else f"{file}: [tool.dsregress] {key}"
+    section = file if file == "command line" else f"{file}: [tool.dsregress]"
     if key not in types:
-        raise no_such("key", key, sorted(types), file if file == "command line" else f"{file}: [tool.dsregress]")
+        raise no_such("key", key, sorted(types), section)
+    where = section if file == "command line" else f"{section} {key}"
     try:
         if isinstance(value, dict) and key in ("stack", "stacks"):  # by item, so that the message names the item
             return _convert_table(where, key, value)

@@ -29,6 +29,9 @@ AUTO = "auto"
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
+#: Of the scenarios and variants that there are, how many an error lists.
+MOST_NAMES = 8
+
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Globs as given on the command line; an empty field was not given."""
@@ -128,7 +131,7 @@ def _expand(
     scenario_glob, variant_glob, device_glob = pattern
     names = fnmatch.filter(scenarios, scenario_glob)
     if not names:
-        raise no_such("scenario", scenario_glob, scenarios)
+        raise no_such("scenario", scenario_glob, scenarios, most=MOST_NAMES)
     found = []
     complaints = []
     for name in names:
@@ -143,7 +146,7 @@ def _expand(
         raise UsageError(complaints[0], hint=f"`{commands.SCENARIOS}` lists scenarios with their variants")
     if not found:
         declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
-        raise no_such("variant", variant_glob, declared, where=listing(names, 3))
+        raise no_such("variant", variant_glob, declared, where=listing(names, 3), most=MOST_NAMES)
     return found
 
 

@@ -68,7 +68,7 @@ def card(name: str) -> Card:
     longer = [found for each, found in known.items() if each.startswith(spelled)]
     if spelled and len(longer) == 1:
         return longer[0]
-    raise no_such("GPU", name, catalogue(), where="--gpu", hint=f"there are: {', '.join(catalogue())}")
+    raise no_such("GPU", name, catalogue(), where="--gpu")
 
 
 def _spelling(name: str) -> str:
