@@ -216,10 +216,13 @@ def _process(pid: int) -> Process | None:
     )
 
 
-def processor_s(pid: int) -> float:
-    """What a process has computed, in seconds; 0 where it is gone, or where there is no /proc."""
-    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+def processor_s(pid: int, *, ended_children: bool = False) -> float:
+    """What a process has computed, in seconds, or it and its children that have ended; 0 where it is gone, or where there
+    is no /proc."""
+    fields = (
+        _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    )  # behind the name, proc(5): utime, stime, cutime, cstime
+    return sum(map(int, fields[11 : 15 if ended_children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _read(file: str) -> bytes:
