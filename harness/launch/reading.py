@@ -89,13 +89,14 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
         return MachineFault(
             stage=record.stage, fault=record.machine_fault, signature=record.signature, detail=record.log_tail
         )
-    if record.outcome == "timed_out":
-        return TimedOut(stage=record.stage, limit_s=timeout_s, whereabouts=tuple(record.whereabouts))
-    if record.outcome == "deadlocked":
-        return TimedOut(stage=record.stage, limit_s=DEADLOCK_S, whereabouts=tuple(record.whereabouts))
-    if record.outcome == "still_working":
-        limit_s = STAGE_TIMEOUTS * timeout_s
-        return TimedOut(stage=record.stage, limit_s=limit_s, working=True, whereabouts=tuple(record.whereabouts))
+    limits_s = {"timed_out": timeout_s, "deadlocked": DEADLOCK_S, "still_working": STAGE_TIMEOUTS * timeout_s}
+    if record.outcome in limits_s:
+        return TimedOut(
+            stage=record.stage,
+            limit_s=limits_s[record.outcome],
+            working=record.outcome == "still_working",
+            whereabouts=tuple(record.whereabouts),
+        )
     if record.outcome == "failed":
         return Failed(stage=record.stage, signature=record.signature, detail=record.log_tail)
     return Failed(stage="harness", signature=f"the record tells an unknown outcome: {record.outcome[:40]!r}")

@@ -14,7 +14,14 @@ from typing import Any
 
 from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
-from harness.probe.frameworks.deepspeed_config import Sharding, config, effective_zero, of_frozen, of_next_job
+from harness.probe.frameworks.deepspeed_config import (
+    Sharding,
+    autocasts,
+    config,
+    effective_zero,
+    of_frozen,
+    of_next_job,
+)
 from harness.probe.frameworks.deepspeed_engine import (
     configuration,
     gathered,
@@ -137,13 +144,14 @@ def start(
 
     work = workload.pick(workload.Workload, parameters)
     shard = workload.pick(Sharding, parameters)
-    autocast = shard.torch_autocast or work.caller_autocast
+    autocast = autocasts(work, shard)
     alone = join(parameters, device)
     model_config = workload.configuration(work, shape)
     training = config(parameters, model_config.hidden_size)
-    evaluating = config(
-        {**of_frozen(parameters), "optimizer": "passed", "warmup": False, "schedule": None}, model_config.hidden_size
-    )
+    evaluating = {}
+    if work.reference:
+        without_optimizer = {**of_frozen(parameters), "optimizer": "passed", "warmup": False, "schedule": None}
+        evaluating = config(without_optimizer, model_config.hidden_size)
 
     def engine(weights_of: str = "", *, goes_on: bool = False, trains: bool = True) -> Any:
         """``goes_on``: from a checkpoint; ``trains``: it has an optimizer."""
@@ -520,7 +528,7 @@ def ideal(
     job = oracle.from_configuration(
         effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
-        element_bytes=4 if shard.torch_autocast or work.caller_autocast else work.torch_dtype.itemsize,
+        element_bytes=4 if autocasts(work, shard) else work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
         micro_batches=work.gradient_accumulation_steps,
         backwards=len(objectives.of(work).losses),

@@ -79,7 +79,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if shard.offload_param:
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
-    autocast = shard.torch_autocast or work.caller_autocast  # of weights in fp32
+    autocast = autocasts(work, shard)
     settings: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": work.micro_batch_size,
         "gradient_accumulation_steps": 1 if work.caller_accumulates else work.gradient_accumulation_steps,
@@ -113,6 +113,11 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     return integrations.complete(
         settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
     )
+
+
+def autocasts(work: Any, shard: Sharding) -> bool:
+    """Whether weights in fp32 are computed with in the workload's dtype, by DeepSpeed's autocast or the caller's."""
+    return bool(shard.torch_autocast or work.caller_autocast)
 
 
 def of_frozen(parameters: Mapping[str, Any]) -> dict[str, Any]:

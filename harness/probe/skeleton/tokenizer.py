@@ -31,9 +31,8 @@ def files(family: Family) -> dict[str, bytes]:
     vocabulary, merges = _vocabulary(family)
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
-        read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)}
-        if family.sentencepiece == FAIRSEQ_MODEL:
-            read = {}
+        is_read = family.sentencepiece != FAIRSEQ_MODEL
+        read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)} if is_read else {}
         if family.tokenizer_class == "MarianTokenizer":  # it has one for each language, and looks ids up itself
             read["target.spm"] = read[family.sentencepiece]
             read["vocab.json"] = json.dumps(vocabulary, ensure_ascii=False).encode()
