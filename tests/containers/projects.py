@@ -28,8 +28,10 @@ class Engine:
         return folder if folder.name.startswith(engine.PREFIX) else None
 
     def containers(self, owner: Path) -> list[Any]:
-        """Every container, running or not, that was started for the environments in that folder."""
-        found: list[Any] = self.client.containers.list(all=True, filters={"label": f"dsregress.owner={owner}"})
+        """Every container, running or not, that was started for the environments in that folder; one that is removed
+        while they are listed is left out."""
+        label = f"dsregress.owner={owner}"
+        found: list[Any] = self.client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
         return found
 
 
