@@ -4,7 +4,6 @@ trace during the run. Standard library only."""
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 
