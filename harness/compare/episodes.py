@@ -1,8 +1,9 @@
 """What is worse on one workload, and in which releases: the values of a metric over the releases, cut into *episodes*. Pure.
 
 An episode is a level that one metric rises to in one release and leaves in a later one. Where a metric rises twice, the
-higher level is an episode of its own, inside the longer one: two changes, two causes. How a release failed, and what an
-oracle finds, has no levels: there an episode is the releases that have it.
+higher level is an episode of its own, inside the longer one: two changes, two causes. So does what a program trains, by
+how far it is from the baseline's. How a release failed, and what an oracle finds, has no levels: there an episode is the
+releases that have it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from harness.config.thresholds import Thresholds
 from harness.model import Finding
 
 _T = TypeVar("_T")
+
+#: How many times as far from the baseline training is that is another level of it.
+_FURTHER = 2.0
 
 #: Below this share of a level a release is free of it. Between this and the threshold nothing is said of a release, unless
 #: it stands between releases that have the level: a level that wavers around the threshold is one level.
@@ -58,6 +62,9 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
         free = frozenset(passed) - by_stack.keys()
         judged = [stack for stack in order if stack in by_stack or stack in free]
         for part in [by_stack] if cause[0] == OUTCOME.name else _faults(by_stack, judged):
+            if {one.metric for found_there in part.values() for one in found_there} == {TRAINING_DIFFERENCE.name}:
+                yield from _of_distances(part, found[0].workload, cause, judged)
+                continue
             yield Episode(
                 workload=found[0].workload,
                 cause=cause,
@@ -65,6 +72,27 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
                 free=frozenset(judged).difference(part),
                 findings=tuple(one.key for stack in order for one in part.get(stack, ())),
             )
+
+
+def _of_distances(
+    by_stack: Mapping[str, Sequence[Finding]], workload: str, cause: tuple[str, ...], judged: Sequence[str]
+) -> Iterator[Episode]:
+    """Those of what trains otherwise than the baseline, level by level of how far it is from it."""
+    sizes = [max((float(one.value) for one in by_stack.get(stack, ())), default=0.0) for stack in judged]
+
+    def is_further(size: float, floor: float) -> bool:
+        return size > max(1.0, _FURTHER * floor)
+
+    for level in _levels(sizes, 0.0, range(len(sizes)), is_further):
+        higher = {at for inner in level.higher for at in inner}
+        own = [judged[at] for at in level.having if at not in higher]
+        yield Episode(
+            workload=workload,
+            cause=cause,
+            having=tuple(judged[at] for at in level.having),
+            free=frozenset(judged[at] for at in range(len(judged)) if at not in level.partly),
+            findings=tuple(one.key for stack in own for one in by_stack.get(stack, ())),
+        )
 
 
 def _faults(by_stack: Mapping[str, Sequence[Finding]], judged: Sequence[str]) -> Iterator[dict[str, list[Finding]]]:

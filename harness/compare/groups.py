@@ -17,6 +17,7 @@ from harness.compare.metrics import (
     SAVED_DIFFERENCE,
     SMALLEST_CARD,
     STEP_TIME,
+    TRAINING_DIFFERENCE,
 )
 from harness.compare.outcomes import is_out_of_memory
 from harness.config.thresholds import Thresholds
@@ -68,6 +69,8 @@ def _size(found: Finding) -> float:
     """The size relative to the baseline; of what an oracle finds, in multiples of what it lets pass. The floor keeps what
     grew from next to nothing from outranking all else."""
     metric = BY_NAME[found.metric]
+    if metric in (TRAINING_DIFFERENCE, SAVED_DIFFERENCE):  # it is a distance from the baseline itself
+        return float(found.value)
     floor = metric.floor(_DEFAULTS) if metric.floor is not None else 0.0
     if found.kind == "wrong":
         return found.value / (floor or 1.0) if isinstance(found.value, (int, float)) else float("inf")

@@ -42,6 +42,9 @@ def judge(pair: Pair) -> list[Finding]:
     return list(filter(None, found))
 
 
+_LOSS, _NORM = "loss", "gradient norm"
+
+
 class _Quantity(NamedTuple):
     name: str
     names: str  #: of several
@@ -52,23 +55,30 @@ class _Quantity(NamedTuple):
     where: str = ""
 
 
-class _LargestDifference(NamedTuple):
+class _Difference(NamedTuple):
     tolerances: float
     step: int
     own: float
     base: float
 
 
-def _largest(quantity: _Quantity) -> _LargestDifference:
+def _largest(quantity: _Quantity) -> _Difference:
     """The first of the largest differences."""
-    differences = (
-        _LargestDifference(
-            abs(own - base) / (quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)), step, own, base
-        )
-        for step, own, base in finite_steps(quantity.own, quantity.base)
-        if own != base
-    )
-    return max(differences, key=lambda one: one.tolerances, default=_LargestDifference(0.0, 0, 0.0, 0.0))
+    return max(_differences(quantity), key=lambda one: one.tolerances, default=_Difference(0.0, 0, 0.0, 0.0))
+
+
+def _differences(quantity: _Quantity) -> Iterator[_Difference]:
+    """Those of the steps."""
+    for step, own, base in finite_steps(quantity.own, quantity.base):
+        if own != base:
+            allowed = quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)
+            yield _Difference(abs(own - base) / allowed, step, own, base)
+
+
+def _norm(quantities: Sequence[_Quantity], step: int) -> _Difference | None:
+    """That of the step's gradient norm, where it is beyond its tolerance."""
+    norms = (one for quantity in quantities if quantity.name == _NORM for one in _differences(quantity))
+    return next((one for one in norms if one.step == step and one.tolerances > 1), None)
 
 
 #: How the message of such a finding begins, after the name of the model where several train.
@@ -80,7 +90,10 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
     worst, apart = max(((one, _largest(one)) for one in quantities), key=lambda found: found[1].tolerances)
     if apart.tolerances <= 1:
         return None
-    numbers = f"{apart.own:.4g}{worst.where}, was {apart.base:.4g} ({apart.tolerances:.1f} tolerances)"
+    numbers = f"{apart.own:.4g}{worst.where}, was {apart.base:.4g}"
+    if worst.name == _LOSS and (norm := _norm(quantities, apart.step)) is not None:
+        # A library may scale the loss that it shows, and nothing else: the gradient is what trains.
+        numbers += f", and its gradient norm {norm.own:.4g}, was {norm.base:.4g}"
     return pair.finding(
         metric=TRAINING_DIFFERENCE.name,
         phase=TRAINING_DIFFERENCE.finding_phase,
@@ -93,7 +106,8 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
         relevant=True,
         message=of_model(
             model,
-            f"{TRAINS_OTHERWISE}the {worst.name} of step {apart.step} is {numbers}, rank 0",
+            f"{TRAINS_OTHERWISE}the {worst.name} of step {apart.step} is {numbers} "
+            f"({apart.tolerances:.1f} tolerances), rank 0",
         ),
         rank=0,
         evidence=tuple(
@@ -109,12 +123,10 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
 def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
     if any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms)):
         norms = mine.true_gradient_norms, base.true_gradient_norms
-        yield _Quantity("gradient norm", "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, " in plain PyTorch")
+        yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, " in plain PyTorch")
     else:
-        yield _Quantity("loss", "losses", mine.losses, base.losses, LOSS_TOLERANCE, _NEAR_ZERO)
-        yield _Quantity(
-            "gradient norm", "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO
-        )
+        yield _Quantity(_LOSS, "losses", mine.losses, base.losses, LOSS_TOLERANCE, _NEAR_ZERO)
+        yield _Quantity(_NORM, "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO)
     yield _Quantity("learning rate", "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
     yield _Quantity(
         "number of bits of a trained weight",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -114,6 +115,14 @@ def load(
 def selecting(settings: Settings, name: str) -> Settings:
     """The settings with the named selection in the place of what a plain run selects. Raises UsageError."""
     if name not in settings.selections:
+        parts = name.split("/")
+        if 1 < len(parts) <= 3:
+            options = zip(("--scenario", "--variant", "--device"), parts, strict=False)
+            raise UsageError(
+                f"{name} is no selection's name but a workload's",
+                where="--select",
+                hint=" ".join(f"{option} {shlex.quote(part)}" for option, part in options),
+            )
         raise no_such("selection", name, settings.selections, "[tool.dsregress.selections]")
     return msgspec.structs.replace(settings, select=settings.selections[name])
 

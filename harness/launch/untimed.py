@@ -17,9 +17,14 @@ from harness.launch.schedule import MOST_LANES, TRIES, Event, Finished, Rerun, S
 from harness.launch.workers import WorkerKey, worker_key
 from harness.model import Cell, Environment
 
+UNTIMED = RunPlan(warmup_rounds=0, rounds=0)
+
 
 def run_parallel(
-    cluster: Cluster, cells: Sequence[Cell], environment_of: Callable[[Cell], Environment]
+    cluster: Cluster,
+    cells: Sequence[Cell],
+    environment_of: Callable[[Cell], Environment],
+    plan_of: Callable[[Cell], RunPlan] = lambda cell: UNTIMED,
 ) -> Iterator[Event]:
     """The untimed part of each cell, as many at a time as the cluster has room for."""
     queue = CellQueue(cells, shared=cluster.shares_environments)
@@ -44,7 +49,7 @@ def run_parallel(
                 with slots.taken(cluster.slots(cell)):
                     turn.begun.set()
                     yield Started(cell)
-                    yield Finished(cell, untimed(worker, cell))
+                    yield Finished(cell, untimed(worker, cell, plan_of(cell)))
             except Lost as lost:
                 assert worker is not None
                 worker.close()
@@ -61,9 +66,9 @@ def run_parallel(
     return merged([lane() for _ in range(min(at_once, queue.most_workers, MOST_LANES))])
 
 
-def untimed(worker: Worker, cell: Cell) -> Ended:
+def untimed(worker: Worker, cell: Cell, plan: RunPlan = UNTIMED) -> Ended:
     """The untimed part of a cell alone."""
-    state = worker.start(cell, RunPlan(warmup_rounds=0, rounds=0))
+    state = worker.start(cell, plan)
     return worker.stop() if isinstance(state, Waiting) else state
 
 

@@ -6,15 +6,16 @@ it again costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 import msgspec
 
 from harness.advice import attribution, gpus
 from harness.advice.capacity import available_bytes
 from harness.compare import Comparison, Group
-from harness.launch.contract import Ended, Executor, RunPlan
+from harness.launch.contract import Cluster, Ended, RunPlan
+from harness.launch.schedule import Finished
+from harness.launch.untimed import run_parallel
 from harness.model import AXES, Cell, Environment, Failed, Finding, Hardware, MachineFault, Passed, Result
 from harness.probe.border.wire import Explanation
 from harness.store import Explanations, key_in
@@ -25,16 +26,12 @@ from harness.wording.names import outcome_text
 #: about as long as the simulation did. The small cells of the other modes take a second or two.
 MOST_UNREQUESTED_S = 10.0
 
-#: Explanations that run in parallel: a finding needs two, its own and the baseline's.
-_AT_ONCE = 2
-
-_PLAN = RunPlan(warmup_rounds=0, rounds=0, explain=True)
-
 
 class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
     """What explaining cells needs."""
 
-    executor: Executor
+    cluster: Cluster
+    probe_sha256: str  #: of the code that measures
     environments: Mapping[str, Environment]  #: by stack id
     hardware: Hardware
     explanations: Explanations
@@ -42,7 +39,7 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
     def key(self, cell: Cell) -> str:
         """The content key of a cell's runs."""
         environment = self.environments[cell.environment_stack.id]
-        return key_in(environment, cell, probe_sha256=self.executor.probe_sha256(), hardware=self.hardware)
+        return key_in(environment, cell, probe_sha256=self.probe_sha256, hardware=self.hardware)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,15 +73,10 @@ def explain_cells(
             found[cell.id] = Explained(cell=cell, explanation=stored)
     for cell in missing:
         report(f"finding out who holds the memory of {cell.id}")
-    with ThreadPoolExecutor(max(1, min(_AT_ONCE, context.hardware.cores))) as pool:
-        try:
-            for explained in pool.map(lambda cell: _run(cell, context), missing):
-                found[explained.cell.id] = explained
-                if explained.explanation is None:
-                    report(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
-        except BaseException:
-            context.executor.close()  # ends what still runs, so that the pool need not wait for it
-            raise
+    for explained in _run(missing, context):
+        found[explained.cell.id] = explained
+        if explained.explanation is None:
+            report(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
     return {cell.id: found[cell.id] for cell in dict.fromkeys(cells)}
 
 
@@ -209,17 +201,32 @@ def _slow_simulations(comparison: Comparison, workloads: Iterable[str]) -> set[s
     return {w for w in workloads if w.endswith("/sim") and comparison.longest_s[w] > MOST_UNREQUESTED_S}
 
 
-def _run(cell: Cell, context: ExplainContext) -> Explained:
-    environment = context.environments[cell.environment_stack.id]
-    if environment.failure is not None:
-        return Explained(cell=cell, explanation=None, why_not=environment.failure.signature)
-    worker = context.executor.worker(environment, cell.device, cell.framework)
+def _run(cells: Sequence[Cell], context: ExplainContext) -> Iterator[Explained]:
+    """Explains cells, as they end, and stores each explanation."""
+    runnable = []
+    for cell in cells:
+        failure = _environment(cell, context).failure
+        if failure is None:
+            runnable.append(cell)
+        else:
+            yield Explained(cell=cell, explanation=None, why_not=failure.signature)
     try:
-        ended = worker.start(cell, msgspec.structs.replace(_PLAN, room_bytes=room_bytes(cell)))
-        if not isinstance(ended, Ended):  # an executor that does not know the question waits for rounds
-            ended = worker.stop()
+        for event in run_parallel(context.cluster, runnable, lambda cell: _environment(cell, context), _plan):
+            if isinstance(event, Finished):
+                yield _explained(event.cell, event.ended, context)
     finally:
-        worker.close()
+        context.cluster.close()  # ends what still runs, on an interruption
+
+
+def _environment(cell: Cell, context: ExplainContext) -> Environment:
+    return context.environments[cell.environment_stack.id]
+
+
+def _plan(cell: Cell) -> RunPlan:
+    return RunPlan(warmup_rounds=0, rounds=0, explain=True, room_bytes=room_bytes(cell))
+
+
+def _explained(cell: Cell, ended: Ended, context: ExplainContext) -> Explained:
     if ended.explanation is None:
         return Explained(cell=cell, explanation=None, why_not=_why_not(ended))
     context.explanations.write(context.key(cell), cell.id, ended.explanation)  # also that there is none, and why

@@ -81,6 +81,8 @@ def regress(
     for name, line in notes_on_programs(planned.matrix.cells).items():
         watch.note(f"{name}: {line}")
     with session(settings, (), watch, installer, planned.stacks.existing) as opened:
+        if choice.explain is not False:
+            opened.keep_open_for(planned.matrix.cells)
         results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]

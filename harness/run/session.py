@@ -17,6 +17,7 @@ from harness.config.settings import Settings
 from harness.envs.installer import Installer
 from harness.errors import UsageError
 from harness.launch.lasting import Lasting
+from harness.launch.workers import IDLE_SERVER_BYTES, worker_key
 from harness.model import Cell, Environment, Result, Stack
 from harness.run.environments import build_environments
 from harness.run.explain import ExplainContext, Explained, explain_cells
@@ -127,6 +128,15 @@ class Session:
         if self._lasting is None:
             self._lasting = Lasting(self.target.executor.cluster(self.target.hardware()))
 
+    def keep_open_for(self, cells: Sequence[Cell]) -> None:
+        """As `keep_open`, from the measurement of these cells to the explanations of some of them, where the memory of one
+        machine is enough for all their workers."""
+        hardware = self.target.hardware()
+        workers = len({worker_key(cell) for cell in cells})
+        is_one_machine = not self.target.executor.cluster(hardware).shares_environments
+        if is_one_machine and workers * IDLE_SERVER_BYTES <= hardware.memory_bytes // 2:
+            self.keep_open()
+
     def end(self) -> None:
         """Close what stayed open."""
         if self._lasting is not None:
@@ -148,8 +158,10 @@ class Session:
 
     def explain_context(self) -> ExplainContext:
         """What explaining cells of this session needs."""
+        executor = self.target.executor
         return ExplainContext(
-            executor=self.target.executor,
+            cluster=self._lasting or executor.cluster(self.target.hardware()),
+            probe_sha256=executor.probe_sha256(),
             environments=self._environments,
             hardware=self.target.hardware(),
             explanations=Explanations(self.settings.results),

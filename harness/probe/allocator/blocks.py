@@ -75,6 +75,10 @@ class Pool:
     def at(self, index: int) -> Block:
         return self.free[self.keys[index] & _ADDRESS]
 
+    def take(self, index: int) -> Block:
+        """As `at`, and it is removed."""
+        return self.free.pop(self.keys.pop(index) & _ADDRESS)
+
 
 def segment_units(size: int) -> int:
     """`get_allocation_size`: the segment for a request that no free block fits, in units."""

@@ -228,6 +228,8 @@ class CachingAllocator:
         index = bisect_left(keys, size << ADDRESS_BITS)
         if index == len(keys):
             return None
+        if not self._expandable and self._max_split is None:
+            return pool.take(index)
         block = pool.at(index)
         if self._expandable:
             # A block that can still grow counts as large as it can become, so others go first.
@@ -238,8 +240,7 @@ class CachingAllocator:
             (size < limit <= block.size) or (size >= limit and block.size >= size + LARGE_SEGMENT)
         ):
             return None
-        pool.remove(block)
-        return block
+        return pool.take(index)
 
     def _worth_splitting(self, pool: Pool, size: int, rest: int) -> bool:
         if pool.small or self._expandable:

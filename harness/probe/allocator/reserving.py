@@ -4,7 +4,6 @@ trace during the run. Standard library only."""
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -16,6 +15,8 @@ from harness.probe.meters.ledger import DEVICE, Event
 _PRECISION = 1 / 500
 #: And never more exactly than the unit in which segments are taken, bytes.
 _SEGMENT = 2 << 20
+#: The first step up from a card that fails, as a fraction of it.
+_FIRST_STEP = 1 / 64
 #: How many events apart the states are that a replay can begin from. A state takes as long to copy as some hundred
 #: events take to replay.
 STRIDE = 4096
@@ -41,7 +42,8 @@ class Reserving:
         self._allocated_peak_bytes = self._reserved_peak_bytes = 0
         self._smallest = self._on(0)
         self._at = 0
-        #: (the most that was reserved so far in bytes, the events so far, the allocator on a card without limit)
+        self._events: list[tuple[int, int]] = []  #: of the device, (key, bytes)
+        #: (the most that was reserved so far in bytes, the device's events so far, the allocator on a card without limit)
         self._states: list[tuple[int, int, TimingRange]] = [(0, 0, self._on(0))]
         self._before = 0  #: the smallest card when the phase began
         self.smallest_card_bytes = 0  #: enough for all that has been followed so far
@@ -73,65 +75,70 @@ class Reserving:
 
     def follow(self) -> None:
         """Replays the events that were added to the trace since the last call."""
-        trace = self._trace
-        end = len(trace)
+        added = [(key, nbytes) for key, nbytes, memory, _ in self._trace[self._at :] if memory == DEVICE]
+        self._at = len(self._trace)
+        self._events += added
         stuck = False
-        for index in range(self._at, end):
-            key, nbytes, memory, _ = trace[index]
-            if memory != DEVICE:
-                continue
+        for number, (key, nbytes) in enumerate(added, start=len(self._events) - len(added) + 1):
             self._unlimited.book(key, nbytes)
             if not stuck:
                 try:
                     self._smallest.book(key, nbytes)
                 except OutOfMemoryError:
                     stuck = True
-            if index + 1 - self._states[-1][1] >= self._stride and not self.settings.expandable_segments:
+            if number - self._states[-1][1] >= self._stride and not self.settings.expandable_segments:
                 most = max(self._reserved_peak_bytes, self._unlimited.most_reserved_peak_bytes)
-                self._states.append((most, index + 1, self._unlimited.on_card(0)))
-        self._at = end
+                self._states.append((most, number, self._unlimited.on_card(0)))
         self._allocated_peak_bytes = max(self._allocated_peak_bytes, self._unlimited.most_allocated_peak_bytes)
         self._reserved_peak_bytes = max(self._reserved_peak_bytes, self._unlimited.most_reserved_peak_bytes)
         if stuck:
             self._search()
 
     def _search(self) -> None:
-        """Bisects between the largest card that is known to fail and the smallest that is known to suffice."""
+        """Goes up from the largest card that is known to fail, in growing steps as it is seldom much smaller than what
+        suffices, then bisects. Each is tried under the GPU that is likelier to fail, and the one that is found under the
+        other one too."""
         fails = max(self.smallest_card_bytes, self._allocated_peak_bytes - 1)
         enough = self._reserved_peak_bytes
         while len(self._states) > 1 and self._states[1][0] <= fails:
             del self._states[0]  # no card that is tried from here on is smaller
+        step = max(_SEGMENT, int(fails * _FIRST_STEP))
         trials: list[_Trial] = []
-        found = None
-        while found is None:
+        larger: list[int] = []  # cards that are enough if `enough` is not
+        while True:
             while enough - fails > max(_SEGMENT, enough * _PRECISION):
-                middle = (fails + enough) // 2
+                middle = min((fails + enough) // 2, fails + step)
                 trial = next((trial for trial in trials if trial.tells_of(middle)), None)
                 if trial is None:
                     trials.append(trial := self._tried(middle))
                 if trial.allocators is None:
-                    fails = middle
+                    fails, step = middle, 2 * step
                 else:
-                    enough, found = middle, trial.allocators
-            if found is None and (found := self._tried(enough).allocators) is None:
-                fails, enough = enough, enough + enough // 8  # expandable segments lack addresses
+                    larger.append(enough)
+                    enough = middle
+            trial = next((trial for trial in trials if trial.tells_of(enough)), None) or self._tried(enough)
+            found = trial.whole(enough)
+            if found is not None:
+                break
+            # Expandable segments may lack addresses on a card that has what is reserved without a limit.
+            fails, enough = enough, larger.pop() if larger else enough + enough // 8
         self.smallest_card_bytes, self.too_small_bytes = enough, fails
-        self._smallest = found.on_card(enough)
+        self._smallest = found
 
     def _tried(self, card_bytes: int) -> _Trial:
-        """Replays the trace so far on a card."""
+        """Replays the trace so far on a card, for one of both GPUs."""
         most, begin, state = self._states[bisect_right(self._states, card_bytes, key=lambda state: state[0]) - 1]
         allocators = state.on_card(card_bytes) if begin else self._on(card_bytes)
-        events = itertools.islice(self._trace, begin, self._at)
+        left: Sequence[tuple[int, int]] = ()
         is_enough = True
         try:
-            allocators.replay([(key, nbytes) for key, nbytes, memory, _ in events if memory == DEVICE])
+            left = allocators.replay_likelier_to_fail(self._events[begin:])
         except OutOfMemoryError:
             is_enough = False
-        least, refused = max(most, allocators.most_reserved_peak_bytes), allocators.refused_bytes
+        least, refused = max(most, allocators.late.reserved_peak_bytes), allocators.late.refused_bytes
         if self.settings.expandable_segments:
             least, refused = card_bytes, card_bytes + 1
-        return _Trial(least, refused, allocators if is_enough else None)
+        return _Trial(least, refused, allocators if is_enough else None, left)
 
     def _on(self, card_bytes: int) -> TimingRange:
         return TimingRange(dataclasses.replace(self.settings, card_bytes=card_bytes))
@@ -139,12 +146,24 @@ class Reserving:
 
 @dataclasses.dataclass(frozen=True)
 class _Trial:
-    """What a replay on one card tells of others. A card that has room for what was reserved, and none for what was refused,
-    does the same at every step (but for expandable segments, whose address space is the card's)."""
+    """What a replay on one card, for one GPU, tells of others. A card that has room for what was reserved, and none for what
+    was refused, does the same at every step (but for expandable segments, whose address space is the card's)."""
 
     reserved_bytes: int  #: at most
     refused_bytes: int | None  #: at least
     allocators: TimingRange | None  #: None where the card is too small
+    left: Sequence[tuple[int, int]]  #: what the other GPU has yet to replay
 
     def tells_of(self, card_bytes: int) -> bool:
         return self.reserved_bytes <= card_bytes and (self.refused_bytes is None or card_bytes < self.refused_bytes)
+
+    def whole(self, card_bytes: int) -> TimingRange | None:
+        """The allocators on a card that it tells of, with both GPUs; None where that is too small for either."""
+        if self.allocators is None:
+            return None
+        allocators = self.allocators.on_card(card_bytes)
+        try:
+            allocators.replay_the_other(self.left)
+        except OutOfMemoryError:
+            return None
+        return allocators

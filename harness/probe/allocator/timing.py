@@ -29,15 +29,20 @@ class TimingRange:
         if self._late is not None:
             self._late.book(key, nbytes)
 
-    def replay(self, events: Sequence[tuple[int, int]]) -> None:
-        """Books all of these, first under the GPU that is late, which is more likely to fail, and which therefore fails for
-        half the price. Raises OutOfMemoryError as `book` does."""
-        if self._late is not None or any(key < 0 and noted(key)[0] == FREE_DELAYED for key, _ in events):
-            self._late = late = self._late or self.prompt.made_late()
-            for key, nbytes in events:
-                late.book(key, nbytes)
+    def replay_likelier_to_fail(self, events: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Books all of these under the GPU that is late, if any is delayed, else under the one that is never behind.
+        Returns those that `replay_the_other` has yet to book. Raises OutOfMemoryError as `book` does."""
+        if self._late is None and any(key < 0 and noted(key)[0] == FREE_DELAYED for key, _ in events):
+            self._late = self.prompt.made_late()
+        book = self.late.book
         for key, nbytes in events:
-            self.prompt.book(key, nbytes)
+            book(key, nbytes)
+        return events if self._late is not None else ()
+
+    def replay_the_other(self, events: Sequence[tuple[int, int]]) -> None:
+        book = self.prompt.book
+        for key, nbytes in events:
+            book(key, nbytes)
 
     def on_card(self, card_bytes: int | None) -> TimingRange:
         """As `CachingAllocator.on_card`."""

@@ -8,7 +8,7 @@ import pytest
 
 from harness.compare import Comparison, Problem, ProblemKind, Thresholds, compare
 from harness.model import Failed, Result
-from harness.probe.border.wire import Detail, RunRecord
+from harness.probe.border.wire import Detail, Numerics, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -28,7 +28,13 @@ def judged(*results: Result, details: dict[str, Detail] | None = None) -> Compar
 
 
 def run(
-    *, held_mib: float = 0, collectives: int = 0, calls: int = 0, parameter_error: float = 0.3, loss_error: float = 0.1
+    *,
+    held_mib: float = 0,
+    collectives: int = 0,
+    calls: int = 0,
+    parameter_error: float = 0.3,
+    loss_error: float = 0.1,
+    losses: tuple[float, ...] = (),
 ) -> RunRecord:
     made = synthetic.record()
     for rank in made.ranks:
@@ -39,6 +45,8 @@ def run(
         if rank.numerics is not None:
             rank.numerics.parameter_error = parameter_error
             rank.numerics.loss_error = loss_error
+        if losses:  # of a program, whose truth is not known
+            rank.numerics = Numerics(losses=list(losses))
     return made
 
 
@@ -81,6 +89,19 @@ def test_a_level_on_top_of_another_is_a_problem_of_its_own() -> None:
         ("0.17.0", "0.18.0"),
     }
     assert all({finding.value for finding in problem.findings} in ({16 + 21}, {16 + 42}) for problem in found)
+
+
+def test_what_trains_further_from_the_baseline_than_other_releases_is_a_problem_of_its_own() -> None:
+    found = judged(*series(losses=[(1.76, 1.75), (1.70, 1.68), (1.70, 1.68), (7.04, 6.99), (1.70, 1.68)])).problems
+    assert {tuple(releases(problem)): problem.worst.value for problem in found} == {
+        ("0.16.0", "0.17.0", "0.18.0", "0.19.0"): pytest.approx(2.0, abs=0.1),
+        ("0.18.0",): pytest.approx(37.5, abs=0.1),
+    }
+
+
+def test_the_release_that_trains_furthest_from_the_baseline_names_the_problem() -> None:
+    (problem,) = judged(*series(losses=[(2.0,), (2.06,), (2.08,), (2.07,)])).problems
+    assert problem.worst.stack == synthetic.stack("0.17.0").id
 
 
 def test_a_metric_that_leaves_and_comes_back_is_two_problems() -> None:

@@ -157,6 +157,11 @@ def test_wrong_numerics_need_no_baseline(error: float) -> None:
             [4.8, 4.3],
             ["the gradient norm of step 1 is 4.8, was 1.2 (15.0 tolerances), rank 0"],
         ),
+        (
+            [24.8, 24.4],
+            [4.8, 4.4],
+            ["the loss of step 1 is 24.8, was 6.2, and its gradient norm 4.8, was 1.2 (37.5 tolerances), rank 0"],
+        ),
     ],
 )
 def test_without_a_truth_training_is_compared_with_the_baselines(

@@ -58,6 +58,10 @@ def test_a_named_selection_takes_the_place_of_the_plain_one(tmp_path: Path) -> N
     assert selecting(settings, "reported").select == ("trl*/base/sim",)
     with pytest.raises(UsageError, match="no such selection: report; did you mean reported"):
         selecting(settings, "report")
+    hint = "--scenario 'llama3*' --variant zero_stage=3 --device sim"
+    with pytest.raises(UsageError, match="is no selection's name but a workload's") as raised:
+        selecting(settings, "llama3*/zero_stage=3/sim")
+    assert raised.value.hint == hint
 
 
 def test_a_table_changes_the_default_stack_by_package(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ class Desk:
         self.asked = 0
         self.executor = FakeExecutor(behaviour)  # type: ignore[arg-type]
         self.place = explain.ExplainContext(
-            executor=self.executor,
+            cluster=self.executor.cluster(HARDWARE),
+            probe_sha256="fake",
             environments={one.id: Environment(stack=one, lock_sha256="l") for one in judged.stacks},
             hardware=HARDWARE,
             explanations=Explanations(str(folder)),
@@ -150,3 +151,13 @@ def test_a_run_without_an_explanation_says_how_it_ended(tmp_path: Path, behaviou
     lines: list[str] = []
     explain.attach(judged, Desk(tmp_path, judged, behaviour), all_cells=False, report=lines.append)
     assert lines[-1].endswith(f"is not known: {why}")
+
+
+def test_cells_of_one_environment_are_explained_by_one_worker(tmp_path: Path) -> None:
+    judged = comparison("0.16.4")
+    desk = Desk(tmp_path, judged)
+    cells = [msgspec.structs.replace(one.result.cell, variant=v) for one in judged.cells for v in ("a", "b")]
+    explain.explain_cells(cells, desk.place)
+    opened = [line for line in desk.executor.log if line.startswith("open")]
+    assert len(desk.started) == 4
+    assert len(opened) == 2
