@@ -36,6 +36,8 @@ _START_S = 60.0
 #: A daemon gives containerd 15 s to start, which a busy machine may not.
 _STARTS, _SLOW = 3, "timeout waiting for containerd"
 _STOP_S = 30.0
+#: A daemon that was started over what another one had left waits 15 s for it.
+_GRACE_S = 3.0
 _BOOTSTRAP_S = 900.0
 
 
@@ -109,11 +111,12 @@ def stop(folder: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         number = int((folder / "pid").read_text())
         os.kill(number, signal.SIGTERM)
-        for _ in range(round(_STOP_S * 10)):
+        for _ in range(round(_GRACE_S * 10)):
             os.kill(number, 0)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(number, os.WNOHANG)
             time.sleep(0.1)
+        kill(folder)
     # Where it was killed, what it has started is there; it also leaves the host's network namespace mounted, and its data.
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
