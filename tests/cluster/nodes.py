@@ -52,6 +52,8 @@ def main(folder: Path, nodes: int, cpus: int) -> None:
         elif command == "end":
             break
     ray.shutdown()
+    for node in [*cluster.worker_nodes]:  # they keep nothing, and take seconds to say good-bye
+        cluster.remove_node(node, allow_graceful=False)
     cluster.shutdown()
 
 
