@@ -8,11 +8,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.golden_files import Golden
+
+if TYPE_CHECKING:
+    from tests.cluster.ray_cluster import Nodes
+    from tests.offline.project import Project
 
 HERE = Path(__file__).parent
 
@@ -58,6 +62,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def golden(pytestconfig: pytest.Config) -> Golden:
     """``golden("report.md", text)`` compares with the file, or rewrites it under ``--accept``."""
     return Golden(accept=pytestconfig.getoption("accept"))
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The user of the tests of whole commands, on this machine, in containers and on nodes. Each environment of theirs is
+    built once."""
+    from tests.offline import user  # imports what no measured environment has
+
+    return user.make(tmp_path_factory.mktemp("user"))
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(shared: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Two nodes that stay for all tests which kill none."""
+    from tests.cluster import ray_cluster
+
+    with ray_cluster.running(tmp_path_factory.mktemp("cluster"), shared) as cluster:
+        yield cluster
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,9 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from scipy import special
-
 from harness.model import Verdict
 
 #: The chance that one version is put on the wrong side.
@@ -34,6 +31,8 @@ def evidence(votes: int, rounds: int) -> float:
     likelihood ratio, averaged over all chances between 1/2 and 1."""
     if rounds == 0:
         return 1.0
+    from scipy import special  # which takes longer to import than all else, and most searches time nothing
+
     log_beta = special.betaln(votes + 1, rounds - votes + 1)
     above_half = special.betaincc(votes + 1, rounds - votes + 1, 0.5)
     return float(2 * math.exp(log_beta + rounds * math.log(2)) * above_half) if above_half > 0 else 0.0
@@ -56,6 +55,8 @@ def slower(good: Sequence[float], bad: Sequence[float], share: float, error: flo
 
 def ratio(good: Sequence[float], bad: Sequence[float]) -> float:
     """The median of the paired ratios."""
+    import numpy as np
+
     return float(np.exp(np.median(np.log(np.asarray(bad) / np.asarray(good)))))
 
 

@@ -9,16 +9,19 @@ Round *i* of every stack ran within seconds of round *i* of every other, so roun
 - *How sure*: Yuen's t interval and test of that mean (Yuen 1974), which keep their level under heavy tails and, unlike
   a rank test, can reach small p-values with eight rounds.
 - *Looked at repeatedly*: rounds are added until a pair is decided, so a pair is judged after 8 rounds, after 11, 15 and
-  so on (`LOOKS`), and stops at the first verdict. Each look spends the same share of the error (Pocock 1977, "Group
-  sequential methods"; with Bonferroni's bound, which needs no assumption about how the looks depend on each other), so
-  the chance of a false alarm *at any of them* stays below what is promised, whatever made the rounds end. That
-  depends on the rounds alone: stored rounds get the verdict that the run gave them. A fixed number of rounds pays the
-  same price. A test that may be evaluated after every round (`harness.bisect.sequential`) was tried on simulated noise like
-  that of these machines: it decides that two stacks are the same in 79 to 84 % of cases within 36 rounds, this one in 93
-  to 96 %, and it cannot find anything in a report of 27 step times before its 13th round.
+  so on (`harness.config.thresholds.LOOKS`), and stops at the first verdict. Each look spends the same share of the error
+  (Pocock 1977, "Group sequential methods"; with Bonferroni's bound, which needs no assumption about how the looks depend
+  on each other), so the chance of a false alarm *at any of them* stays below what is promised, whatever made the rounds
+  end. That depends on the rounds alone: stored rounds get the verdict that the run gave them. A fixed number of rounds
+  pays the same price. A test that may be evaluated after every round (`harness.bisect.sequential`) was tried on simulated
+  noise like that of these machines: it decides that two stacks are the same in 79 to 84 % of cases within 36 rounds, this
+  one in 93 to 96 %, and it cannot find anything in a report of 27 step times before its 13th round.
 - *Many comparisons*: Holm's correction (Holm 1979) over all comparisons of a report.
 
 Arrays are two-dimensional: one row per comparison, one column per pair of rounds.
+
+Importing numpy and scipy takes longer than all else that a command imports, so this module is imported where there are
+rounds to judge.
 """
 
 from __future__ import annotations
@@ -27,15 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special  # scipy.stats has the same under other names, and takes half a second to import
 
+from harness.config.thresholds import LOOKS
+
 Floats = NDArray[np.float64]
 
 #: Of the interval, over all looks together.
 CONFIDENCE = 0.95
 TRIMMED = 0.2
-
-#: After how many rounds a pair may be judged: a third more each time. With the last, a difference is within 3 % where rounds
-#: scatter by 10 %.
-LOOKS = (8, 11, 15, 20, 27, 36, 48, 64, 85, 113)
 
 #: Logarithms beyond this are clipped, as no float holds their exponential.
 _LARGEST_LOG = 700.0

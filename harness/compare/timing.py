@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
-from harness.compare import statistics
 from harness.compare.comparison import NotCompared, StepTime
 from harness.compare.metrics import BY_NAME, PROCESSOR_TIME, STEP_TIME, Metric
 from harness.compare.pairs import Pair, finding
@@ -56,6 +54,12 @@ def judge_step_times(
 
     ``times`` and ``controls`` are those of all workloads, as `estimate` gives them.
     """
+    if not times:
+        return [], [], []
+    import numpy as np
+
+    from harness.compare import statistics
+
     own = {control.workload: control for control in controls}
     corrected = statistics.holm(np.array([time.p_value for time in times]))
     verdicts: dict[tuple[str, str, str], _JudgedTime] = {}
@@ -178,6 +182,12 @@ def _halves(stack: str, workload: str, own: Sequence[float]) -> list[_Timed]:
 
 def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_TIME) -> list[StepTime]:
     """All ratios in the order given. Those of as many rounds are computed together."""
+    if not timed:
+        return []
+    import numpy as np
+
+    from harness.compare import statistics
+
     by_count: dict[int, list[int]] = defaultdict(list)
     for at, (_, _, rounds) in enumerate(timed):
         by_count[len(rounds) // 2].append(at)

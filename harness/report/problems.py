@@ -18,6 +18,7 @@ from harness.report.plain import plain
 from harness.wording import workloads
 from harness.wording.names import varied_axes, version
 from harness.wording.quantities import listing, plural, quantity
+from harness.wording.workloads import DistinguishingParameters
 
 #: Over the problems of a kind, and how many there are of it in the headline. Kinds that share a title share a section.
 TITLES = {
@@ -102,7 +103,8 @@ class ProblemSection(msgspec.Struct, frozen=True):
 
 def sections(comparison: Comparison, assessed: Sequence[Assessment]) -> tuple[ProblemSection, ...]:
     """All problems, the gravest first, numbered throughout."""
-    lines = [_line(comparison, one, number) for number, one in enumerate(assessed, 1)]
+    distinguishing = DistinguishingParameters(comparison.parameters)
+    lines = [_line(comparison, one, who(one.problem, distinguishing), number) for number, one in enumerate(assessed, 1)]
     titles = dict.fromkeys(TITLES[line.kind] for line in lines)
     return tuple(ProblemSection(title, tuple(line for line in lines if TITLES[line.kind] == title)) for title in titles)
 
@@ -128,15 +130,15 @@ def _is_fixed(comparison: Comparison, line: ProblemLine) -> bool:
     return any(stack in line.free for stack in order[order.index(comparison.baseline) + 1 :])
 
 
-def _line(comparison: Comparison, assessed: Assessment, number: int) -> ProblemLine:
+def _line(comparison: Comparison, assessed: Assessment, affected: str, number: int) -> ProblemLine:
     problem = assessed.problem
     since, until = _ends(comparison, problem)
     return ProblemLine(
         number=number,
         kind=assessed.kind,
         releases=_releases(comparison, problem),
-        who=plain(who(comparison, problem)),
-        text=plain(_text(comparison, assessed)),
+        who=plain(affected),
+        text=plain(_text(comparison, assessed, affected)),
         consequence=plain(" ".join(_consequences(comparison, assessed))),
         since=since,
         until=until,
@@ -193,7 +195,7 @@ def _releases(comparison: Comparison, problem: Problem) -> str:
     return names[having[0].id] if len(having) == 1 else f"{len(having)} of {plural(len(stacks), 'stack')}"
 
 
-def _text(comparison: Comparison, assessed: Assessment) -> str:
+def _text(comparison: Comparison, assessed: Assessment, affected: str) -> str:
     problem, setting = assessed.problem, ""
     if problem.setting is not None:
         key = problem.setting.key.partition(".")[2] or problem.setting.key
@@ -203,7 +205,7 @@ def _text(comparison: Comparison, assessed: Assessment) -> str:
     what = _what(comparison, problem)
     if assessed.kind is ProblemKind.UNTESTABLE:
         return f"{what}."
-    return f"{who(comparison, problem)}: {what}{f'; {setting}' if setting else ''}."
+    return f"{affected}: {what}{f'; {setting}' if setting else ''}."
 
 
 #: Beyond as many it is another interface, and no default that explains anything.
@@ -261,7 +263,7 @@ def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
         yield f"Other packages may pass: {listing(options)}."
 
 
-def who(comparison: Comparison, problem: Problem) -> str:
+def who(problem: Problem, distinguishing: DistinguishingParameters) -> str:
     """Who is affected: the scenario that has it alone, or the parameters that no workload without it has, and how many
     workloads they are; else the workloads."""
     affected = list(problem.affected)
@@ -272,8 +274,8 @@ def who(comparison: Comparison, problem: Problem) -> str:
         return f"{scenarios.pop()}{count}"
     if not problem.unaffected:
         return f"all {plural(len(affected), 'workload')}"
-    found = [_condition(comparison, affected, problem.unaffected)]
-    if len(scenarios) == 1 and (inside := _condition(comparison, affected, beside)):
+    found = [distinguishing.of(affected, problem.unaffected)]
+    if len(scenarios) == 1 and (inside := distinguishing.of(affected, beside)):
         found.append(f"{scenarios.pop()}, {inside}")
     # A parameter by its own name says nothing without its scenario, nor with values of several.
     if (len(found) > 1 and "=" in found[0]) or (len(scenarios) > 1 and _SEVERAL_VALUES.search(found[0])):
@@ -281,11 +283,6 @@ def who(comparison: Comparison, problem: Problem) -> str:
     if any(found):
         return f"{min(filter(None, found), key=len)}{count}"
     return listing([workload.rpartition("/")[0] for workload in affected], _MOST_WORKLOADS)
-
-
-def _condition(comparison: Comparison, affected: Sequence[str], others: Sequence[str]) -> str:
-    sides = ([comparison.parameters[one] for one in side] for side in (affected, others))
-    return workloads.distinguishing_parameters(*sides)
 
 
 def _what(comparison: Comparison, problem: Problem) -> str:

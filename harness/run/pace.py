@@ -11,10 +11,9 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from harness.compare.statistics import LOOKS
 from harness.compare.timing import is_decided
 from harness.config.settings import Settings
-from harness.config.thresholds import Thresholds
+from harness.config.thresholds import LOOKS, Thresholds
 from harness.launch.contract import RunPlan
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -160,6 +161,7 @@ def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.S
         overrides=choice.versions,
         chosen=choice.baseline,
         published=installer.published,
+        locked=functools.partial(locking.locked_releases, Path(settings.environments) / "locks"),
     )
 
 

@@ -198,13 +198,24 @@ def file_name(stack: Stack) -> str:
     return f"{stack.id.removeprefix(f'py{stack.python}-')}.txt"
 
 
+def locked_releases(cache: Path, package: str) -> tuple[str, ...]:
+    """The releases of a package that the locks in ``cache`` pin."""
+    pinned = re.compile(rf"^{re.escape(canonicalize_name(package))}===?([^\s;+]+)", re.MULTILINE)
+    return tuple({version for file in cache.glob("*.txt") for version in pinned.findall(_text(file))})
+
+
 def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
     """The pins in a lock file; None where it is missing or was resolved from other requirements than these."""
-    try:
-        text = read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
-    except (OSError, UnicodeDecodeError):
-        return None
+    text = _text(file)
     return _pins(text) if text.startswith(_header(requirements)) else None
+
+
+def _text(file: Path) -> str:
+    """Empty where it cannot be read."""
+    try:
+        return read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:

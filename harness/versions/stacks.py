@@ -23,6 +23,7 @@ baseline is a version of it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Collection, Mapping
 
@@ -62,11 +63,13 @@ def plan(
     overrides: Mapping[str, str] | None = None,
     chosen: str | None = None,
     published: ReleaseIndex | None = None,
+    locked: ReleaseIndex | None = None,
 ) -> StackPlan:
     """The stacks to compare.
 
     ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
-    explicit baseline. ``published`` looks up a package's releases when the committed ones do not suffice.
+    explicit baseline. ``published`` looks up a package's releases when neither the committed ones suffice nor, where
+    releases are named exactly, those that were ``locked`` before.
 
     Raises UsageError for an unknown stack, package or version.
     """
@@ -76,7 +79,7 @@ def plan(
 
     def versions(package: str, spec: Spec) -> tuple[str, ...]:
         specs = (spec,) if isinstance(spec, str) else spec
-        return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published)))
+        return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published, locked)))
 
     given = {package: versions(package, spec) for package, spec in overrides.items()}
     everywhere = _in_every_stack(given, configured, primary, chosen or "")
@@ -92,7 +95,7 @@ def plan(
     def first(package: str, found: tuple[str, ...]) -> str:
         """The version of an axis that the baseline has."""
         if package == led_by and (chosen or baseline):
-            return _one(package, led_from, published)
+            return _one(package, led_from, published, locked)
         if len(found) == 1 and package in configured and package != primary:
             return versions(package, configured[package])[0]
         return found[0]
@@ -178,14 +181,20 @@ def _is_release(package: str, version: str, published: ReleaseIndex | None) -> b
         return False
 
 
-def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[str, ...]:
-    """As `expand` among the committed releases, and among the published ones where those do not suffice."""
+def resolve(
+    package: str, spec: str, published: ReleaseIndex | None, locked: ReleaseIndex | None = None
+) -> tuple[str, ...]:
+    """As `expand` among the committed releases, and among the published ones where those do not suffice. Releases that are
+    named exactly and that were ``locked`` before are known to exist."""
     known = releases.known(package)
     try:
         return expand(package, spec, known)
     except UnknownVersion:
         if published is None:
             raise
+    if locked is not None and only_exact(package, spec):
+        with contextlib.suppress(UnknownVersion):
+            return expand(package, spec, releases.in_order((*known, *locked(package))))
     named = exact(package, spec)
     try:
         listed = releases.in_order((*known, *published(package)))
@@ -200,8 +209,8 @@ def resolve(package: str, spec: str, published: ReleaseIndex | None) -> tuple[st
     return expand(package, spec, found, unknown_hint=hint)
 
 
-def _one(package: str, version: str, published: ReleaseIndex | None) -> str:
-    found = resolve(package, version, published)
+def _one(package: str, version: str, published: ReleaseIndex | None, locked: ReleaseIndex | None) -> str:
+    found = resolve(package, version, published, locked)
     if len(found) != 1:
         raise UsageError(f"baseline {version!r} means {len(found)} releases", where=package, hint="name exactly one")
     return found[0]

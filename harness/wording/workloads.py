@@ -40,6 +40,10 @@ _MOST_NAMED = 3
 #: Parameters that are made of others, or of the files behind a program.
 _UNNAMED = frozenset(("program", "packages", "card", "shape", "sources_sha256"))
 
+_NOT_SET = "none"
+#: Values as Python writes them -> as a variant's name has them.
+_AS_IN_A_NAME: Mapping[str, str] = {"None": _NOT_SET, "True": "true", "False": "false", "": _NOT_SET}
+
 #: The end of what `given_program` makes.
 _GIVEN = re.compile(r"-[0-9a-f]{6}$")
 
@@ -47,35 +51,58 @@ _GIVEN = re.compile(r"-[0-9a-f]{6}$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
-def distinguishing_parameters(affected: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
-    """The fewest resolved parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
-    accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or it
-    takes more than a reader can hold."""
-    known: dict[str, set[str]] = {}
-    for name in [name for name in affected[0] if name not in _UNNAMED and all(name in one for one in affected)]:
-        values = {_value(one.get(name)) for one in affected}
-        if len(values) <= _MOST_VALUES:
-            known[name] = values
-    apart = {
-        name: {at for at, one in enumerate(others) if _value(one.get(name)) not in values}
-        for name, values in known.items()
-    }
-    order = list(dict.fromkeys((*_WORDS, *known)))
-    named: list[str] = []
-    left = set(range(len(others)))
-    while left:
-        # Those that tell most apart, with the fewest values.
-        ranks = {name: (-len(left & excluded), len(known[name])) for name, excluded in apart.items()}
-        best = [name for name in sorted(ranks, key=order.index) if ranks[name] == min(ranks.values())]
-        if not best or left.isdisjoint(apart[best[0]]) or len(named) >= _MOST_NAMED:
-            return ""
-        named += best[:_MOST_NAMED]
-        left = left.difference(*(apart[name] for name in best[:_MOST_NAMED]))
-    return ", ".join(
-        " or ".join(dict.fromkeys(_spelled(name, value) for value in sorted(known[name])))
-        for name in order
-        if name in named
-    )
+class DistinguishingParameters:
+    """What workloads have that others have not, of a report's workloads with their resolved parameters."""
+
+    def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
+        self._values = {
+            workload: {name: _value(value) for name, value in resolved.items() if name not in _UNNAMED}
+            for workload, resolved in parameters.items()
+        }
+        self._having: dict[str, dict[str, set[str]]] = {}  #: parameter -> value -> the workloads that have it
+        for workload, values in self._values.items():
+            for name, value in values.items():
+                self._having.setdefault(name, {}).setdefault(value, set()).add(workload)
+
+    def of(self, affected: Sequence[str], others: Sequence[str]) -> str:
+        """The fewest parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
+        accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or
+        it takes more than a reader can hold."""
+        known = self._common(affected)
+        left = set(others)
+        apart = {name: left - self._with(name, values) for name, values in known.items()}
+        order = {name: at for at, name in enumerate(dict.fromkeys((*_WORDS, *known)))}
+        named: list[str] = []
+        while left:
+            # Those that tell most apart, with the fewest values.
+            ranks = {name: (-len(left & excluded), len(known[name])) for name, excluded in apart.items()}
+            least = min(ranks.values(), default=None)
+            best = [name for name in sorted(ranks, key=order.__getitem__) if ranks[name] == least]
+            if not best or left.isdisjoint(apart[best[0]]) or len(named) >= _MOST_NAMED:
+                return ""
+            named += best[:_MOST_NAMED]
+            left = left.difference(*(apart[name] for name in best[:_MOST_NAMED]))
+        return ", ".join(
+            " or ".join(dict.fromkeys(_spelled(name, value) for value in sorted(known[name])))
+            for name in order
+            if name in named
+        )
+
+    def _common(self, affected: Sequence[str]) -> dict[str, set[str]]:
+        """The parameters that all of them have, with their values, where these are few."""
+        first, *rest = (self._values[workload] for workload in affected)
+        found = {name: {value, *(one.get(name) for one in rest)} for name, value in first.items()}
+        return {
+            name: {value for value in values if value is not None}
+            for name, values in found.items()
+            if None not in values and len(values) <= _MOST_VALUES
+        }
+
+    def _with(self, name: str, values: set[str]) -> set[str]:
+        """The workloads with one of these values. A parameter that a scenario does not have is not set."""
+        having = self._having[name]
+        found = set().union(*(having[value] for value in values))
+        return found.union(self._values.keys() - set().union(*having.values())) if _NOT_SET in values else found
 
 
 def conditions(variants: Sequence[str]) -> str:
@@ -133,7 +160,8 @@ def unstated_ranks(line: str, ranks: int) -> str:
 
 def _value(value: Any) -> str:
     """As a variant's name has it."""
-    return {"None": "none", "True": "true", "False": "false", "": "none"}.get(str(value), str(value))
+    text = str(value)
+    return _AS_IN_A_NAME.get(text, text)
 
 
 def _spelled(name: str, value: str) -> str:

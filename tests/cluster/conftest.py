@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running
-from tests.offline.conftest import shared as shared
+from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure
 from tests.offline.project import GOOD, VERSION, Project
-
-
-@pytest.fixture(scope="session")
-def ray_cluster(shared: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """Two nodes that stay for all tests which kill none."""
-    with running(tmp_path_factory.mktemp("cluster"), shared) as cluster:
-        yield cluster
 
 
 @pytest.fixture

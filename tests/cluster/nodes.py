@@ -27,8 +27,10 @@ def main(folder: Path, nodes: int, cpus: int) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 0, "object_store_memory": _OBJECTS_BYTES, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    head = {"num_cpus": 0, "object_store_memory": _OBJECTS_BYTES}
+    # Nobody reads them, and they work as long as the cluster is there.
+    unused = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+    cluster = Cluster(initialize_head=True, head_node_args={**head, **unused})
     started = [
         cluster.add_node(
             num_cpus=cpus,
@@ -50,6 +52,8 @@ def main(folder: Path, nodes: int, cpus: int) -> None:
         elif command == "end":
             break
     ray.shutdown()
+    for node in [*cluster.worker_nodes]:  # they keep nothing, and take seconds to say good-bye
+        cluster.remove_node(node, allow_graceful=False)
     cluster.shutdown()
 
 

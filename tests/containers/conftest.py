@@ -10,7 +10,6 @@ import pytest
 
 from tests.containers import engine
 from tests.containers.projects import LIMIT_S, Engine, configure
-from tests.offline.conftest import shared as shared
 from tests.offline.project import GOOD, VERSION, Project
 
 

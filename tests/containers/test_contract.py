@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import ray_cluster as ray_cluster
 from tests.cluster.ray_cluster import configure as configure_on_nodes
 from tests.containers.projects import LIMIT_S, Engine, configure
 from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project, cell

@@ -145,6 +145,7 @@ def unreachable(project: Project, url: str) -> dict[str, str]:
 
 
 def test_a_release_that_is_not_known_and_no_index_to_ask(project: Project, nobody_listens: str) -> None:
+    project.configure(GOOD, "1.0.7")
     said = project.run("regress", **unreachable(project, nobody_listens))
     said_once(
         said,
@@ -172,7 +173,10 @@ def test_an_environment_to_build_and_no_index_to_take_it_from(project: Project, 
 
 def test_what_is_known_and_built_needs_no_index(project: Project, nobody_listens: str) -> None:
     project.regress()
-    assert project.run("report", **unreachable(project, nobody_listens)).code == 1
+    unreached = unreachable(project, nobody_listens)
+    assert project.run("report", **unreached).code == 1
+    again = project.run("regress", **unreached)
+    assert (again.code, again.err) == (1, "all 2 stored\n")
 
 
 def test_environments_in_a_place_that_is_no_folder(project: Project, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ FAULTY = {
 #: A release like the good one, whose wheel was cut off.
 CUT_OFF = "4.9.0"
 
+THREE = (GOOD, VERSION["new-default"], "2.0.0")
+
 
 @pytest.fixture(scope="session")
 def user(shared: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -206,13 +208,20 @@ def on_a_small_disk(project: Project, place: Path, size: str, *arguments: str) -
     return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.fixture(scope="module")
+def _good_environments(user: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Of the good releases: there before the disk is full."""
+    project = Project(folder=tmp_path_factory.mktemp("building"), variables=user.variables, work=user.work)
+    project.configure(GOOD, FAULTY["good"])
+    assert [project.run("env", version).code for version in (GOOD, FAULTY["good"])] == [0, 0]
+
+
+@pytest.mark.usefixtures("_good_environments")
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="a full disk cannot be made without `unshare`")
 @pytest.mark.parametrize("pages", [1, 2, 4, 6, 8, 10, 12])
 def test_a_disk_that_is_full_where_ranks_write_blames_no_release(project: Project, pages: int) -> None:
     good = FAULTY["good"]
     project.configure(GOOD, good)
-    project.run("env", GOOD)
-    project.run("env", good)
     said = on_a_small_disk(project, project.work / "runs", f"{4 * pages}k", "regress", "--no-explain")
     assert said.code in (0, 3), said.err
     outcomes = [result["outcome"]["type"] for result in stored(project)]
@@ -253,11 +262,20 @@ def edit(file: Path, **fields: Any) -> None:
     file.write_bytes(msgspec.json.encode({**msgspec.json.decode(file.read_bytes()), **fields}))
 
 
-@pytest.fixture
-def three(project: Project) -> Project:
-    """Three releases, measured, with nothing to find."""
-    project.configure(GOOD, VERSION["new-default"], "2.0.0")
+@pytest.fixture(scope="module")
+def three_measured(user: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of three releases, with nothing to find."""
+    project = Project(folder=tmp_path_factory.mktemp("three"), variables=user.variables, work=user.work)
+    project.configure(*THREE)
     assert project.regress("--fail-on", "none").code == 0
+    return project.results
+
+
+@pytest.fixture
+def three(project: Project, three_measured: Path) -> Project:
+    """A project that has measured them."""
+    project.configure(*THREE)
+    shutil.copytree(three_measured, project.results)
     return project
 
 
@@ -306,9 +324,9 @@ def test_a_stack_whose_folder_is_empty_is_no_pass(three: Project) -> None:
 
 
 def test_every_file_damaged_is_no_pass(three: Project) -> None:
-    for version in (GOOD, VERSION["new-default"], "2.0.0"):
+    for version in THREE:
         results_of(three, version).write_bytes(b"")
     said = three.run("report", "--baseline", GOOD)
     assert said.code == 3
-    assert all(stack(version) in last_line(said) for version in (GOOD, VERSION["new-default"], "2.0.0"))
+    assert all(stack(version) in last_line(said) for version in THREE)
     assert cell(GOOD) not in said.out

@@ -24,48 +24,46 @@ PAGE = ROOT / "docs" / "add-a-framework.md"
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A person's project with what the page shows."""
+    """A person's project with what the page shows, and with an adapter that loses half of each gradient."""
     folder = tmp_path_factory.mktemp("shown")
     (folder / "scenarios").mkdir()
     for name in ("__init__.py", "models.py", "test_scenarios.py"):
         (folder / "scenarios" / name).write_text((ROOT / "scenarios" / name).read_text())
-    files = re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    for path, content in files:
+    files = dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+    broken = files["scenarios/_ddp.py"].replace("self.out.backward()", "(self.out / 2).backward()")
+    using = files["scenarios/llama_ddp.py"].replace("scenarios._ddp", "scenarios._broken")
+    assert broken != files["scenarios/_ddp.py"]
+    assert using != files["scenarios/llama_ddp.py"]
+    for path, content in {**files, "scenarios/_broken.py": broken, "scenarios/llama_broken.py": using}.items():
         (folder / path).write_text(content)
     return folder
 
 
-def run(folder: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """``pytest scenarios/``, and where pytest-benchmark left its JSON."""
-    report = folder / "benchmark.json"
+@pytest.fixture(scope="module")
+def output(shown: Path) -> str:
+    """Of ``pytest scenarios/``, which leaves pytest-benchmark's JSON."""
     command = [sys.executable, "-m", "pytest", "scenarios", "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, f"--benchmark-json={report}"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
+        [*command, "-rA", "--benchmark-json=benchmark.json"],
+        cwd=shown,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(shown), str(ROOT)])},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    return done, report
+    assert done.returncode == 1, done.stdout
+    return done.stdout
 
 
-def test_it_passes_and_its_memory_is_counted(shown: Path) -> None:
-    done, report = run(shown)
-    assert done.returncode == 0, done.stdout
-    memory = json.loads(report.read_text())["benchmarks"][0]["extra_info"]
+def test_it_passes_and_its_memory_is_counted(shown: Path, output: str) -> None:
+    assert re.search(r"^PASSED .*\[llama_ddp-", output, re.MULTILINE), output
+    (measured,) = [
+        one for one in json.loads((shown / "benchmark.json").read_text())["benchmarks"] if "llama_ddp" in one["name"]
+    ]
+    memory = measured["extra_info"]
     assert memory["backward_device_peak_bytes"] > memory["init_device_retained_bytes"] > 0
 
 
-def test_it_is_found_out_when_half_of_each_gradient_is_lost(shown: Path) -> None:
-    adapter = shown / "scenarios" / "_ddp.py"
-    sound = adapter.read_text()
-    broken = sound.replace("self.out.backward()", "(self.out / 2).backward()")
-    assert broken != sound
-    adapter.write_text(broken)
-    try:
-        done, _ = run(shown)
-    finally:
-        adapter.write_text(sound)
-    assert done.returncode == 1
-    assert "tolerances from plain PyTorch" in done.stdout
+def test_it_is_found_out_when_half_of_each_gradient_is_lost(output: str) -> None:
+    assert re.search(r"^FAILED .*\[llama_broken-", output, re.MULTILINE), output
+    assert "tolerances from plain PyTorch" in output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import runpy
 import select
@@ -145,6 +146,7 @@ def test_out_of_memory_is_an_outcome_of_its_own(tmp_path: Path) -> None:
 
 def test_a_rank_killed_by_a_signal_is_named_with_it(tmp_path: Path) -> None:
     def die(rank: int, channel: Channel) -> None:
+        faulthandler.disable()  # pytest's, which would print all stacks of it into the tests' own log
         os.kill(os.getpid(), signal.SIGSEGV)
 
     fault = ended(die, tmp_path)

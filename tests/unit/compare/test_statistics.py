@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from harness.compare import Thresholds, compare, statistics, timing
-from harness.config.thresholds import LEAST_ROUNDS
+from harness.config.thresholds import LEAST_ROUNDS, LOOKS
 from tests.builders import synthetic
 
 
@@ -39,9 +39,9 @@ NOISES = ["normal", "heavy tails", "disturbed rounds"]
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_interval_holds_the_true_ratio_at_all_looks_together(noise: str) -> None:
-    logs = log_ratios(simulated(4_000, statistics.LOOKS[-1], noise=noise, slowdown=1.3))
+    logs = log_ratios(simulated(4_000, LOOKS[-1], noise=noise, slowdown=1.3))
     held = np.ones(len(logs), dtype=bool)
-    for rounds in statistics.LOOKS:
+    for rounds in LOOKS:
         low, high = statistics.interval(logs[:, :rounds])
         held &= (low <= 1.3) & (high >= 1.3)
     assert held.mean() > statistics.CONFIDENCE
@@ -49,8 +49,8 @@ def test_the_interval_holds_the_true_ratio_at_all_looks_together(noise: str) -> 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_chance_alone_is_significant_at_any_look_no_more_often_than_the_p_value_says(noise: str) -> None:
-    logs = log_ratios(simulated(20_000, statistics.LOOKS[-1], noise=noise))
-    p = np.min([statistics.p_values(logs[:, :rounds]) for rounds in statistics.LOOKS], axis=0)
+    logs = log_ratios(simulated(20_000, LOOKS[-1], noise=noise))
+    p = np.min([statistics.p_values(logs[:, :rounds]) for rounds in LOOKS], axis=0)
     assert np.mean(p < 0.05) < 0.05
     assert np.mean(p < 0.002) < 0.003  # what Holm's correction asks for in a report of 25 step times
 
@@ -61,7 +61,7 @@ def test_the_interval_agrees_with_the_p_value_and_with_an_independent_implementa
     p = statistics.p_values(logs)
     assert ((p < 0.05) == ((low > 1) | (high < 1))).all()
     expected = stats.ttest_ind(logs[0], np.zeros(1000), trim=statistics.TRIMMED, equal_var=False).pvalue
-    assert p[0] / len(statistics.LOOKS) == pytest.approx(expected, rel=0.01)
+    assert p[0] / len(LOOKS) == pytest.approx(expected, rel=0.01)
 
 
 def test_drift_that_both_sides_share_cancels() -> None:
@@ -114,11 +114,9 @@ def test_a_step_that_takes_thirty_percent_longer_is_found() -> None:
 
 def test_a_step_that_takes_ten_percent_longer_is_found_once_there_are_rounds_enough() -> None:
     verdicts = []
-    for seconds in simulated(40, statistics.LOOKS[-1], noise="normal", slowdown=1.1):
-        decided = (
-            rounds for rounds in statistics.LOOKS if timing.is_decided(*seconds[:, :rounds].tolist(), 36, Thresholds())
-        )
-        rounds = next(decided, statistics.LOOKS[-1])
+    for seconds in simulated(40, LOOKS[-1], noise="normal", slowdown=1.1):
+        decided = (rounds for rounds in LOOKS if timing.is_decided(*seconds[:, :rounds].tolist(), 36, Thresholds()))
+        rounds = next(decided, LOOKS[-1])
         base, slowed = synthetic.record(ranks=1), synthetic.record(ranks=1)
         slowed.round_s, base.round_s = seconds[:, :rounds].tolist()
         results = [synthetic.result("0.15.0", run=base), synthetic.result("0.15.1", run=slowed)]

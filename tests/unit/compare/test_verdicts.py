@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
-from harness.compare.statistics import LOOKS
 from harness.compare.timing import is_decided
+from harness.config.thresholds import LOOKS
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, RoundCost, RunRecord
 from tests.builders import synthetic

@@ -22,16 +22,18 @@ def missing(*args: object) -> None:
     raise AssertionError(f"{BUNDLE.name} lacks a point of points.toml: simulate it and publish a new bundle")
 
 
-@pytest.fixture
-def answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the page and the JSON, of the published results."""
-    monkeypatch.setenv("DSREGRESS_ENVIRONMENTS", str(tmp_path / "environments"))
-    monkeypatch.setattr(accuracy, "session", missing)
-    page, values = tmp_path / "accuracy.md", tmp_path / "accuracy.json"
+    folder = tmp_path_factory.mktemp("accuracy")
+    page, values = folder / "accuracy.md", folder / "accuracy.json"
     given = ["accuracy", "--results", str(BUNDLE), "--markdown", str(page), "--json", str(values)]
-    run = CliRunner().invoke(cli, given)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("DSREGRESS_ENVIRONMENTS", str(folder / "environments"))
+        patched.setattr(accuracy, "session", missing)
+        run = CliRunner().invoke(cli, given)
     assert page.exists(), run.output
-    return tmp_path
+    return folder
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
-from harness.compare.statistics import LOOKS
 from harness.config.settings import Settings
-from harness.config.thresholds import Thresholds
+from harness.config.thresholds import LOOKS, Thresholds
 from harness.launch import schedule
 from harness.launch.contract import Ended
 from harness.launch.fake import FakeExecutor, passes

@@ -27,6 +27,7 @@ def test_a_keeper_that_the_machine_does_not_start_in_time_is_late(
 ) -> None:
     monkeypatch.setattr(kept, "_KEEPER", "import time; time.sleep(60)")
     monkeypatch.setattr(kept, "_STARTING_S", 0.1)
+    monkeypatch.setattr(kept, "_ENDING_S", 0.1)
     with pytest.raises(TimeoutError):
         _started(sys.executable, tmp_path)
 

@@ -56,6 +56,21 @@ def test_all_configured_stacks_have_a_committed_lock_that_is_not_stale(tmp_path:
     assert len({one.sha256 for one in locked if isinstance(one, LockedStack)}) == len(configured())
 
 
+def test_the_releases_that_were_locked_before_are_known(tmp_path: Path) -> None:
+    answers: list[str | Failed] = [
+        "flash-attn==2.7.0\nmine==1.0\n",
+        "mine==1.1\nmine-too==3.0 ; sys_platform == 'win32'\n",
+    ]
+    resolver = Resolver(answers)
+    for version in ("1.0", "1.1"):
+        stack = Stack(python="3.11", versions={"mine": version})
+        assert isinstance(locking.lock(stack, cache=tmp_path, compile=resolver), LockedStack)
+    (tmp_path / "damaged.txt").write_bytes(b"\xff")
+    assert sorted(locking.locked_releases(tmp_path, "mine")) == ["1.0", "1.1"]
+    assert locking.locked_releases(tmp_path, "Flash_Attn") == ("2.7.0",)
+    assert locking.locked_releases(tmp_path / "nowhere", "mine") == ()
+
+
 def test_committed_locks_hold_exact_pins_without_builds_and_places() -> None:
     files = sorted(locking.FOLDER.glob("*.txt"))
     assert locking.BASE in files

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.errors import Offline, UsageError
+from harness.errors import EnvironmentUnavailable, Offline, UsageError
 from harness.versions.stacks import StackPlan, plan
 
 TABLE = {
@@ -172,6 +172,21 @@ def test_an_added_package_is_in_every_stack_and_the_axis_is_what_it_was() -> Non
         assert result.stacks[1].label == "0.16.4 + trl 0.24.0"
     assert column(planned({"trl": "latest", "deepspeed": "0.16.4"}, published=trl), "trl") == ["0.24.0"] * 2
     assert column(planned({"trl": "0.23.0", "transformers": "4.49.0"}, published=trl), "trl") == ["0.23.0"] * 2
+
+
+def test_exact_releases_that_were_locked_before_need_no_index() -> None:
+    def locked(package: str) -> tuple[str, ...]:
+        return ("0.23.0", "0.24.0") if package == "trl" else ()
+
+    def unreachable(package: str) -> tuple[str, ...]:
+        raise EnvironmentUnavailable(f"no index answers for {package}")
+
+    for spec in ("0.24.0", "==0.24", "0.23.0,0.24.0"):
+        found = column(planned({"trl": spec}, published=unreachable, locked=locked), "trl")
+        assert found[-1] == "0.24.0", spec
+    for spec in ("0.22.0", "0.22.0,0.24.0", ">=0.23", "latest"):  # another one, or maybe a newer one
+        with pytest.raises(EnvironmentUnavailable):
+            planned({"trl": spec}, published=unreachable, locked=locked)
 
 
 def test_several_versions_of_an_added_package_are_an_axis() -> None:
