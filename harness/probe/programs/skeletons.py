@@ -81,8 +81,8 @@ def _digest(content: Any) -> str:
 
 @functools.cache  # none changes while a process runs, and the ranks of a server's cells are its forks
 def makers() -> list[Any]:
-    """What makes a skeleton: torch, transformers, diffusers, and `harness.probe.skeleton`. A commit of transformers, and one that
-    was edited in its environment, can have the version of another, so its files count."""
+    """What makes a skeleton: torch, transformers, diffusers, and `harness.probe.skeleton`. A commit of transformers, and
+    one that was edited in its environment, can have the version of another, so its files count."""
     maker = sorted((_ROOT / "harness" / "probe" / "skeleton").glob("*.py"))
     code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
     return [_version("torch"), _version("transformers"), _version("diffusers"), code, *_states(_transformers_code())]

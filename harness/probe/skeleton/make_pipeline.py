@@ -111,7 +111,7 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
         fields["projection_class_embeddings_input_dim"] = pooled + 6 * _TINY_TIME
     if "joint_attention_dim" in fields:
         fields["joint_attention_dim"] = [*widths.values()][-1]
-        fields["pooled_projection_dim"] = pooled or [*widths.values()][0]
+        fields["pooled_projection_dim"] = pooled or next(iter(widths.values()))
     return fields
 
 

@@ -56,7 +56,7 @@ def byte_texts() -> list[str]:
 
 
 def byte_tokens(count: int) -> list[bytes]:
-    """The tokens of a byte-level vocabulary of this size, without special ones: the 256 bytes, then merges in their order."""
+    """The tokens of a byte-level vocabulary of this size without special ones: the bytes, then merges in their order."""
     vocabulary, _ = _vocabulary(Family(tokens=count, special={}, eos=""))
     byte_of = {text: byte for byte, text in enumerate(byte_texts())}
     return [bytes(byte_of[character] for character in text) for text in vocabulary]
