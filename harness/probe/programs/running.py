@@ -35,6 +35,7 @@ from harness.probe.programs.errors import NotHere, place_of
 from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
+from harness.probe.programs.pools import as_many_processes_as_processors
 from harness.probe.programs.sockets import NoNetworkError
 from harness.probe.programs.started import StartedError
 from harness.probe.programs.steps import StepWatch
@@ -110,6 +111,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             made_up_images(bool(parameters["synthetic_data"])),
             absent_metrics(),
             made_up_encodings(),
+            as_many_processes_as_processors(),
             _environment(start, of_a_rank := _of_a_rank()),
             _command_line(start),
             project.importable(folder),
