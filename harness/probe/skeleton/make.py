@@ -112,7 +112,7 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
     elif shrunk:  # the data of a folder's owner may have its own ids: only a tokenizer that is ours as well shrinks
         tiny.shrink(config)
     fields = _saved_fields(config, given.config) if shrunk else given.config
-    held, values = weights(_built, config, _dtype(fields), contents)
+    held, values = weights(built, config, _dtype(fields), contents)
     folder.mkdir(parents=True, exist_ok=True)  # from here on only the disk can fail
     for file in given.companions:
         shutil.copyfile(file, folder / file.name)
@@ -220,7 +220,8 @@ def weights(
     return held, None
 
 
-def _built(config: Any, device: str) -> Any:
+def built(config: Any, device: str) -> Any:
+    """As `harness.probe.skeleton.parameters.build`, which needs torch."""
     from harness.probe.skeleton import parameters
 
     return parameters.build(config, device)

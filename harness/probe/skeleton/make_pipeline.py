@@ -4,6 +4,7 @@ folder per component. diffusers itself says what the checkpoint of its component
 
 from __future__ import annotations
 
+import importlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border.skeleton_maker import SkeletonFile
-from harness.probe.skeleton import families, make, parameters, safetensors, tiny, tokenizer
+from harness.probe.skeleton import families, make, safetensors, tiny, tokenizer
 from harness.probe.skeleton.pipelines import PIPELINES, Component, Pipeline
 
 #: Of a shrunk component: names that a diffusers class gives to its sizes -> the size. Channels are a multiple of 32, the
@@ -27,7 +28,9 @@ _TINY_TIME = 32
 
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
-    """Makes ``folder``, or fills it, for a name in `PIPELINES`. Raises SkeletonError, OSError."""
+    """Makes ``folder``, or fills it, for a name in `PIPELINES`. Raises SkeletonError, OSError; ImportError without diffusers.
+    """
+    importlib.import_module("diffusers")
     pipeline = PIPELINES[name]
     texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +77,7 @@ def _text(part: Component, shrunk: bool) -> Any:
 
 def _transformer(target: Path, part: Component, config: Any, contents: bool) -> None:
     fields = json.loads(config.to_json_string(use_diff=False)) | {"architectures": [part.kind]}
-    held, values = make.weights(parameters.build, config, part.dtype, contents)
+    held, values = make.weights(make.built, config, part.dtype, contents)
     _write(target / "config.json", fields)
     safetensors.write(target, held, values)
 
