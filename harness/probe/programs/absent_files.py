@@ -126,4 +126,8 @@ def _of_a_model(path: str) -> str:
     """What to do where a program opens the files of a model by itself, in a folder of that model's name."""
     name = "/".join(path.split(os.sep)[:2])
     known = hub_names.known(name) if path != name else None
-    return f"the program reads {name} as a folder, so make one, `skeleton {known} --out DIR`, and name DIR" if known else ""
+    return (
+        f"the program reads {name} as a folder, so make one, `skeleton {known} --out DIR`, and name DIR"
+        if known
+        else ""
+    )

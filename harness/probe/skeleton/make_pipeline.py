@@ -28,8 +28,7 @@ _TINY_TIME = 32
 
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
-    """Makes ``folder``, or fills it, for a name in `PIPELINES`. Raises SkeletonError, OSError; ImportError without diffusers.
-    """
+    """Makes ``folder``, or fills it, for a name in `PIPELINES`. Raises SkeletonError, OSError, ImportError."""
     importlib.import_module("diffusers")
     pipeline = PIPELINES[name]
     texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
@@ -100,9 +99,7 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
     if "block_out_channels" in fields:
         fields["block_out_channels"] = list(_TINY_CHANNELS[: len(part.fields["block_out_channels"])])
     widths = {place: config.hidden_size for place, config in texts.items()}
-    pooled = sum(
-        width for place, width in widths.items() if pipeline.components[place].kind.endswith("WithProjection")
-    )
+    pooled = sum(width for place, width in widths.items() if pipeline.components[place].kind.endswith("WithProjection"))
     if "cross_attention_dim" in fields:
         fields["cross_attention_dim"] = sum(widths.values())
         heads = fields["attention_head_dim"]

@@ -69,7 +69,9 @@ def _vae(pixels: int, dtype: str | None = None, **fields: Any) -> Component:
     return Component("diffusers", "AutoencoderKL", given, dtype=dtype)
 
 
-def _clip_text(sizes: tuple[int, int, int], act: str, projection: int, pooled: bool = False, **fields: Any) -> Component:
+def _clip_text(
+    sizes: tuple[int, int, int], act: str, projection: int, pooled: bool = False, **fields: Any
+) -> Component:
     """``sizes``: width, layers, heads. The ids are those that the repositories give, which are not the tokenizer's."""
     hidden, layers, heads = sizes
     kind = "CLIPTextModelWithProjection" if pooled else "CLIPTextModel"

@@ -1,5 +1,4 @@
-"""CUDA code that a program compiles itself while it runs: nothing on this machine could compile it, and no card could run it.
-"""
+"""CUDA code that a program compiles itself: nothing on this machine could compile it, and no card could run it."""
 
 from __future__ import annotations
 

@@ -33,5 +33,5 @@ def test_threads_are_as_many_as_ever() -> None:
 
 
 def test_a_wrong_size_is_the_programs_error() -> None:
-    with pools.as_many_processes_as_processors(), pytest.raises(ValueError):
+    with pools.as_many_processes_as_processors(), pytest.raises(ValueError, match="at least 1"):
         multiprocessing.Pool(0)
