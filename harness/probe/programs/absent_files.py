@@ -17,6 +17,7 @@ from pathlib import Path
 from harness.probe.error_chain import behind_one_another
 from harness.probe.programs import workplace
 from harness.probe.programs.errors import LIBRARIES, place_of
+from harness.probe.skeleton import hub_names
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 
@@ -113,9 +114,20 @@ def _advice(error: BaseException) -> str:
 def _said(path: str, whole: str, advice: str) -> str:
     if (inside := _in_the_copy(whole)) is not None:
         return f"there is no {inside} where the program is launched: " + (
-            advice or "put it there, or launch it in the folder that has it"
+            advice or _of_a_model(inside) or "put it there, or launch it in the folder that has it"
         )
     if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
         return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"
     typed = workplace.as_typed(path, Path(os.path.realpath(os.getcwd())).parent)
     return f"there is no {typed} on this machine: put it there, or give a path that is here"
+
+
+def _of_a_model(path: str) -> str:
+    """What to do where a program opens the files of a model by itself, in a folder of that model's name."""
+    name = "/".join(path.split(os.sep)[:2])
+    known = hub_names.known(name) if path != name else None
+    return (
+        f"the program reads {name} as a folder, so make one, `skeleton {known} --out DIR`, and name DIR"
+        if known
+        else ""
+    )

@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.probe.programs import known_data, more_columns, synthetic
 from harness.probe.programs.errors import NotHere
+from harness.probe.programs.pools import processors
 from harness.probe.replacing import Patches, attribute
 
 #: Of a data set that is streamed; what is trained on has as many rows in each as it has in all where it is not streamed.
@@ -172,14 +173,13 @@ def _is_absence(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def _as_many_processes_as_processors(datasets: Any) -> Iterator[None]:
-    """``map(num_proc=128)`` is meant for a cluster's nodes. Here each is a fork of a program with torch in it."""
-    processors = len(os.sched_getaffinity(0))
+    """As `harness.probe.programs.pools`, for ``map(num_proc=128)``: ``datasets`` has pools of its own."""
 
     def capped(original: Any) -> Any:
         @functools.wraps(original)
         def with_fewer(self: Any, *args: Any, **options: Any) -> Any:
             if isinstance(options.get("num_proc"), int):
-                options["num_proc"] = min(options["num_proc"], processors)
+                options["num_proc"] = min(options["num_proc"], processors())
             return original(self, *args, **options)
 
         return with_fewer

@@ -28,6 +28,7 @@ CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "load": (
         ("transformers.modeling_utils", "PreTrainedModel", ("from_pretrained",)),
         ("peft.peft_model", "PeftModel", ("from_pretrained",)),
+        ("diffusers.models.modeling_utils", "ModelMixin", ("from_pretrained",)),
         (*_ENGINE, ("load_checkpoint",)),
     ),
     "generate": (

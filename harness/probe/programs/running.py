@@ -30,10 +30,12 @@ from harness.probe.programs import (
 )
 from harness.probe.programs.absent_files import absent_file
 from harness.probe.programs.data import synthetic_data
+from harness.probe.programs.encodings import made_up_encodings
 from harness.probe.programs.errors import NotHere, place_of
 from harness.probe.programs.images import made_up_images
 from harness.probe.programs.measuring import ProgramEnded
 from harness.probe.programs.metrics import absent_metrics
+from harness.probe.programs.pools import as_many_processes_as_processors
 from harness.probe.programs.sockets import NoNetworkError
 from harness.probe.programs.started import StartedError
 from harness.probe.programs.steps import StepWatch
@@ -108,6 +110,8 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             synthetic_data(bool(parameters["synthetic_data"])) as made_up,
             made_up_images(bool(parameters["synthetic_data"])),
             absent_metrics(),
+            made_up_encodings(),
+            as_many_processes_as_processors(),
             _environment(start, of_a_rank := _of_a_rank()),
             _command_line(start),
             project.importable(folder),

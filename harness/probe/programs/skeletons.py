@@ -4,6 +4,7 @@ environments whose transformers makes the same ones."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
 import hashlib
@@ -20,7 +21,7 @@ from typing import Any
 
 from harness.probe.border import skeleton_maker
 from harness.probe.programs.errors import NotHere
-from harness.probe.skeleton import models
+from harness.probe.skeleton import models, pipelines
 from harness.probe.skeleton.make import companions
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -69,6 +70,8 @@ class Skeletons:
         """What decides the content of a skeleton. Files beside a configuration are taken along as they are."""
         if what in models.MODELS:
             return [models.MODELS[what]]
+        if what in pipelines.PIPELINES:
+            return [dataclasses.asdict(pipelines.PIPELINES[what])]
         return [what, (Path(what) / "config.json").read_text(encoding="utf-8"), *_states(companions(what))]
 
 
@@ -78,11 +81,11 @@ def _digest(content: Any) -> str:
 
 @functools.cache  # none changes while a process runs, and the ranks of a server's cells are its forks
 def makers() -> list[Any]:
-    """What makes a skeleton: torch, transformers, and `harness.probe.skeleton`. A commit of transformers, and one that
-    was edited in its environment, can have the version of another, so its files count."""
+    """What makes a skeleton: torch, transformers, diffusers, and `harness.probe.skeleton`. A commit of transformers, and
+    one that was edited in its environment, can have the version of another, so its files count."""
     maker = sorted((_ROOT / "harness" / "probe" / "skeleton").glob("*.py"))
     code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
-    return [_version("torch"), _version("transformers"), code, *_states(_transformers_code())]
+    return [_version("torch"), _version("transformers"), _version("diffusers"), code, *_states(_transformers_code())]
 
 
 def _transformers_code() -> Iterator[str]:

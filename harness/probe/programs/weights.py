@@ -30,7 +30,7 @@ from harness.probe.programs.skeletons import Skeletons
 from harness.probe.programs.unread import unread_weights
 from harness.probe.programs.unwritten import unwritten_weights
 from harness.probe.replacing import Patches
-from harness.probe.skeleton import hub_names
+from harness.probe.skeleton import hub_names, pipelines
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 
@@ -76,7 +76,7 @@ class LocalWeights:
                 real = Path(config).parent
                 whole = any(file.suffix in _WEIGHTS for file in real.iterdir())
                 self._folders[key] = None if whole and not self.skeletons.tiny else self.skeletons.of(str(real), name)
-            elif (known := hub_names.known(name)) is not None:
+            elif (known := hub_names.known(name) or pipelines.known(name)) is not None:
                 self._folders[key] = self.skeletons.of(known, known)
             else:
                 raise NotHere(
@@ -216,7 +216,7 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.iterdir())
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
 
 def _linked(folder: Path, names: list[str], target: Any) -> Path:

@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from harness.probe.meters import operators
 from harness.probe.replacing import Patches
+from harness.probe.scripted import set_builtin
 from harness.probe.sim import host
 from harness.probe.sim.errors import SimulationError, caller, location
 from harness.probe.sim.following import Following
@@ -30,7 +31,7 @@ def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], 
     with Patches() as patches:
 
         def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-            patches.set(owner, name, wrapper(getattr(owner, name)))
+            set_builtin(patches, owner, name, wrapper(getattr(owner, name)))
 
         constructor = torch.tensor
         wrap(torch, "tensor", lambda original: _from_data(original, known))

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.probe import cuda_wheels
 from harness.probe.border.skeleton_maker import answer_line
-from harness.probe.skeleton import make
+from harness.probe.skeleton import make, make_pipeline, pipelines
 
 
 def _say(answer: dict[str, Any]) -> None:
@@ -28,7 +28,11 @@ def main() -> int:
     given = parser.parse_args()
     try:
         cuda_wheels.import_without_extensions()  # transformers imports them
-        files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
+        pipeline = pipelines.known(given.what)
+        if pipeline is not None:
+            files = make_pipeline.make_pipeline(pipeline, given.folder, shrunk=given.tiny, contents=given.contents)
+        else:
+            files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
     except make.SkeletonError as error:
         _say({"error": str(error)})
         return 2

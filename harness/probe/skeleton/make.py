@@ -112,7 +112,7 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
     elif shrunk:  # the data of a folder's owner may have its own ids: only a tokenizer that is ours as well shrinks
         tiny.shrink(config)
     fields = _saved_fields(config, given.config) if shrunk else given.config
-    held, values = _weights(config, _dtype(fields), contents)
+    held, values = weights(built, config, _dtype(fields), contents)
     folder.mkdir(parents=True, exist_ok=True)  # from here on only the disk can fail
     for file in given.companions:
         shutil.copyfile(file, folder / file.name)
@@ -130,7 +130,7 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
         for name, content in tokenizer.files(family).items():
             (folder / name).write_bytes(content)
     safetensors.write(folder, held, values)
-    return [_measured(file) for file in sorted(folder.iterdir())]
+    return files_of(folder)
 
 
 def loaded(fields: dict[str, Any]) -> Any:
@@ -197,26 +197,34 @@ def small(family: Family) -> tuple[Family, dict[int, int]]:
     return dataclasses.replace(family, tokens=end, special=special), ids
 
 
-def _weights(
-    config: Any, dtype_name: str | None, contents: bool
+def weights(
+    build: Callable[[Any, str], Any], config: Any, dtype_name: str | None, contents: bool, library: str = "transformers"
 ) -> tuple[list[StoredTensor], Callable[[StoredTensor], bytes] | None]:
-    """The tensors, and what gives each one's contents. Raises SkeletonError."""
+    """The tensors of the model that ``build`` makes of a configuration on a device, and what gives each one's contents.
+    Raises SkeletonError."""
     from harness.probe.skeleton import parameters
 
     try:
         dtype = parameters.torch_dtype(dtype_name)
-        held = parameters.entries(parameters.build(config, "meta"), dtype)
+        held = parameters.entries(build(config, "meta"), dtype)
         total = sum(entry.nbytes for entry in held)
         if contents and total <= MOST_CONTENT_BYTES:
-            return held, parameters.contents(parameters.build(config, "cpu"), dtype)
+            return held, parameters.contents(build(config, "cpu"), dtype)
     except Exception as error:  # whatever a model's class makes of a configuration
         first = str(error).strip().splitlines() or [""]
-        raise SkeletonError(f"transformers cannot build this model: {type(error).__name__}: {first[0]}") from error
+        raise SkeletonError(f"{library} cannot build this model: {type(error).__name__}: {first[0]}") from error
     if contents:
         raise SkeletonError(
             f"real weights of this model take {total / 1e9:.1f} GB: run it with --tiny, or with --device sim"
         )
     return held, None
+
+
+def built(config: Any, device: str) -> Any:
+    """As `harness.probe.skeleton.parameters.build`, which needs torch."""
+    from harness.probe.skeleton import parameters
+
+    return parameters.build(config, device)
 
 
 def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -271,6 +279,12 @@ def _dump(file: Path, fields: dict[str, Any]) -> None:
     file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _measured(file: Path) -> SkeletonFile:
+def files_of(folder: Path) -> list[SkeletonFile]:
+    """The files of a skeleton, by their path in it."""
+    return [_measured(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
+
+
+def _measured(file: Path, folder: Path) -> SkeletonFile:
     status = os.stat(file)
-    return SkeletonFile(name=file.name, size_bytes=status.st_size, disk_bytes=status.st_blocks * 512)
+    name = file.relative_to(folder).as_posix()
+    return SkeletonFile(name=name, size_bytes=status.st_size, disk_bytes=status.st_blocks * 512)

@@ -38,19 +38,20 @@ def write(
     contents: Callable[[StoredTensor], bytes] | None = None,
     *,
     shard_bytes: int = SHARD_BYTES,
+    name: str = "model",
 ) -> list[Path]:
-    """Writes ``model.safetensors``, or shards and their index. ``contents`` gives each tensor's bytes; None: none are
+    """Writes ``NAME.safetensors``, or shards and their index. ``contents`` gives each tensor's bytes; None: none are
     written. Returns the files. Raises OSError."""
     shards = cut(entries, shard_bytes)
     if len(shards) == 1:
-        return [write_file(folder / "model.safetensors", shards[0], contents)]
-    names = [f"model-{index:05d}-of-{len(shards):05d}.safetensors" for index in range(1, len(shards) + 1)]
+        return [write_file(folder / f"{name}.safetensors", shards[0], contents)]
+    names = [f"{name}-{index:05d}-of-{len(shards):05d}.safetensors" for index in range(1, len(shards) + 1)]
     index = {
         "metadata": {"total_size": sum(entry.nbytes for entry in entries)},
-        "weight_map": {entry.name: name for name, shard in zip(names, shards) for entry in shard},
+        "weight_map": {entry.name: file for file, shard in zip(names, shards) for entry in shard},
     }
-    made = [write_file(folder / name, shard, contents) for name, shard in zip(names, shards)]
-    place = folder / "model.safetensors.index.json"
+    made = [write_file(folder / file, shard, contents) for file, shard in zip(names, shards)]
+    place = folder / f"{name}.safetensors.index.json"
     place.write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return [*made, place]
 

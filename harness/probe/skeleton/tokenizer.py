@@ -55,6 +55,13 @@ def byte_texts() -> list[str]:
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
+def byte_tokens(count: int) -> list[bytes]:
+    """The tokens of a byte-level vocabulary of this size without special ones: the bytes, then merges in their order."""
+    vocabulary, _ = _vocabulary(Family(tokens=count, special={}, eos=""))
+    byte_of = {text: byte for byte, text in enumerate(byte_texts())}
+    return [bytes(byte_of[character] for character in text) for text in vocabulary]
+
+
 def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Text -> id, and the merges in the order in which byte-level BPE applies them. Special tokens behind the last word are
     not in it, but for those that the family's vocabulary has itself."""

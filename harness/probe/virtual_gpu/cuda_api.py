@@ -19,6 +19,7 @@ from harness.probe.no_stand_in import StandIn
 from harness.probe.replacing import Patches
 from harness.probe.sim import streams
 from harness.probe.sim.errors import SimulationError, caller, location
+from harness.probe.virtual_gpu import own_kernels
 from harness.probe.virtual_gpu.books import Books
 from harness.probe.virtual_gpu.card import VirtualCard
 from harness.probe.virtual_gpu.devices import _LEGACY, Ordinals
@@ -86,6 +87,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
             patches.replace(cuda, name, answer)
         patches.set(cuda, "_lazy_init", _nothing)
         patches.replace(cuda, "_is_compiled", lambda: True)
+        own_kernels.refused(patches)
         _memory_module(patches, answers)
         _legacy_types(patches)
         _builds(patches)

@@ -79,6 +79,11 @@ def _worker_error() -> Exception:
         (lambda: _refuse("Can't find 'adapter_config.json' at 'out/lora'"), f"there is no out/lora {_HERE}"),
         (lambda: _refuse("data folder data/train does not exist"), f"there is no data/train {_HERE}"),
         (
+            lambda: _raised(Path("qwen/Qwen2.5-7B/model.safetensors").read_bytes),
+            "there is no qwen/Qwen2.5-7B/model.safetensors where the program is launched: the program reads "
+            "qwen/Qwen2.5-7B as a folder, so make one, `skeleton Qwen/Qwen2.5-7B --out DIR`, and name DIR",
+        ),
+        (
             lambda: _raised(Path(os.path.expanduser("~/x.json")).read_bytes),
             "there is no ~/x.json, as a program's home is empty here: give the file by its whole path",
         ),

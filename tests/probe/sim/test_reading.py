@@ -57,3 +57,13 @@ def test_operators_made_of_others_are_counted_by_these_where_autograd_takes_no_p
         measured.op_launches,
         measured.flops,
     )
+
+
+def test_scripts_that_call_what_a_simulation_replaces_are_compiled() -> None:
+    with Simulation(0, 1):
+
+        def more(given: torch.Tensor) -> torch.Tensor:
+            return given * torch.tensor(2.0) + torch.as_tensor(1.0)
+
+        made = torch.jit.script(more)(torch.ones(4, 8, device=Simulation.device))
+        assert made.shape == (4, 8)

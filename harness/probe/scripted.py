@@ -1,0 +1,21 @@
+"""``torch.jit.script`` beside replaced functions. It knows a function of torch's own by its identity; of a replacement it
+would compile the Python source, and refuse that. ``torch.distributed.optim`` alone scripts a dozen classes on import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.jit import _builtins
+
+from harness.probe.replacing import Patches
+
+
+def set_builtin(patches: Patches, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+    """As ``patches.set``. Where it replaces a function of torch's own, scripts mean that one by it."""
+    operator = _builtins._find_builtin(getattr(owner, name))
+    patches.set(owner, name, replacement)
+    if operator is not None:
+        _builtins._register_builtin(replacement, operator)
+        patches.callback(_builtins._get_builtin_table().pop, id(replacement), None)
