@@ -155,6 +155,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     model: str = LAYERS
     expected: Any = msgspec.UNSET  #: what the good release counts, or has as the setting; UNSET: not known yet
     shown: Any = msgspec.UNSET  #: what the bad release counts
+    is_sized: bool = False  #: with the cell's sizes of buckets, also where DeepSpeed's own would do
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +170,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool  #: that figure is a number of bytes, calls or the like
     needs_expected: bool  #: it lacks that figure, and prints its own
     is_crash: bool  #: the fault ends it
-    model: str  #: of `MODELS`
+    model: str  #: `LAYERS` or `TRANSFORMERS`
+    is_sized: bool = False  #: as its subject
 
 
 def compose(subject: Subject) -> Script:
@@ -184,6 +186,7 @@ def compose(subject: Subject) -> Script:
     imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
     shape = dict(p.get("shape", {}))
+    is_sized = subject.is_sized or p["zero_stage"] == 3 or figure is not None
     optimizer = _SGD[subject.model] if has_truth and not p.get("universal") else _ADAM  # which has the moments it wants
     text = TEMPLATES.get_template("script.py.jinja").render(
         pip_bad=pip(names, subject.bad),
@@ -194,9 +197,7 @@ def compose(subject: Subject) -> Script:
         dtype=p["dtype"],
         steps=_MORE_STEPS if p.get("warmup") or p.get("schedule") else _STEPS,
         micro_batches=p["gradient_accumulation_steps"],
-        config=literal(
-            settings(p, optimizer, sized=p["zero_stage"] == 3 or figure is not None, samples=_SAMPLES[subject.model])
-        ),
+        config=literal(settings(p, optimizer, sized=is_sized, samples=_SAMPLES[subject.model])),
         evaluating=literal(settings(of_frozen(p), None, sized=False, samples=_SAMPLES[subject.model])),
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
@@ -259,6 +260,7 @@ def compose(subject: Subject) -> Script:
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
         is_crash=kind == "crash",
         model=subject.model,
+        is_sized=subject.is_sized,
     )
 
 
