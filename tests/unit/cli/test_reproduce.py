@@ -76,7 +76,11 @@ def test_an_answer_of_another_stack_is_not_written_again() -> None:
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [(["--metric", "loss_error"], "--metric"), (["--torch", "2.5.1"], "--torch"), (["--with", "trl=1.0.0"], "--with trl")],
+    [
+        (["--metric", "loss_error"], "--metric"),
+        (["--torch", "2.5.1"], "--torch"),
+        (["--with", "trl=1.0.0"], "--with trl"),
+    ],
 )
 def test_what_an_answer_says_is_not_given_again(
     options: list[str], named: str, capsys: pytest.CaptureFixture[str]
@@ -90,7 +94,9 @@ def test_what_an_answer_says_is_not_given_again(
 
 def test_an_answer_brings_its_own_packages() -> None:
     answer = reproduce._earlier(str(ANSWER.with_name("trainer_loss.json")))
-    settings = reproduce._in_its_stack(Settings(python="3.12", stack={"deepspeed": ("0.19.8",), "trl": "1.0.0"}), answer)
+    settings = reproduce._in_its_stack(
+        Settings(python="3.12", stack={"deepspeed": ("0.19.8",), "trl": "1.0.0"}), answer
+    )
     assert settings.python == "3.11"
     assert settings.stack == {
         "torch": "2.13.0",

@@ -124,7 +124,9 @@ def test_a_setting_that_is_no_literal_has_no_figure() -> None:
 def test_a_hang_is_known_by_where_its_ranks_wait() -> None:
     hang, key = script("trains ", is_hang=True), "no sign of life for"
     line = "hangs: rank 0 waits in reduce_scatter_tensor; rank 1 waits in wait, called by fetch_sub_module"
-    found = read(hang, done(1, f"[INFO] log\n{line}\n", TRACE), "0.17.6", key)  # the other rank, once the first has gone
+    found = read(
+        hang, done(1, f"[INFO] log\n{line}\n", TRACE), "0.17.6", key
+    )  # the other rank, once the first has gone
     assert (found.answer, found.line) == (Verdict.BAD, line)
     assert read(hang, done(0, "trains 2 steps\n"), "0.18.0", key).answer is Verdict.GOOD
     assert read(hang, done(1, "", TRACE), "0.18.0", key).answer is Verdict.UNKNOWN

@@ -487,7 +487,9 @@ def test_the_script_of_a_hang_says_where_its_ranks_wait_and_ends() -> None:
 
 def test_an_expert_gets_no_token_of_the_last_rank_where_ranks_hang() -> None:
     def composed(metric: str, **changes: Any) -> Script:
-        parameters = MINIMAL.resolve("base", "cpu", {"model": "mixtral-tiny", "world_size": 2, "zero_stage": 3, **changes})
+        parameters = MINIMAL.resolve(
+            "base", "cpu", {"model": "mixtral-tiny", "world_size": 2, "zero_stage": 3, **changes}
+        )
         question, defaults = parse(metric), {**DEFAULTS, "shape": parameters["shape"]}
         subject = Subject(parameters=parameters, defaults=defaults, question=question, bad=BAD, good=GOOD)
         return compose(msgspec.structs.replace(subject, model=TRANSFORMERS))

@@ -255,7 +255,10 @@ def test_a_framework_of_ones_own_is_varied_alike() -> None:
     [
         ("py3.11-torch2.13.0-deepspeed0.16.4", {"torch": "2.13.0", "deepspeed": "0.16.4"}),
         ("py3.11-torch2.13.0+cpu-mpi4py4.0.1", {"torch": "2.13.0+cpu", "mpi4py": "4.0.1"}),
-        ("py3.11-deepspeed0.15.4+g1a2b3c4d5e6f-nvidia-ml-py12.0", {"deepspeed": "0.15.4+g1a2b3c4d5e6f", "nvidia-ml-py": "12.0"}),
+        (
+            "py3.11-deepspeed0.15.4+g1a2b3c4d-nvidia-ml-py12.0",
+            {"deepspeed": "0.15.4+g1a2b3c4d", "nvidia-ml-py": "12.0"},
+        ),
         ("py3.11-torch2.13.0-9packages-3fa91c2b77de", None),
         ("0.16.4", None),
         ("", None),
