@@ -66,7 +66,7 @@ def run(
     """Run a script in one release. ``signature`` is a part of the error that a script of a crash ends with. ``started`` as
     in `harness.system.kept.run`.
 
-    What a release must not do is a matter of luck where ranks hang, as their messages cross: it is run again until it does.
+    A script of a hang is run up to three times, until its ranks hang: whether they do depends on how their messages cross.
 
     Raises EnvironmentUnavailable, NothingMeasured where the release cannot be installed.
     """

@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
-from harness.model import Verdict
+from harness.config.settings import Settings
+from harness.model import Environment, Stack, Verdict
+from harness.reproduce import running
 from harness.reproduce.running import ScriptRun, figure, read
 from harness.reproduce.script import Script
 
@@ -131,3 +133,27 @@ def test_a_hang_is_known_by_where_its_ranks_wait() -> None:
     assert read(hang, done(0, "trains 2 steps\n"), "0.18.0", key).answer is Verdict.GOOD
     assert read(hang, done(1, "", TRACE), "0.18.0", key).answer is Verdict.UNKNOWN
     assert read(hang, done(1, "trains 2 steps\n", TRACE), "0.18.0", key).answer is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_hang", "answer", "runs"),
+    [
+        ([Verdict.GOOD, Verdict.BAD, Verdict.GOOD], True, Verdict.BAD, 2),
+        ([Verdict.GOOD, Verdict.UNKNOWN, Verdict.GOOD], True, Verdict.GOOD, 3),
+        ([Verdict.GOOD, Verdict.BAD, Verdict.BAD], False, Verdict.GOOD, 1),
+    ],
+)
+def test_a_script_of_a_hang_runs_until_its_ranks_hang(
+    answers: list[Verdict], is_hang: bool, answer: Verdict, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(answers)
+
+    def once(*_: object) -> ScriptRun:
+        return ScriptRun(version="0.17.6", answer=next(left), exit_code=0, line="")
+
+    monkeypatch.setattr(running, "_run_once", once)
+    stack = Stack(python="3.11", versions={"deepspeed": "0.17.6"})
+    environment = Environment(stack=stack, lock_sha256="")
+    found = running.run(script("trains ", is_hang=is_hang), environment, "0.17.6", "", Settings())
+    assert found.answer is answer
+    assert len(list(left)) == len(answers) - runs
