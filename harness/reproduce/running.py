@@ -72,11 +72,12 @@ def run(
     """
     if environment.failure is not None:
         raise NothingMeasured(outcome_text(environment.failure), where=version)
+    runs: list[ScriptRun] = []
     for _ in range(_RUNS_OF_A_HANG if script.is_hang else 1):
-        found = _run_once(script, environment, version, signature, settings, started)
-        if found.answer is Verdict.BAD:
-            break
-    return found
+        runs.append(_run_once(script, environment, version, signature, settings, started))
+        if runs[-1].answer is Verdict.BAD:
+            return runs[-1]
+    return next((one for one in runs if one.answer is Verdict.UNKNOWN), runs[-1])
 
 
 def _run_once(

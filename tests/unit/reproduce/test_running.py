@@ -139,7 +139,8 @@ def test_a_hang_is_known_by_where_its_ranks_wait() -> None:
     ("answers", "is_hang", "answer", "runs"),
     [
         ([Verdict.GOOD, Verdict.BAD, Verdict.GOOD], True, Verdict.BAD, 2),
-        ([Verdict.GOOD, Verdict.UNKNOWN, Verdict.GOOD], True, Verdict.GOOD, 3),
+        ([Verdict.GOOD, Verdict.UNKNOWN, Verdict.GOOD], True, Verdict.UNKNOWN, 3),
+        ([Verdict.GOOD, Verdict.GOOD, Verdict.GOOD], True, Verdict.GOOD, 3),
         ([Verdict.GOOD, Verdict.BAD, Verdict.BAD], False, Verdict.GOOD, 1),
     ],
 )
