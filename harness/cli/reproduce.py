@@ -17,7 +17,7 @@ from harness.cli.stored import measuring_settings
 from harness.cli.workload import declared_scenario, named_cell
 from harness.config.settings import Settings
 from harness.errors import EXIT_OK, EXIT_REGRESSION, UsageError
-from harness.model import Cell, Result, Stack, WorkloadParts
+from harness.model import AXES, Cell, Result, Stack, WorkloadParts
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.report.answers import reproduce as report
 from harness.report.answers import stored
@@ -41,7 +41,7 @@ from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.store import Store, newest
 from harness.versions import commits
-from harness.versions.stacks import spelled
+from harness.versions.stacks import of_id, spelled
 
 
 @click.command("reproduce")
@@ -99,6 +99,7 @@ def command(
     Exit codes: 0 the script shows the finding; 1 it does not, or none can be written; 2 no such cell; 3 the harness failed;
     4 the finding does not appear when it is measured.
     """
+    _check_is_finding(finding)
     file = Path(output).name
     if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options
         raise UsageError(f"no name for a script: {output}", where="--output", hint="name a file, e.g. reproduce.py")
@@ -108,14 +109,17 @@ def command(
     installer = pipeline.new_installer(settings)
     earlier = _earlier(finding) if finding.endswith(".json") else None
     if earlier is not None:
-        given = {"--metric": metric, "--against": against, "--package": searched.package}
-        if taken := [option for option, value in given.items() if value]:
-            raise UsageError(f"{finding} says it already", where=taken[0], hint="leave the option out")
-        finding, metric, against = f"{earlier.bad}/{earlier.cell.partition('/')[2]}", earlier.metric, earlier.good
+        _check_is_open(finding, earlier, metric, against, searched)
+        settings = _in_its_stack(settings, earlier)
+        finding, metric, against = earlier.cell, earlier.metric, earlier.good
     named = searched.package if earlier is None else earlier.package
     package = spelled(named or targets.varied_package(settings), settings.stack)
     if package != targets.varied_package(settings) and not against:
         raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
+    if package in searched.fixed:
+        option = f"--{package}" if package in AXES else "--with"
+        hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
+        raise UsageError(f"{package} is what the releases differ in", where=option, hint=hint)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     cell = named_cell(finding, settings, store, installer, {}, package)
     if cell.framework not in SIMPLEST_OF:
@@ -154,20 +158,56 @@ def command(
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
 
 
+def _check_is_finding(text: str) -> None:
+    """Raises UsageError where a file is named that is another than an answer."""
+    path = Path(text)
+    if text.endswith(".json") or not path.is_file():
+        return
+    answer = path.with_suffix(".json")
+    hint = "name a cell, VERSION/scenario/variant/device, or a file that `reproduce CELL --json FILE` wrote"
+    if path.suffix == ".py" and answer.is_file():
+        hint = f"name the answer beside it: {answer}"
+    elif text.endswith((".jsonl", ".jsonl.gz")):
+        hint = f"name one of its cells, and the file by an option: VERSION/scenario/variant/device --results {text}"
+    raise UsageError("no finding, but a file", where=text, hint=hint)
+
+
+def _check_is_open(
+    file: str, earlier: StoredReproduction, metric: str | None, against: str | None, searched: options.SearchedPackage
+) -> None:
+    """Raises UsageError where an option gives what an answer has."""
+    packages = {f"--{name}" if name in AXES else f"--with {name}": spec for name, spec in searched.fixed.items()}
+    if of_id(earlier.cell.partition("/")[0]) is None:
+        packages = {}  # the answer does not name them
+    given = {"--metric": metric, "--against": against, "--package": searched.package, "--stack": searched.stack}
+    if taken := [option for option, value in {**given, **packages}.items() if value]:
+        cell = f"{earlier.bad}/{earlier.cell.partition('/')[2]}"
+        hint = f"leave the option out, or reproduce the cell anew with it: {cell}"
+        raise UsageError(f"{file} says it already", where=taken[0], hint=hint)
+
+
+def _in_its_stack(settings: Settings, earlier: StoredReproduction) -> Settings:
+    """With the packages that an answer was measured with, where it names them all."""
+    stack = of_id(earlier.cell.partition("/")[0])
+    if stack is None:
+        return settings
+    framework = targets.varied_package(settings)
+    varied = framework if framework in stack.versions else earlier.package
+    table = {name: (version,) if name == varied else version for name, version in stack.versions.items()}
+    return msgspec.structs.replace(settings, stack=table, python=stack.python)
+
+
 def _earlier(file: str) -> StoredReproduction:
     """The answer in a file. Raises UsageError."""
     problems: list[str] = []
+    hint = "name a file that `reproduce CELL --json FILE` wrote"
     try:
         content = Path(file).read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}", where=file, hint="name a file that --json wrote"
-        ) from None
+        raise UsageError(f"cannot be read: {error.strerror}", where=file, hint=hint) from None
     found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
-        raise UsageError(
-            "; ".join(problems) or "no answer of `reproduce`", where=file, hint="name a file that --json wrote"
-        )
+        raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)
     return found[0]
 
 

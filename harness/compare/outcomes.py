@@ -14,6 +14,9 @@ from harness.wording.quantities import shortened
 #: How `outcome_text` begins for `OutOfMemory`, and its signature.
 _OUT_OF_MEMORY = "out of memory"
 
+#: How the signature of a cell begins whose ranks were silent, which as a rule wait for one another.
+HUNG = "no sign of life for"
+
 #: The place at the end of a signature (`harness.probe.border.faults.signature_of`): it moves from release to release.
 _PLACE = re.compile(r" \([^()]*:[^()]*\)$")
 
@@ -25,6 +28,7 @@ _SIZE = re.compile(
     r"|(?:(?<=\bsize )|(?<=\bsize of )|(?<=\blength )|(?<=\bnumel ))[1-9]\d*\b(?!\.\d)"
     r"|(?<![\w.])(?!0 )\d+(?:\.\d+)?(?= ?(?:[KMGT]i?B|bytes?|elements?|tokens?|parameters?)\b)"
     r"|(?<![\w.#])\d{4,}(?![\w]|\.\d)"
+    rf"|(?<=\b{HUNG} )[\d.]+(?= s\b)"  # how long it was waited for
 )
 
 
@@ -84,7 +88,7 @@ def signature(outcome: Outcome) -> str:
         case OutOfMemory():
             return _OUT_OF_MEMORY
         case TimedOut(limit_s=limit_s, working=working):
-            return f"not done after {limit_s:g} s of work" if working else f"no sign of life for {limit_s:g} s"
+            return f"not done after {limit_s:g} s of work" if working else f"{HUNG} {limit_s:g} s"
     return ""
 
 

@@ -72,10 +72,9 @@ def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Sessi
     """What a script of the released packages alone shows. Raises as a session does."""
     scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
     cell = cells.cell_of(simplest, found.stack, found.parameters)
-    script, runs, why_not = scripted.confirmed(cell.parameters)  # with the model's shape
-    confirmed = [run.answer for run in runs[:2]] == [Verdict.BAD, Verdict.GOOD]
-    text = script.text if script is not None else ""
-    return Confirmation(is_confirmed=confirmed, script=text, why_not=why_not)
+    tried = scripted.confirmed(cell.parameters)  # with the model's shape
+    text = tried.script.text if tried.script is not None else ""
+    return Confirmation(is_confirmed=tried.is_confirmed, script=text, why_not=tried.why_not)
 
 
 def changed_in(

@@ -77,6 +77,15 @@ SIZES = {
 _FURTHER_SIZES = {"persistence_threshold": (100_000,)}
 
 
+#: Of the default, which no cell has, but a script may.
+_WORDS_OF_SIZES = {
+    "reduce_bucket_size": {
+        SIZES["reduce_bucket_size"]: "a reduce_bucket_size that is smaller than a weight",
+        None: "a reduce_bucket_size larger than every weight",
+    }
+}
+
+
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -260,7 +269,14 @@ FACTORS = (
     _setting("prefetch_bucket_size", "prefetch_bucket_size"),
     *(
         # Of the others nothing else is tried: a tiny model with the defaults is another job.
-        Factor(name=name, title=name, values=(value,), further=_FURTHER_SIZES.get(name, ()), configured=True)
+        Factor(
+            name=name,
+            title=name,
+            values=(value,),
+            further=_FURTHER_SIZES.get(name, ()),
+            words=_WORDS_OF_SIZES.get(name, {}),
+            configured=True,
+        )
         for name, value in SIZES.items()
     ),
     Factor(

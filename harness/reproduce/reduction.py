@@ -49,8 +49,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         """Of the values that do not show it, the one that changes least: stage 2 in place of 3, reentrant checkpointing in
         place of non-reentrant. It is needed."""
         order = list(self.factor.values)
-        at = order.index(self.value) if among(self.value, order) else len(order)
-        return min(self.hidden, key=lambda value: abs(order.index(value) - at))
+
+        def place(value: Any) -> int:
+            return order.index(value) if among(value, order) else len(order)
+
+        return min(self.hidden, key=lambda value: abs(place(value) - place(self.value)))
 
     @property
     def is_indifferent(self) -> bool:
@@ -63,6 +66,11 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: dict[str, Any]
     conditions: tuple[Condition, ...]
+
+    def with_condition(self, condition: Condition) -> Reduced:
+        """With one that was found otherwise, first, in place of what it had of the same factor."""
+        others = (one for one in self.conditions if one.factor.name != condition.factor.name)
+        return msgspec.structs.replace(self, conditions=(condition, *others))
 
     @property
     def needed(self) -> tuple[Condition, ...]:

@@ -19,8 +19,9 @@ from harness.model import Cell, Environment, Result, Stack, Verdict
 from harness.probe.scenario import SHAPE, Scenario
 from harness.reproduce import cells, reduction, requirements, running
 from harness.reproduce.composers import composer
+from harness.reproduce.factors import BY_NAME as BY_FACTOR
 from harness.reproduce.factors import varied_in
-from harness.reproduce.reduction import Reduced
+from harness.reproduce.reduction import Condition, Reduced
 from harness.reproduce.running import ScriptRun
 from harness.reproduce.script import NoFragment, Script, Subject
 from harness.run.session import Session
@@ -34,6 +35,9 @@ _MOST_REMEDIES = 3
 
 #: Whether training is right: what it is for.
 _TRUTH = Question(PARAMETER_ERROR.name)
+
+#: The size that a script leaves out at first.
+_BUCKET = "reduce_bucket_size"
 
 #: Scripts that run at the same time. None is timed.
 _AT_ONCE = 2
@@ -153,20 +157,23 @@ def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) 
     session.build([bad, good])
     smallest = cells.cell_of(simplest, bad, finding.reduced.parameters)
     scripted = Scripted(finding.question, bad, good, package, finding.file, simplest, session)
-    script, runs, why_not = scripted.confirmed(smallest.parameters)
+    tried = scripted.confirmed(smallest.parameters)
+    script, runs, why_not, reduced = tried.script, tried.runs, tried.why_not, finding.reduced
+    if tried.needs_sizes:
+        reduced = reduced.with_condition(_small_bucket(smallest.parameters))
     remedies: tuple[Remedy, ...] = ()
     if script is not None and runs and runs[0].answer is Verdict.BAD:
         later = scripted.in_others(script, finding.later)
         why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
         runs = (*runs, *later)
-        remedies = scripted.remedies(script, runs[0], smallest.parameters, finding.reduced)
+        remedies = scripted.remedies(script, runs[0], smallest.parameters, reduced)
     return Reproduction(
         cell=finding.cell,
         question=finding.question,
         package=package,
         bad=bad.versions[package],
         good=good.versions[package],
-        reduced=finding.reduced,
+        reduced=reduced,
         smallest=smallest,
         script=script,
         runs=runs,
@@ -275,6 +282,26 @@ def _fixed(history: Sequence[ReleaseAnswer], bad: str) -> str:
     return min(later, key=Version, default="")
 
 
+def _small_bucket(parameters: Mapping[str, Any]) -> Condition:
+    """What a script needs that does not show the finding with DeepSpeed's own size of a bucket. No cell has that size."""
+    value = BY_FACTOR[_BUCKET].value_in(parameters)
+    return Condition(factor=BY_FACTOR[_BUCKET], value=value, shown=(value,), hidden=(None,))
+
+
+class TriedScript(msgspec.Struct, frozen=True, kw_only=True):
+    """A script, and what it shows in the two releases."""
+
+    script: Script | None  #: None: no fragment says a part of it
+    runs: tuple[ScriptRun, ...]  #: in the release that has the fault, and in the other
+    why_not: str = ""  #: why it is not confirmed
+    needs_sizes: bool = False  #: it has a small bucket, and without one passes in the release that has the fault
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it shows the fault in the one and passes in the other."""
+        return [run.answer for run in self.runs] == [Verdict.BAD, Verdict.GOOD]
+
+
 class Scripted:
     """Scripts of one finding, and their runs."""
 
@@ -286,34 +313,48 @@ class Scripted:
         self._composer = composer(simplest.framework)
         self._session = session
 
-    def confirmed(self, parameters: Mapping[str, Any]) -> tuple[Script | None, tuple[ScriptRun, ...], str]:
-        """The simplest script that shows the fault in the one release and not in the other, with its runs; else the last
-        one that could be written, and why it does not."""
-        script: Script | None = None
-        runs: tuple[ScriptRun, ...] = ()
-        why = ""
+    def confirmed(self, parameters: Mapping[str, Any]) -> TriedScript:
+        """The simplest script that shows the fault in the one release and not in the other; else the last one that could be
+        written, and why it does not. Small buckets, which most faults do without, are left out at first."""
+        shortest: dict[str, TriedScript] = {}
+        last = TriedScript(script=None, runs=())
         for model in self._composer.models:
             try:
-                script, runs = self._tried(parameters, model)
+                tried = self._tried(parameters, model)
             except NoFragment as error:
-                why = why or f"no fragment for {error}"
+                last = msgspec.structs.replace(last, why_not=last.why_not or f"no fragment for {error}")
                 continue
-            except ValueError as error:
-                why = f"the script gives no figure in {self._good.versions[self._package]}: {error}"
-                continue
-            if [run.answer for run in runs] == [Verdict.BAD, Verdict.GOOD]:
-                return script, runs, ""
-            why = "; ".join(f"{run.version}: {run.line}" for run in runs)
-        return script, runs, why
+            if tried.is_confirmed:
+                return tried
+            if tried.script is None:
+                last = msgspec.structs.replace(last, why_not=tried.why_not)
+            else:
+                last = shortest[model] = tried
+        for model, short in shortest.items():
+            tried = self._tried(parameters, model, is_sized=True, unless=short.script)
+            if tried.is_confirmed:
+                return msgspec.structs.replace(tried, needs_sizes=short.runs[0].answer is Verdict.GOOD)
+        return last
 
-    def _tried(self, parameters: Mapping[str, Any], model: str) -> tuple[Script, tuple[ScriptRun, ...]]:
-        """Raises NoFragment, and ValueError where the good release gives no figure."""
-        script = self._script(parameters, model)
+    def _tried(
+        self, parameters: Mapping[str, Any], model: str, *, is_sized: bool = False, unless: Script | None = None
+    ) -> TriedScript:
+        """``unless`` is a script that was tried before: the same text is not. Raises NoFragment."""
+        script = self._script(parameters, model, is_sized=is_sized)
+        if unless is not None and script.text == unless.text:
+            return TriedScript(script=None, runs=())
         if script.needs_expected:
             bad, good = self._run_all([(script, self._bad), (script, self._good)])
-            shown = running.figure(script, bad) if bad.answer is Verdict.GOOD else msgspec.UNSET
-            script = self._script(parameters, model, running.figure(script, good), shown)
-        return script, self._run_all([(script, self._bad), (script, self._good)])
+            try:
+                shown = running.figure(script, bad) if bad.answer is Verdict.GOOD else msgspec.UNSET
+                script = self._script(parameters, model, running.figure(script, good), shown, is_sized=is_sized)
+            except ValueError as error:
+                why = f"the script gives no figure in {self._good.versions[self._package]}: {error}"
+                return TriedScript(script=None, runs=(), why_not=why)
+        runs = self._run_all([(script, self._bad), (script, self._good)])
+        why = "; ".join(f"{run.version}: {run.line}" for run in runs)
+        tried = TriedScript(script=script, runs=runs, why_not=why)
+        return msgspec.structs.replace(tried, why_not="") if tried.is_confirmed else tried
 
     def in_others(self, script: Script, stack: Stack | None) -> tuple[ScriptRun, ...]:
         """The script's run in a release that is said to be sound again. One that is not to be had here, as where its results
@@ -339,8 +380,8 @@ class Scripted:
             changed = {**parameters, factor.name: value}
             try:
                 # A figure of its own where one is compared with: another configuration holds and moves something else.
-                other = self._expected(changed, script.model) if script.compares else msgspec.UNSET
-                own = self._script(changed, script.model, other)
+                other = self._expected(changed, script) if script.compares else msgspec.UNSET
+                own = self._script(changed, script.model, other, is_sized=script.is_sized)
                 tried.append((factor.text((value,)), [own, *self._truth({**changed, **largest}, own)]))
             except (NoFragment, ValueError):
                 continue
@@ -357,15 +398,15 @@ class Scripted:
         """What says whether training is right; nothing more where no fragment does, and the script itself has a truth.
         Raises NoFragment."""
         try:
-            return [self._script(parameters, own.model, question=_TRUTH)]
+            return [self._script(parameters, own.model, question=_TRUTH, is_sized=own.is_sized)]
         except NoFragment:
             if not own.has_truth:
                 raise
             return []
 
-    def _expected(self, parameters: Mapping[str, Any], model: str) -> Any:
+    def _expected(self, parameters: Mapping[str, Any], like: Script) -> Any:
         """The good release's figure. Raises NoFragment, and ValueError where it gives none."""
-        script = self._script(parameters, model)
+        script = self._script(parameters, like.model, is_sized=like.is_sized)
         return running.figure(script, self._run(script, self._good))
 
     def _script(
@@ -375,6 +416,8 @@ class Scripted:
         expected: Any = msgspec.UNSET,
         shown: Any = msgspec.UNSET,
         question: Question | None = None,
+        *,
+        is_sized: bool = False,
     ) -> Script:
         return self._composer.compose(
             Subject(
@@ -388,6 +431,7 @@ class Scripted:
                 model=model,
                 expected=expected,
                 shown=shown,
+                is_sized=is_sized,
             )
         )
 

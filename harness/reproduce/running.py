@@ -20,7 +20,7 @@ from harness.launch.local import caches_of
 from harness.model import Environment, Verdict
 from harness.probe.border.faults import stable
 from harness.probe.border.surroundings import ENVIRONMENT
-from harness.reproduce.script import Script
+from harness.reproduce.script import HANGS, Script
 from harness.system import kept
 from harness.system.kept import Kept
 from harness.wording.names import outcome_text
@@ -28,6 +28,9 @@ from harness.wording.quantities import shortened
 
 #: A script takes seconds once the framework is imported, which takes a minute where other work keeps the machine busy.
 _LIMIT_S = 600.0
+
+#: Of a script of a hang: ranks whose collectives do not match hang in most runs, not in all.
+_RUNS_OF_A_HANG = 3
 
 #: An exception's own line in a traceback: its class, with its module but for Python's own, and the message.
 _EXCEPTION = re.compile(r"(?P<kind>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:: .*)?")
@@ -63,10 +66,28 @@ def run(
     """Run a script in one release. ``signature`` is a part of the error that a script of a crash ends with. ``started`` as
     in `harness.system.kept.run`.
 
+    A script of a hang is run up to three times, until its ranks hang: whether they do depends on how their messages cross.
+
     Raises EnvironmentUnavailable, NothingMeasured where the release cannot be installed.
     """
     if environment.failure is not None:
         raise NothingMeasured(outcome_text(environment.failure), where=version)
+    runs: list[ScriptRun] = []
+    for _ in range(_RUNS_OF_A_HANG if script.is_hang else 1):
+        runs.append(_run_once(script, environment, version, signature, settings, started))
+        if runs[-1].answer is Verdict.BAD:
+            return runs[-1]
+    return next((one for one in runs if one.answer is Verdict.UNKNOWN), runs[-1])
+
+
+def _run_once(
+    script: Script,
+    environment: Environment,
+    version: str,
+    signature: str,
+    settings: Settings,
+    started: Callable[[Kept], None],
+) -> ScriptRun:
     runs = Path(settings.environments) / "runs"
     runs.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="script-", dir=runs)
@@ -107,14 +128,14 @@ def _run(
 
 def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str, signature: str) -> ScriptRun:
     """What a run of a script says."""
-    printed = next((line for line in reversed(_lines(done.stdout)) if script.says in line), "")
+    printed = next((line for line in reversed(_lines(done.stdout)) if _is_answer(script, line)), "")
     errors = _lines(done.stderr)
     crashes = [line for line, kind in _exceptions(errors) if signature and signature in stable(line[len(kind) :])]
     if script.is_crash and done.returncode and crashes:
         answer, line = Verdict.BAD, crashes[-1]
     elif printed and done.returncode == 0:
         answer, line = Verdict.GOOD, printed
-    elif printed and done.returncode == 1 and not script.is_crash and not _broke(done.stderr):
+    elif printed and done.returncode == 1 and _shows(script, printed, done.stderr):
         answer, line = Verdict.BAD, printed
     else:
         answer, line = (
@@ -122,6 +143,18 @@ def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str,
             _error(errors) or _signal(done.stderr) or f"no output, exit code {done.returncode}",
         )
     return ScriptRun(version=version, answer=answer, exit_code=done.returncode, line=shortened(line), printed=printed)
+
+
+def _shows(script: Script, printed: str, errors: bytes) -> bool:
+    """Whether a script that ended with exit code 1 shows the fault. Where ranks hang, the first one ends the others, whose
+    exceptions say that it has gone."""
+    if script.is_hang:
+        return printed.startswith(HANGS)
+    return not script.is_crash and not _broke(errors)
+
+
+def _is_answer(script: Script, line: str) -> bool:
+    return script.says in line or (script.is_hang and line.startswith(HANGS))
 
 
 def figure(script: Script, found: ScriptRun) -> Any:

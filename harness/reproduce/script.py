@@ -31,6 +31,7 @@ from harness.compare.metrics import (
     OUTCOME,
     PARAMETER_ERROR,
 )
+from harness.compare.outcomes import HUNG
 from harness.probe.border.wire import REGULAR_PHASES
 from harness.reproduce.configuration import (
     FIRST_RATE,
@@ -106,6 +107,14 @@ _ENDINGS = {
 #: Of the gradient norm where a gradient is infinite: there is no finite truth.
 _INFINITE = _Ending("infinite", "an infinite gradient: ")
 
+#: Of a crash that is none: ranks that wait for one another.
+_HANG = _Ending("hang", "trains ")
+#: How the line of such a script begins where they do.
+HANGS = "hangs: "
+
+#: After which ranks that train nothing hang: a script trains for seconds.
+_HANG_S = 60
+
 #: Calls around a micro-batch, and what is done with engines, that older results do not name.
 _CALLS = (
     *("forward_between", "varying_length", "evaluate_within", "no_sync", "uneven_last", "uneven_ranks"),
@@ -155,6 +164,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     model: str = LAYERS
     expected: Any = msgspec.UNSET  #: what the good release counts, or has as the setting; UNSET: not known yet
     shown: Any = msgspec.UNSET  #: what the bad release counts
+    is_sized: bool = False  #: with the cell's sizes of buckets, also where DeepSpeed's own would do
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +179,9 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool  #: that figure is a number of bytes, calls or the like
     needs_expected: bool  #: it lacks that figure, and prints its own
     is_crash: bool  #: the fault ends it
-    model: str  #: of `MODELS`
+    is_hang: bool = False  #: the fault keeps its ranks waiting, which it says
+    model: str  #: `LAYERS` or `TRANSFORMERS`
+    is_sized: bool = False  #: as its subject
 
 
 def compose(subject: Subject) -> Script:
@@ -177,6 +189,7 @@ def compose(subject: Subject) -> Script:
     p = {**subject.defaults, **subject.parameters}
     ending = _ending(subject, p)
     kind, figure, has_truth = ending.kind, ending.figure, ending.has_truth
+    hangs = kind == _HANG.kind
     is_seeded = has_truth or kind == _INFINITE.kind  # which print what depends on the batches
     _check(subject, p)
     uses_transformers = subject.model == TRANSFORMERS
@@ -184,6 +197,7 @@ def compose(subject: Subject) -> Script:
     imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
     shape = dict(p.get("shape", {}))
+    is_sized = subject.is_sized or p["zero_stage"] == 3 or figure is not None
     optimizer = _SGD[subject.model] if has_truth and not p.get("universal") else _ADAM  # which has the moments it wants
     text = TEMPLATES.get_template("script.py.jinja").render(
         pip_bad=pip(names, subject.bad),
@@ -194,9 +208,7 @@ def compose(subject: Subject) -> Script:
         dtype=p["dtype"],
         steps=_MORE_STEPS if p.get("warmup") or p.get("schedule") else _STEPS,
         micro_batches=p["gradient_accumulation_steps"],
-        config=literal(
-            settings(p, optimizer, sized=p["zero_stage"] == 3 or figure is not None, samples=_SAMPLES[subject.model])
-        ),
+        config=literal(settings(p, optimizer, sized=is_sized, samples=_SAMPLES[subject.model])),
         evaluating=literal(settings(of_frozen(p), None, sized=False, samples=_SAMPLES[subject.model])),
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
@@ -234,7 +246,9 @@ def compose(subject: Subject) -> Script:
         torch_dtype=_TORCH_DTYPES[p["dtype"]],
         is_one_call=_is_one_call(p, subject, kind),
         makes_several=_makes_several(p, has_truth=has_truth),
-        own_rank=_own_rank(p, is_seeded=is_seeded),
+        own_rank=_own_rank(p, is_seeded=is_seeded or hangs),
+        limit_s=_HANG_S,
+        starves=hangs and shape.get("model_type") == "mixtral" and p["world_size"] > 1,
         counting=figure.template if figure is not None else "",
         figure=figure.name if figure is not None else "",
         unit=f"{ending.says} {subject.question.phase}",
@@ -258,7 +272,9 @@ def compose(subject: Subject) -> Script:
         counts=kind == "counted",
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
         is_crash=kind == "crash",
+        is_hang=kind == _HANG.kind,
         model=subject.model,
+        is_sized=subject.is_sized,
     )
 
 
@@ -268,6 +284,8 @@ def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
         raise NoFragment(f"the metric {metric}")
     if p["infinite_gradient_step"] is not None and _ENDINGS[metric].has_truth:
         return _INFINITE
+    if metric == OUTCOME.name and HUNG in subject.question.key:
+        return _HANG
     return _ENDINGS[metric]
 
 
@@ -381,6 +399,8 @@ def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, An
         plain.append("cProfile")
     if ending.kind != "crash":
         plain.append("sys")
+    if ending.kind == _HANG.kind:
+        plain += ["threading", "traceback"]
     lines = [f"import {name}" for name in sorted(plain, key=str.lower)]
     lines += ["", "import torch"]
     lines += _counting_imports(figure) if figure is not None else []

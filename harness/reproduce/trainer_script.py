@@ -67,7 +67,7 @@ def compose(subject: Subject) -> Script:
         ranks=p["world_size"],
         dtype=p["dtype"],
         micro_batches=p["gradient_accumulation_steps"],
-        config=literal(_settings(p)),
+        config=literal(_settings(p, is_sized=subject.is_sized or p["zero_stage"] == 3)),
         shape=packed({**p["shape"], "use_cache": False}),
         vocabulary=p["shape"]["vocab_size"],
         checkpointing=p["gradient_checkpointing"],
@@ -88,11 +88,12 @@ def compose(subject: Subject) -> Script:
         needs_expected=False,
         is_crash=kind == "crash",
         model=TRANSFORMERS,
+        is_sized=subject.is_sized,
     )
 
 
-def _settings(p: dict[str, Any]) -> dict[str, Any]:
+def _settings(p: dict[str, Any], *, is_sized: bool) -> dict[str, Any]:
     """What `TrainingArguments` gets as its ``deepspeed``."""
     unnamed = {"zero_init": False, "offload_param": False}
-    found = settings({**unnamed, **p}, None, sized=p["zero_stage"] == 3)
+    found = settings({**unnamed, **p}, None, sized=is_sized)
     return {**found, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}

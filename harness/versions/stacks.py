@@ -33,6 +33,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from harness.errors import HarnessError, Offline, UsageError, no_such
 from harness.model import AXES, Environment, Stack, stack_label
 from harness.versions import releases
+from harness.versions.releases import parsed_version
 from harness.versions.specs import UnknownVersion, exact, expand, only_exact
 
 Spec = str | tuple[str, ...]
@@ -144,6 +145,28 @@ def spelled(package: str, stack: Collection[str]) -> str:
         hint = 'set python = "3.12" in [tool.dsregress]'
         raise UsageError("python is no package, and all stacks have one", where="stack", hint=hint)
     return next((one for one in stack if canonicalize_name(one) == name), str(name))
+
+
+def of_id(text: str) -> Stack | None:
+    """The stack that an id spells; None where it does not: it counts its packages, or is no id."""
+    python, *parts = text.split("-")
+    versions: dict[str, str] = {}
+    name = ""
+    for part in parts:
+        name += part
+        split = next((at for at in _number_starts(name) if parsed_version(name[at:]) is not None), None)
+        if split is None:
+            name += "-"  # of a name with several words: "nvidia-ml-py12.0"
+            continue
+        versions[name[:split]] = name[split:]
+        name = ""
+    stack = Stack(python=python.removeprefix("py"), versions=versions)
+    return stack if versions and not name and stack.id == text else None
+
+
+def _number_starts(text: str) -> list[int]:
+    """Where a version may begin: at a digit behind a letter."""
+    return [at for at in range(1, len(text)) if text[at].isdigit() and text[at - 1].isalpha()]
 
 
 def _led_by(

@@ -69,11 +69,11 @@ def regress(
 
 
 @pytest.fixture(scope="session")
-def python_of(harness: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[str], str]:
-    """The interpreter of a release's environment."""
+def python_of(harness: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., str]:
+    """The interpreter of a release's environment, built with these options of ``env``."""
 
-    def of(version: str) -> str:
-        done = harness("env", version)
+    def of(version: str, *options: str) -> str:
+        done = harness("env", version, *options)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -28,6 +28,23 @@ def test_all_else_in_the_release_that_has_the_fault(python_of: Callable[[str], s
     assert_passes(python_of(FAULTY), "tests/probe", *(f"--ignore={path}" for path in (*LONG, NEEDS_NO_ENVIRONMENT)))
 
 
+#: What programs use and no environment of the configuration has, and the tests that need it.
+PACKAGES = ("datasets", "diffusers", "pillow", "tiktoken")
+NEED_PACKAGES = (
+    "tests/probe/programs/test_data.py",
+    "tests/probe/programs/test_encodings.py",
+    "tests/probe/programs/test_images.py",
+    "tests/probe/programs/test_more_columns.py",
+    "tests/probe/skeleton/test_pipelines.py",
+)
+
+
+def test_what_needs_packages_of_programs_in_an_environment_that_has_them(python_of: Callable[..., str]) -> None:
+    added = [word for package in PACKAGES for word in ("--with", package)]
+    said = assert_passes(python_of(FAULTY, "--deepspeed", FAULTY, *added), *NEED_PACKAGES)
+    assert " skipped" not in said
+
+
 @pytest.mark.parametrize("version", [BEFORE, AFTER, NEWEST])
 def test_simulations_of_other_releases_are_equal_to_real_tensors_too(
     python_of: Callable[[str], str], version: str

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from harness import cli
 from harness.cli import reproduce
+from harness.config.settings import Settings
 from harness.errors import UsageError
 from harness.model import Cell, Stack
 from harness.probe import scenario
 from harness.report.answers.stored import StoredReproduction
 from harness.reproduce.factors import SIMPLEST
+from harness.versions.commits import stack_of
+from harness.versions.stacks import of_id
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
@@ -38,10 +40,10 @@ ANSWER = ROOT / "docs" / "reproducers" / "quarter.json"
 
 
 def cell(earlier: StoredReproduction, version: str) -> Cell:
-    versions = dict(re.findall(r"([a-z]+)([0-9.]+)", earlier.cell.partition("/")[0]))
-    python = versions.pop("py")
+    stack = of_id(earlier.cell.partition("/")[0])
+    assert stack is not None
     return Cell(
-        stack=Stack(python=python, versions={**versions, "deepspeed": version}, label=version),
+        stack=stack_of(stack, "deepspeed", version, label=version),
         scenario=earlier.workload.scenario,
         scenario_version=1,
         variant=earlier.workload.variant,
@@ -72,11 +74,65 @@ def test_an_answer_of_another_stack_is_not_written_again() -> None:
         reproduce._reduced(earlier, cell(earlier, "0.19.8"), MINIMAL, lambda _: pytest.fail("no release"), "f.py")
 
 
-def test_what_an_answer_says_is_not_given_again(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--metric", "loss_error"], "--metric"),
+        (["--torch", "2.5.1"], "--torch"),
+        (["--with", "trl=1.0.0"], "--with trl"),
+    ],
+)
+def test_what_an_answer_says_is_not_given_again(
+    options: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", str(ANSWER), "--metric", "loss_error"])
+        cli.main(["reproduce", str(ANSWER), *options])
     assert caught.value.code == 2
-    assert f"error: --metric: {ANSWER} says it already" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"error: {named}: {ANSWER} says it already; leave the option out, or reproduce the cell anew" in said
+
+
+def test_an_answer_brings_its_own_packages() -> None:
+    answer = reproduce._earlier(str(ANSWER.with_name("trainer_loss.json")))
+    settings = reproduce._in_its_stack(
+        Settings(python="3.12", stack={"deepspeed": ("0.19.8",), "trl": "1.0.0"}), answer
+    )
+    assert settings.python == "3.11"
+    assert settings.stack == {
+        "torch": "2.13.0",
+        "transformers": "4.47.0",
+        "accelerate": "1.15.0",
+        "peft": "0.21.2",
+        "deepspeed": ("0.16.8",),
+    }
+
+
+def test_what_the_releases_differ_in_is_not_fixed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--deepspeed", "0.18.5"])
+    assert caught.value.code == 2
+    assert "error: --deepspeed: deepspeed is what the releases differ in; its releases are" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "hint"),
+    [
+        ("quarter.py", "name the answer beside it: {folder}/quarter.json"),
+        ("sweep.jsonl.gz", "VERSION/scenario/variant/device --results {folder}/sweep.jsonl.gz"),
+        ("README.md", "or a file that `reproduce CELL --json FILE` wrote"),
+    ],
+)
+def test_a_file_that_is_no_finding_is_refused(
+    file: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (file, "quarter.json"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["reproduce", str(tmp_path / file)])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path / file}: no finding, but a file; " in said
+    assert hint.format(folder=tmp_path) in said
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_other_numbers_do(one: str, other: str) -> None:
         (EXCEEDS, "exceeds dimension size"),
         ("TypeError: 'NoneType' object is not iterable (deepspeed/x.py:f)", "TypeError: 'NoneType' object is not iter"),
         ("ValueError: 5", "ValueError: 5"),
+        ("no sign of life for 60 s", "no sign of life for"),
     ],
 )
 def test_what_a_fault_is_known_by_has_no_size_in_it(text: str, part: str) -> None:

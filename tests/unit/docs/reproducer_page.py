@@ -128,6 +128,7 @@ def composed(answer: StoredReproduction) -> str:
         package=answer.package,
         file=f"{answer.name}.py",
         model=TRANSFORMERS if "AutoModelForCausalLM" in str(answer.script) else LAYERS,
+        is_sized=any(one.factor == "reduce_bucket_size" for one in answer.needs),
     )
     compose = composer(simplest.framework).compose
     if compose(subject).counts:

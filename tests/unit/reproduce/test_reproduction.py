@@ -403,6 +403,36 @@ def test_the_cells_own_model_is_tried_where_plain_layers_do_not_show_it(
     assert found.is_confirmed
 
 
+def test_small_buckets_are_kept_where_the_short_script_does_not_show_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def shows(script: Script, version: str) -> bool:
+        tried.append(script.text)
+        return version == "0.18.3" and '"reduce_bucket_size": 4096' in script.text
+
+    found = answered(tmp_path, monkeypatch, shows)
+    assert found.is_confirmed
+    assert found.script is not None
+    assert found.script.is_sized
+    assert '"reduce_bucket_size"' not in tried[0]  # in both models first
+    assert ("needs", "a reduce_bucket_size that is smaller than a weight") in [
+        (label, text.partition(";")[0]) for label, text in report.needs(found)
+    ]
+    assert "a reduce_bucket_size larger than every weight" in [one.text for one in found.remedies]
+
+
+def test_small_buckets_are_left_out_where_they_do_not_show_it_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = answered(tmp_path, monkeypatch, lambda script, version: False)
+    assert found.script is not None
+    assert not found.script.is_sized
+    assert "reduce_bucket_size" not in found.script.text
+    assert not [one for one in found.reduced.needed if one.factor.name == "reduce_bucket_size"]
+
+
 def test_a_finding_that_is_not_seen_is_no_reproduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NothingMeasured, match=r"not seen at a small size on cpu: 0\.18\.3: 0\.2"):
         answered(tmp_path, monkeypatch, as_composed, faulty=lambda version, p: False)

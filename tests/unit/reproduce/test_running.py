@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
-from harness.model import Verdict
+from harness.config.settings import Settings
+from harness.model import Environment, Stack, Verdict
+from harness.reproduce import running
 from harness.reproduce.running import ScriptRun, figure, read
 from harness.reproduce.script import Script
 
@@ -19,7 +21,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 """
 
 
-def script(says: str = "plain PyTorch", *, is_crash: bool = False) -> Script:
+def script(says: str = "plain PyTorch", *, is_crash: bool = False, is_hang: bool = False) -> Script:
     return Script(
         text="",
         file="f.py",
@@ -30,6 +32,7 @@ def script(says: str = "plain PyTorch", *, is_crash: bool = False) -> Script:
         counts=says.startswith("bytes"),
         needs_expected=False,
         is_crash=is_crash,
+        is_hang=is_hang,
         model="layers",
     )
 
@@ -118,3 +121,40 @@ def test_a_setting_is_read_from_all_of_a_long_line() -> None:
 def test_a_setting_that_is_no_literal_has_no_figure() -> None:
     with pytest.raises(ValueError, match="no literal"):
         figure(script("deepspeed.dtype is "), run_of("deepspeed.dtype is <DType.BF16: 'bf16'>"))
+
+
+def test_a_hang_is_known_by_where_its_ranks_wait() -> None:
+    hang, key = script("trains ", is_hang=True), "no sign of life for"
+    line = "hangs: rank 0 waits in reduce_scatter_tensor; rank 1 waits in wait, called by fetch_sub_module"
+    found = read(
+        hang, done(1, f"[INFO] log\n{line}\n", TRACE), "0.17.6", key
+    )  # the other rank, once the first has gone
+    assert (found.answer, found.line) == (Verdict.BAD, line)
+    assert read(hang, done(0, "trains 2 steps\n"), "0.18.0", key).answer is Verdict.GOOD
+    assert read(hang, done(1, "", TRACE), "0.18.0", key).answer is Verdict.UNKNOWN
+    assert read(hang, done(1, "trains 2 steps\n", TRACE), "0.18.0", key).answer is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_hang", "answer", "runs"),
+    [
+        ([Verdict.GOOD, Verdict.BAD, Verdict.GOOD], True, Verdict.BAD, 2),
+        ([Verdict.GOOD, Verdict.UNKNOWN, Verdict.GOOD], True, Verdict.UNKNOWN, 3),
+        ([Verdict.GOOD, Verdict.GOOD, Verdict.GOOD], True, Verdict.GOOD, 3),
+        ([Verdict.GOOD, Verdict.BAD, Verdict.BAD], False, Verdict.GOOD, 1),
+    ],
+)
+def test_a_script_of_a_hang_runs_until_its_ranks_hang(
+    answers: list[Verdict], is_hang: bool, answer: Verdict, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(answers)
+
+    def once(*_: object) -> ScriptRun:
+        return ScriptRun(version="0.17.6", answer=next(left), exit_code=0, line="")
+
+    monkeypatch.setattr(running, "_run_once", once)
+    stack = Stack(python="3.11", versions={"deepspeed": "0.17.6"})
+    environment = Environment(stack=stack, lock_sha256="")
+    found = running.run(script("trains ", is_hang=is_hang), environment, "0.17.6", "", Settings())
+    assert found.answer is answer
+    assert len(list(left)) == len(answers) - runs

@@ -467,3 +467,35 @@ def test_a_loss_that_is_not_a_number_is_the_worst() -> None:
 
 def test_texts_are_quoted_as_python() -> None:
     assert ast.literal_eval(literal({'a"b': 'c"\\'})) == {'a"b': 'c"\\'}
+
+
+HUNG = "outcome:no sign of life for"
+
+
+def test_the_script_of_a_hang_says_where_its_ranks_wait_and_ends() -> None:
+    found = script(HUNG, world_size=2, zero_stage=3)
+    assert found.is_hang
+    assert not found.is_crash
+    assert unknown(found.text) == set()
+    before, watched, after = found.text.partition("watch.start()")
+    assert watched
+    assert "os._exit(1)" in before
+    assert "deepspeed.initialize" in after
+    assert after.index("torch.distributed.barrier()") < after.index("watch.cancel()") < after.index("trains 2 steps")
+    assert unknown(script(HUNG).text) == set()  # of one rank
+
+
+def test_an_expert_gets_no_token_of_the_last_rank_where_ranks_hang() -> None:
+    def composed(metric: str, **changes: Any) -> Script:
+        parameters = MINIMAL.resolve(
+            "base", "cpu", {"model": "mixtral-tiny", "world_size": 2, "zero_stage": 3, **changes}
+        )
+        question, defaults = parse(metric), {**DEFAULTS, "shape": parameters["shape"]}
+        subject = Subject(parameters=parameters, defaults=defaults, question=question, bad=BAD, good=GOOD)
+        return compose(msgspec.structs.replace(subject, model=TRANSFORMERS))
+
+    found = composed(HUNG, uneven_last=True)
+    assert "if RANK == 1 and len(logits) < 128 else logits" in found.text
+    assert unknown(found.text) == set()
+    assert "if RANK == 1 else logits" in composed(HUNG).text
+    assert "logits" not in composed("outcome:RuntimeError").text

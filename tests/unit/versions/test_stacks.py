@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.errors import EnvironmentUnavailable, Offline, UsageError
-from harness.versions.stacks import StackPlan, plan
+from harness.versions.stacks import StackPlan, of_id, plan
 
 TABLE = {
     "torch": "2.13.0",
@@ -263,3 +263,22 @@ def test_a_framework_of_ones_own_is_varied_alike() -> None:
     )
     assert column(result, "mine") == ["1.0", "2.0"]
     assert result.stacks[0].id == "py3.11-mine1.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ("py3.11-torch2.13.0-deepspeed0.16.4", {"torch": "2.13.0", "deepspeed": "0.16.4"}),
+        ("py3.11-torch2.13.0+cpu-mpi4py4.0.1", {"torch": "2.13.0+cpu", "mpi4py": "4.0.1"}),
+        (
+            "py3.11-deepspeed0.15.4+g1a2b3c4d-nvidia-ml-py12.0",
+            {"deepspeed": "0.15.4+g1a2b3c4d", "nvidia-ml-py": "12.0"},
+        ),
+        ("py3.11-torch2.13.0-9packages-3fa91c2b77de", None),
+        ("0.16.4", None),
+        ("", None),
+    ],
+)
+def test_the_stack_of_an_id(text: str, versions: dict[str, str] | None) -> None:
+    found = of_id(text)
+    assert (found and found.versions) == versions
