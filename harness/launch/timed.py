@@ -119,7 +119,7 @@ def _until_reported(
 def _session(
     members: Sequence[Cell], machine: Machine, plan: RunPlan, environment_of: EnvironmentOf, pace: Pace
 ) -> Iterator[Event]:
-    """Cells that take turns. Their untimed parts run in parallel as far as each rank has a core."""
+    """Cells that take turns. Their untimed parts run in parallel as far as there are cores."""
     workers = [machine.worker(environment_of(cell), cell) for cell in members]
     schedule.open_all(workers, max(1, machine.hardware.cores))
     at_once = max(1, machine.hardware.cores // max(map(cores, members)))

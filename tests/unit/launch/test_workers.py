@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+import pytest
+
 from harness.launch.contract import Worker
 from harness.launch.fake import FakeExecutor, FakeWorker
-from harness.launch.workers import Workers
+from harness.launch.workers import Workers, cores
 from harness.model import Cell, Environment
 from tests.builders import synthetic
 
@@ -17,6 +20,18 @@ def cell(version: str) -> Cell:
 
 def environment(version: str) -> Environment:
     return Environment(stack=synthetic.stack(version), lock_sha256="")
+
+
+@pytest.mark.parametrize(
+    ("device", "ranks", "expected"), [("sim", 32, 1), ("cpu", 1, 1), ("cpu", 2, 1), ("cpu", 8, 4)]
+)
+def test_two_ranks_share_a_core_and_a_simulation_is_one_process(device: str, ranks: int, expected: int) -> None:
+    assert cores(msgspec.structs.replace(cell("0.16.4"), device=device, parameters={"world_size": ranks})) == expected
+
+
+def test_cells_on_gpus_have_the_machine_to_themselves() -> None:
+    on_gpu = msgspec.structs.replace(cell("0.16.4"), device="cuda", parameters={"world_size": 1})
+    assert cores(on_gpu) > 10_000
 
 
 class _Closing(FakeWorker):
