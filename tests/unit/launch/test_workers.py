@@ -22,9 +22,7 @@ def environment(version: str) -> Environment:
     return Environment(stack=synthetic.stack(version), lock_sha256="")
 
 
-@pytest.mark.parametrize(
-    ("device", "ranks", "expected"), [("sim", 32, 1), ("cpu", 1, 1), ("cpu", 2, 1), ("cpu", 8, 4)]
-)
+@pytest.mark.parametrize(("device", "ranks", "expected"), [("sim", 32, 1), ("cpu", 1, 1), ("cpu", 2, 1), ("cpu", 8, 4)])
 def test_two_ranks_share_a_core_and_a_simulation_is_one_process(device: str, ranks: int, expected: int) -> None:
     assert cores(msgspec.structs.replace(cell("0.16.4"), device=device, parameters={"world_size": ranks})) == expected
 
