@@ -130,7 +130,8 @@ class Session:
 
     def keep_open_for(self, cells: Sequence[Cell]) -> None:
         """As `keep_open`, from the measurement of these cells to the explanations of some of them, where the memory of one
-        machine is enough for all their workers."""
+        machine is enough for all their workers. Raises as `build`."""
+        self.build([cell.environment_stack for cell in cells])
         hardware = self.target.hardware()
         workers = len({worker_key(cell) for cell in cells})
         is_one_machine = not self.target.executor.cluster(hardware).shares_environments
