@@ -83,16 +83,8 @@ def _of_distances(
     def is_further(size: float, floor: float) -> bool:
         return size > max(1.0, _FURTHER * floor)
 
-    for level in _levels(sizes, 0.0, range(len(sizes)), is_further):
-        higher = {at for inner in level.higher for at in inner}
-        own = [judged[at] for at in level.having if at not in higher]
-        yield Episode(
-            workload=workload,
-            cause=cause,
-            having=tuple(judged[at] for at in level.having),
-            free=frozenset(judged[at] for at in range(len(judged)) if at not in level.partly),
-            findings=tuple(one.key for stack in own for one in by_stack.get(stack, ())),
-        )
+    keys = {stack: [one.key for one in found] for stack, found in by_stack.items()}
+    return _of_levels(sizes, is_further, keys, workload, cause, judged)
 
 
 def _faults(by_stack: Mapping[str, Sequence[Finding]], judged: Sequence[str]) -> Iterator[dict[str, list[Finding]]]:
@@ -124,19 +116,30 @@ def of_increases(
             increases.baseline + size, increases.baseline + floor, thresholds
         )
 
-    found = []
+    own = {stack: [key] for stack, key in keys.items()}
+    return list(_of_levels(sizes, matters, own, workload, (_family(increases.metric),), judged))
+
+
+def _of_levels(
+    sizes: Sequence[float],
+    matters: Callable[[float, float], bool],
+    keys: Mapping[str, Sequence[tuple[str, ...]]],
+    workload: str,
+    cause: tuple[str, ...],
+    judged: Sequence[str],
+) -> Iterator[Episode]:
+    """One for each level of ``sizes``, those of the ``judged`` stacks, with the findings (by their ``keys``) of the stacks
+    that have no higher one."""
     for level in _levels(sizes, 0.0, range(len(sizes)), matters):
         higher = {at for inner in level.higher for at in inner}
-        found.append(
-            Episode(
-                workload=workload,
-                cause=(_family(increases.metric),),
-                having=tuple(judged[at] for at in level.having),
-                free=frozenset(judged[at] for at in range(len(judged)) if at not in level.partly),
-                findings=tuple(keys[judged[at]] for at in level.having if at not in higher and judged[at] in keys),
-            )
+        own = [judged[at] for at in level.having if at not in higher]
+        yield Episode(
+            workload=workload,
+            cause=cause,
+            having=tuple(judged[at] for at in level.having),
+            free=frozenset(judged[at] for at in range(len(judged)) if at not in level.partly),
+            findings=tuple(key for stack in own for key in keys.get(stack, ())),
         )
-    return found
 
 
 def of_step_times(

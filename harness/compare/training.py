@@ -55,27 +55,27 @@ class _Quantity(NamedTuple):
     where: str = ""
 
 
-class _Difference(NamedTuple):
+class _StepDifference(NamedTuple):
     tolerances: float
     step: int
     own: float
     base: float
 
 
-def _largest(quantity: _Quantity) -> _Difference:
+def _largest(quantity: _Quantity) -> _StepDifference:
     """The first of the largest differences."""
-    return max(_differences(quantity), key=lambda one: one.tolerances, default=_Difference(0.0, 0, 0.0, 0.0))
+    return max(_differences(quantity), key=lambda one: one.tolerances, default=_StepDifference(0.0, 0, 0.0, 0.0))
 
 
-def _differences(quantity: _Quantity) -> Iterator[_Difference]:
+def _differences(quantity: _Quantity) -> Iterator[_StepDifference]:
     """Those of the steps."""
     for step, own, base in finite_steps(quantity.own, quantity.base):
         if own != base:
             allowed = quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)
-            yield _Difference(abs(own - base) / allowed, step, own, base)
+            yield _StepDifference(abs(own - base) / allowed, step, own, base)
 
 
-def _norm(quantities: Sequence[_Quantity], step: int) -> _Difference | None:
+def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
     """That of the step's gradient norm, where it is beyond its tolerance."""
     norms = (one for quantity in quantities if quantity.name == _NORM for one in _differences(quantity))
     return next((one for one in norms if one.step == step and one.tolerances > 1), None)

@@ -57,7 +57,7 @@ def test_workers_that_do_not_all_fit_into_memory_are_closed_once_measured(
     assert closed(executor)
 
 
-def test_on_a_cluster_nobody_holds_nodes_between_measuring_and_explaining(
+def test_on_a_cluster_no_node_is_held_between_measuring_and_explaining(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakeCluster()
