@@ -36,10 +36,12 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Hardware
     explanations: Explanations
 
+    def environment(self, cell: Cell) -> Environment:
+        return self.environments[cell.environment_stack.id]
+
     def key(self, cell: Cell) -> str:
         """The content key of a cell's runs."""
-        environment = self.environments[cell.environment_stack.id]
-        return key_in(environment, cell, probe_sha256=self.probe_sha256, hardware=self.hardware)
+        return key_in(self.environment(cell), cell, probe_sha256=self.probe_sha256, hardware=self.hardware)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,21 +207,17 @@ def _run(cells: Sequence[Cell], context: ExplainContext) -> Iterator[Explained]:
     """Explains cells, as they end, and stores each explanation."""
     runnable = []
     for cell in cells:
-        failure = _environment(cell, context).failure
+        failure = context.environment(cell).failure
         if failure is None:
             runnable.append(cell)
         else:
             yield Explained(cell=cell, explanation=None, why_not=failure.signature)
     try:
-        for event in run_parallel(context.cluster, runnable, lambda cell: _environment(cell, context), _plan):
+        for event in run_parallel(context.cluster, runnable, context.environment, _plan):
             if isinstance(event, Finished):
                 yield _explained(event.cell, event.ended, context)
     finally:
         context.cluster.close()  # ends what still runs, on an interruption
-
-
-def _environment(cell: Cell, context: ExplainContext) -> Environment:
-    return context.environments[cell.environment_stack.id]
 
 
 def _plan(cell: Cell) -> RunPlan:

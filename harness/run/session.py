@@ -134,9 +134,9 @@ class Session:
         self.build([cell.environment_stack for cell in cells])
         hardware = self.target.hardware()
         workers = len({worker_key(cell) for cell in cells})
-        is_one_machine = not self.target.executor.cluster(hardware).shares_environments
-        if is_one_machine and workers * IDLE_SERVER_BYTES <= hardware.memory_bytes // 2:
-            self.keep_open()
+        cluster = self.target.executor.cluster(hardware)
+        if not cluster.shares_environments and workers * IDLE_SERVER_BYTES <= hardware.memory_bytes // 2:
+            self._lasting = Lasting(cluster)
 
     def end(self) -> None:
         """Close what stayed open."""
