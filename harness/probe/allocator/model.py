@@ -228,8 +228,6 @@ class CachingAllocator:
         index = bisect_left(keys, size << ADDRESS_BITS)
         if index == len(keys):
             return None
-        if not self._expandable and self._max_split is None:
-            return pool.take(index)
         block = pool.at(index)
         if self._expandable:
             # A block that can still grow counts as large as it can become, so others go first.

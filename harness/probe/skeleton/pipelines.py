@@ -69,6 +69,10 @@ def _vae(pixels: int, dtype: str | None = None, **fields: Any) -> Component:
     return Component("diffusers", "AutoencoderKL", given, dtype=dtype)
 
 
+def _vae_of_16_channels(dtype: str, **fields: Any) -> Component:
+    return _vae(1024, dtype, latent_channels=16, use_quant_conv=False, use_post_quant_conv=False, **fields)
+
+
 def _clip_text(
     sizes: tuple[int, int, int], act: str, projection: int, pooled: bool = False, **fields: Any
 ) -> Component:
@@ -187,8 +191,7 @@ _SD_3 = Pipeline(
         "text_encoder": _clip_text(_CLIP_L, "quick_gelu", 768, pooled=True, **FP16),
         "text_encoder_2": _clip_text(_CLIP_G, "gelu", 1280, pooled=True, **FP16),
         "text_encoder_3": _t5("float16"),
-        "vae": _vae(1024, "float16", latent_channels=16, scaling_factor=1.5305, shift_factor=0.0609,
-                    use_quant_conv=False, use_post_quant_conv=False),
+        "vae": _vae_of_16_channels("float16", scaling_factor=1.5305, shift_factor=0.0609),
         "transformer": Component(
             "diffusers",
             "SD3Transformer2DModel",
@@ -208,8 +211,7 @@ _FLUX = Pipeline(
         "tokenizer_2": _T5_TOKENIZER,
         "text_encoder": _clip_text(_CLIP_L, "quick_gelu", 768, torch_dtype="bfloat16"),
         "text_encoder_2": _t5("bfloat16"),
-        "vae": _vae(1024, "bfloat16", latent_channels=16, scaling_factor=0.3611, shift_factor=0.1159,
-                    use_quant_conv=False, use_post_quant_conv=False),
+        "vae": _vae_of_16_channels("bfloat16", scaling_factor=0.3611, shift_factor=0.1159),
         "transformer": Component(
             "diffusers",
             "FluxTransformer2DModel",
