@@ -146,7 +146,7 @@ class Project:
         file = self.folder / "report.json"
         file.unlink(missing_ok=True)
         said = self.run("regress", *arguments, "--json", str(file), **variables)
-        assert file.exists(), said.out + said.err
+        assert file.exists(), said.err
         return Report(said, json.loads(file.read_bytes()))
 
     def running(self) -> list[tuple[int, str]]:
