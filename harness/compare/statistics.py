@@ -26,6 +26,8 @@ rounds to judge.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special  # scipy.stats has the same under other names, and takes half a second to import
@@ -43,8 +45,11 @@ _LARGEST_LOG = 700.0
 
 
 def log_ratios(candidate_s: Floats, baseline_s: Floats) -> Floats:
-    """Paired by column. Seconds must be positive and finite."""
-    return np.asarray(np.log(candidate_s) - np.log(baseline_s), dtype=np.float64)
+    """Paired by column. Seconds must be positive and finite.
+
+    Rounded, as NumPy's logarithm differs in the last digit between processors.
+    """
+    return np.asarray(np.round(np.log(candidate_s) - np.log(baseline_s), 12), dtype=np.float64)
 
 
 def mean_ratio(logs: Floats) -> Floats:
@@ -81,7 +86,9 @@ def _trimmed(logs: Floats) -> tuple[Floats, Floats, int]:
 
 
 def _exp(logs: Floats) -> Floats:
-    return np.asarray(np.exp(np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)), dtype=np.float64)
+    """By the C library: NumPy's own differs in the last digit between processors."""
+    clipped = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
+    return np.fromiter(map(math.exp, clipped), dtype=np.float64, count=len(clipped))
 
 
 def holm(p: Floats) -> Floats:

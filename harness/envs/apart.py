@@ -37,14 +37,16 @@ OWN_OTHER_BYTES = 1024 * 1024
 _FICLONE = 0x40049409  # ioctl_ficlone(2)
 _STAMP = ".stamp"
 
-#: The time of every shared file, so that one that is written again is not taken for an edited one.
-_WRITTEN_S = 1577836800  # 2020-01-01
+#: The time of every file that is written here: one that is written again is not taken for an edited one, and bytecode of
+#: the same wheel fits in every environment. 2020-01-01: no edit has it.
+WRITTEN_S = 1577836800
 
 
 @dataclasses.dataclass(frozen=True)
 class Separated:
     """What an environment holds when it is apart."""
 
+    records: dict[str, dict[str, str]]  #: see `harness.envs.inside.records`
     stamps: dict[str, str]  #: see `harness.envs.inside.stamp`
     shared: tuple[str, ...]  #: the distributions whose files it shares with other environments of ours
     damaged: dict[str, str]  #: distribution -> a file that is not what its wheel says
@@ -71,7 +73,7 @@ def separate(place: Path, packages: Path, shared: Path, *, framework: str, named
         else:
             wrong = _add(shared, packages, name, record, common)
             if not wrong:
-                kept |= _link(_place(shared, name, record), packages, record.keys() - common)
+                kept |= _link(shared / key(name, record), packages, record.keys() - common)
                 sharing.append(name)
         if wrong:
             damaged[name] = wrong
@@ -79,13 +81,13 @@ def separate(place: Path, packages: Path, shared: Path, *, framework: str, named
         if file not in kept and os.lstat(file).st_nlink > 1:
             _own(file, clones=clones)
     stamps = {name: inside.stamp(packages, record) for name, record in records.items()}
-    return Separated(stamps=stamps, shared=tuple(sharing), damaged=damaged)
+    return Separated(records=records, stamps=stamps, shared=tuple(sharing), damaged=damaged)
 
 
 def restore(packages: Path, shared: Path, distribution: str, files: Iterable[str]) -> bool:
     """Replace these files of an environment by the shared ones; False where those were changed as well. Raises OSError."""
     record = inside.records(packages)[distribution]
-    entry = _place(shared, distribution, record)
+    entry = shared / key(distribution, record)
     if not _is_whole(entry, record):
         return False
     _link(entry, packages, files)
@@ -103,7 +105,7 @@ def is_shared(file: Path) -> bool:
 def _add(shared: Path, packages: Path, name: str, record: Mapping[str, str], common: Collection[str]) -> str:
     """Keep a distribution's files for all environments, unless they are kept. Returns a file that is not what its wheel
     says, empty where there is none."""
-    entry = _place(shared, name, record)
+    entry = shared / key(name, record)
     shared.mkdir(parents=True, exist_ok=True)
     with held(shared / ".lock", lambda: None):
         if _is_whole(entry, record):
@@ -135,14 +137,14 @@ def _copy(packages: Path, folder: Path, record: Mapping[str, str], common: Colle
         with open(f"{folder}/{file}", "wb") as target:
             target.write(content)
             os.fchmod(target.fileno(), mode & 0o555)
-        os.utime(f"{folder}/{file}", (_WRITTEN_S, _WRITTEN_S))
+        os.utime(f"{folder}/{file}", (WRITTEN_S, WRITTEN_S))
     return ""
 
 
-def _place(shared: Path, name: str, record: Mapping[str, str]) -> Path:
+def key(name: str, record: Mapping[str, str]) -> str:
+    """A folder's name for what a distribution has installed: ``numpy-2.4.6-f15907e9f084af31``."""
     version = next((file.partition(".dist-info/")[0] for file in record if ".dist-info/" in file), name)
-    key = hashlib.sha256(repr(sorted(record.items())).encode()).hexdigest()[:16]
-    return shared / f"{version}-{key}"
+    return f"{version}-{hashlib.sha256(repr(sorted(record.items())).encode()).hexdigest()[:16]}"
 
 
 def _is_whole(entry: Path, record: Mapping[str, str]) -> bool:
@@ -187,9 +189,8 @@ def _own(file: str, *, clones: bool) -> None:
         with open(file, "rb") as source, open(copy, "xb") as target:
             if not (clones and _clone(source.fileno(), target.fileno())):
                 target.write(source.read())
-            found = os.fstat(source.fileno())
-            os.fchmod(target.fileno(), stat.S_IMODE(found.st_mode))
-        os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
+            os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+        os.utime(copy, (WRITTEN_S, WRITTEN_S))
         os.replace(copy, file)
     except BaseException:
         with contextlib.suppress(OSError):

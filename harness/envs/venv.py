@@ -4,6 +4,7 @@
 <folder>/envs/<stack id>-<lock12>-cpu/dsregress.json   written last: its presence means that the environment is whole
 <folder>/envs/<stack id>-<lock12>-cpu.lock      held while building, so that two runs at once do it once
 <folder>/shared/                                large packages, see `harness.envs.apart`
+<folder>/bytecode/                              what Python compiles, see `harness.envs.bytecode`
 <folder>/edited/                                what was written into them, before it was undone
 """
 
@@ -21,7 +22,7 @@ from pathlib import Path
 import msgspec
 from packaging.requirements import Requirement
 
-from harness.envs import apart, inside
+from harness.envs import apart, bytecode, inside
 from harness.envs.installer import Installer
 from harness.envs.recipe import peers, recipe, without
 from harness.errors import EnvironmentUnavailable
@@ -212,6 +213,8 @@ def _make(
         separated = separate()
         if mended := sorted(damaged.keys() - separated.damaged.keys()):  # else its publisher's RECORD is wrong
             notes = (f"{what}: installed without the cache (uv cache clean {' '.join(mended)})",)
+    others = {name: record for name, record in separated.records.items() if name != inside.normal(framework)}
+    bytecode.share(site_packages(place), others, folder / "bytecode")
     marker = _Marker(
         schema=_SCHEMA,
         lock_sha256=locked.sha256,

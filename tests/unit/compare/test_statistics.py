@@ -130,3 +130,18 @@ def test_the_fewest_pairs_that_thresholds_allow_have_an_interval() -> None:
     low, high = statistics.interval(logs)
     assert 0 < low[0] < statistics.mean_ratio(logs)[0] < high[0]
     assert 0 < statistics.p_values(logs)[0] <= 1
+
+
+def test_a_processor_whose_logarithms_differ_in_the_last_digit_has_the_same_figures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = simulated(200, 9, noise="heavy tails")
+
+    def figures() -> list[list[float]]:
+        logs = log_ratios(seconds)
+        of_each = (statistics.mean_ratio(logs), *statistics.interval(logs), statistics.p_values(logs))
+        return [one.tolist() for one in of_each]
+
+    here, log = figures(), np.log
+    monkeypatch.setattr(np, "log", lambda values: np.nextafter(log(values), np.inf))
+    assert figures() == here

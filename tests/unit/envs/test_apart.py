@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.envs import apart, venv
+from harness.envs import apart, bytecode, venv
 from harness.envs.installer import Installer
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed
@@ -272,3 +272,48 @@ def test_what_no_environment_uses_any_more_is_removed_when_the_next_is_added(tmp
     venv.build(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
     (left,) = [place for place in shared.iterdir() if place.is_dir()]
     assert left.name.startswith("large-2.0-")
+
+
+def version(environment: Environment, name: str) -> str:
+    command = [environment.python, "-c", f"import {name}; print({name}.__version__)"]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=variables).stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["helper", "large"])
+def test_what_one_environment_has_compiled_the_next_one_reads(tmp_path: Path, index: Path, name: str) -> None:
+    one, two = (built(tmp_path, version) for version in ("1.0", "2.0"))
+    assert version(one, name) == "1.0"
+    (compiled,) = (code(one, name).parent / "__pycache__").iterdir()
+    before = compiled.stat().st_ino
+    assert version(two, name) == "1.0"
+    (read,) = (code(two, name).parent / "__pycache__").iterdir()
+    assert read.stat().st_ino == before
+
+
+def test_the_frameworks_bytecode_is_its_environments_own(tmp_path: Path, index: Path) -> None:
+    one = built(tmp_path)
+    subprocess.run([one.python, "-c", "import mine"], check=True)
+    assert not (code(one, "mine").parent / "__pycache__").is_symlink()
+
+
+def test_a_package_that_is_edited_in_one_environment_runs_as_edited_there_and_as_it_was_elsewhere(
+    tmp_path: Path, index: Path
+) -> None:
+    one, two = (built(tmp_path, version) for version in ("1.0", "2.0"))
+    code(one, "helper").write_text("__version__ = '1.1'\n")  # of the same size, perhaps in the same second
+    for _ in range(2):
+        assert version(one, "helper") == "1.1"
+        assert version(two, "helper") == "1.0"
+
+
+def test_folders_of_two_distributions_and_of_files_that_the_installer_copied_keep_their_bytecode(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    records = {"a": {"ours/a.py": "", "both/a.py": "", "copied/a.py": "", "a.py": ""}, "b": {"both/b.py": ""}}
+    for file in (file for record in records.values() for file in record):
+        (packages / file).parent.mkdir(parents=True, exist_ok=True)
+        (packages / file).touch()
+        if not file.startswith("copied/"):
+            os.utime(packages / file, (apart.WRITTEN_S, apart.WRITTEN_S))
+    bytecode.share(packages, records, tmp_path / "bytecode")
+    assert [str(link.relative_to(packages)) for link in packages.rglob("__pycache__")] == ["ours/__pycache__"]
