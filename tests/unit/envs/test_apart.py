@@ -307,7 +307,9 @@ def test_a_package_that_is_edited_in_one_environment_runs_as_edited_there_and_as
         assert version(two, "helper") == "1.0"
 
 
-def test_folders_of_two_distributions_and_of_files_that_the_installer_copied_keep_their_bytecode(tmp_path: Path) -> None:
+def test_folders_of_two_distributions_and_of_files_that_the_installer_copied_keep_their_bytecode(
+    tmp_path: Path,
+) -> None:
     packages = tmp_path / "packages"
     records = {"a": {"ours/a.py": "", "both/a.py": "", "copied/a.py": "", "a.py": ""}, "b": {"both/b.py": ""}}
     for file in (file for record in records.values() for file in record):
