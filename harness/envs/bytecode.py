@@ -15,30 +15,41 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness.envs.apart import WRITTEN_S, key
 
 
-def share(packages: Path, records: Mapping[str, Mapping[str, str]], folder: Path) -> None:
-    """Make each folder of bytecode in ``packages`` a link into ``folder``, for the distributions in ``records``.
+def share(packages: Path, records: Mapping[str, Mapping[str, str]], folder: Path, *, excluded: Collection[str]) -> None:
+    """Make folders of bytecode in ``packages`` links into ``folder``, for the distributions in ``records``.
 
-    ``records`` is distribution -> file -> hash, by `harness.envs.inside.records`. Folders that several distributions install
-    into, or that hold a file of another time, stay their environment's own. Raises OSError.
+    ``records`` is distribution -> file -> hash, by `harness.envs.inside.records`, of all that is installed. The folders of
+    those ``excluded`` stay the environment's own, as do those whose bytecode another wheel's could be taken for: where a
+    module has no recorded hash or another time, and where several distributions install into one folder. Raises OSError.
     """
     modules = {name: [file for file in record if file.endswith(".py")] for name, record in records.items()}
-    folders = {name: {file.rpartition("/")[0] for file in files} for name, files in modules.items()}
+    folders = {name: {_folder(file) for file in files} for name, files in modules.items()}
     owners = Counter(inner for inners in folders.values() for inner in inners)
-    for name, inners in folders.items():
-        kept = folder / key(name, records[name])
-        for inner in inners - _of_another_time(packages, modules[name]):
+    for name in records.keys() - excluded:
+        record = records[name]
+        kept = folder / key(name, record)
+        own = {_folder(file) for file in modules[name] if not _is_certain(packages / file, record[file])}
+        for inner in folders[name] - own:
             if inner and owners[inner] == 1:
                 os.makedirs(kept / inner, exist_ok=True)
                 with contextlib.suppress(FileExistsError):
                     os.symlink(kept / inner, packages / inner / "__pycache__")
 
 
-def _of_another_time(packages: Path, files: Iterable[str]) -> set[str]:
-    """Folders of modules that the installer copied, as it does from a cache on another file system."""
-    return {file.rpartition("/")[0] for file in files if os.stat(packages / file).st_mtime != WRITTEN_S}
+def _folder(file: str) -> str:
+    return file.rpartition("/")[0]
+
+
+def _is_certain(module: Path, recorded: str) -> bool:
+    """Whether a module's content follows from its distribution's RECORD, and its time is the one that no edit has: the
+    installer's own copies, from a cache on another file system, have another."""
+    try:
+        return recorded.startswith("sha256=") and os.stat(module).st_mtime == WRITTEN_S
+    except FileNotFoundError:  # recorded, and not in the wheel
+        return False

@@ -213,8 +213,8 @@ def _make(
         separated = separate()
         if mended := sorted(damaged.keys() - separated.damaged.keys()):  # else its publisher's RECORD is wrong
             notes = (f"{what}: installed without the cache (uv cache clean {' '.join(mended)})",)
-    others = {name: record for name, record in separated.records.items() if name != inside.normal(framework)}
-    bytecode.share(site_packages(place), others, folder / "bytecode")
+    excluded = {inside.normal(framework), *separated.damaged}
+    bytecode.share(site_packages(place), separated.records, folder / "bytecode", excluded=excluded)
     marker = _Marker(
         schema=_SCHEMA,
         lock_sha256=locked.sha256,

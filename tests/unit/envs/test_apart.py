@@ -276,7 +276,7 @@ def test_what_no_environment_uses_any_more_is_removed_when_the_next_is_added(tmp
 
 def version(environment: Environment, name: str) -> str:
     command = [environment.python, "-c", f"import {name}; print({name}.__version__)"]
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables = {variable: value for variable, value in os.environ.items() if variable != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(command, check=True, capture_output=True, text=True, env=variables).stdout.strip()
 
 
@@ -307,15 +307,43 @@ def test_a_package_that_is_edited_in_one_environment_runs_as_edited_there_and_as
         assert version(two, "helper") == "1.0"
 
 
-def test_folders_of_two_distributions_and_of_files_that_the_installer_copied_keep_their_bytecode(
-    tmp_path: Path,
-) -> None:
-    packages = tmp_path / "packages"
-    records = {"a": {"ours/a.py": "", "both/a.py": "", "copied/a.py": "", "a.py": ""}, "b": {"both/b.py": ""}}
+SHA = "sha256=made-up"
+
+
+def installed(packages: Path, records: dict[str, dict[str, str]]) -> None:
     for file in (file for record in records.values() for file in record):
         (packages / file).parent.mkdir(parents=True, exist_ok=True)
         (packages / file).touch()
         if not file.startswith("copied/"):
             os.utime(packages / file, (apart.WRITTEN_S, apart.WRITTEN_S))
-    bytecode.share(packages, records, tmp_path / "bytecode")
-    assert [str(link.relative_to(packages)) for link in packages.rglob("__pycache__")] == ["ours/__pycache__"]
+
+
+def shares(packages: Path) -> list[str]:
+    return [str(link.relative_to(packages)) for link in packages.rglob("__pycache__")]
+
+
+def test_folders_of_two_distributions_and_of_files_that_the_installer_copied_keep_their_bytecode(
+    tmp_path: Path,
+) -> None:
+    packages = tmp_path / "packages"
+    records = {"a": dict.fromkeys(("ours/a.py", "both/a.py", "copied/a.py", "a.py"), SHA), "b": {"both/b.py": SHA}}
+    installed(packages, records)
+    bytecode.share(packages, records, tmp_path / "bytecode", excluded=())
+    assert shares(packages) == ["ours/__pycache__"]
+
+
+def test_a_folder_that_the_framework_installs_into_as_well_keeps_its_bytecode(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    records = {"mine": {"mine/a.py": SHA, "mine/b.py": SHA}, "plugin": {"mine/plugin.py": SHA, "plugin/a.py": SHA}}
+    installed(packages, records)
+    bytecode.share(packages, records, tmp_path / "bytecode", excluded={"mine"})
+    assert shares(packages) == ["plugin/__pycache__"]
+
+
+def test_what_its_wheel_does_not_vouch_for_keeps_its_bytecode(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    records = {"a": {"a/a.py": SHA, "unhashed/a.py": "", "weak/a.py": "md5=made-up", "gone/a.py": SHA}}
+    installed(packages, records)
+    (packages / "gone" / "a.py").unlink()
+    bytecode.share(packages, records, tmp_path / "bytecode", excluded=())
+    assert shares(packages) == ["a/__pycache__"]
