@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.sources import parsed
 from tests.paths import ROOT
 
 if sys.version_info >= (3, 11):
@@ -51,7 +52,7 @@ def host_files() -> list[Path]:
 def imported_modules(file: Path) -> set[str]:
     """The modules that a file imports, or imports from."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -87,7 +88,7 @@ def test_only_config_reads_the_environment() -> None:
     readers = {
         file.relative_to(HARNESS).as_posix()
         for file in host_files()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(file))
         if (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"))
         and isinstance(node.value, ast.Name)
         and node.value.id == "os"
@@ -113,7 +114,7 @@ def test_the_host_needs_no_torch(code: str) -> None:
 @pytest.mark.parametrize("module", BORDER)
 def test_what_both_sides_import_is_standard_library_only(module: str) -> None:
     file = ROOT / f"{module.replace('.', '/')}.py"
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         for name in names:

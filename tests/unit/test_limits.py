@@ -78,6 +78,7 @@ def test_a_test_that_hangs_fails_with_the_stacks_of_all_threads_and_the_next_run
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_command_at_its_limit_takes_along_what_it_has_started(tmp_path: Path) -> None:
     script = "echo begun; sleep 300 & wait"  # both hold the pipes
     with pytest.raises(AssertionError, match=r"did not end in 1 s:\nbegun"):

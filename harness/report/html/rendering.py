@@ -47,12 +47,30 @@ class Renderer:
         )
 
 
+class _CompiledTemplates(jinja2.BytecodeCache):
+    """What jinja2 compiled in this process, for every site that it builds."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        if (compiled := self._by_key.get(bucket.key)) is not None:
+            bucket.bytecode_from_string(compiled)
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        self._by_key[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = _CompiledTemplates()
+
+
 def environment() -> jinja2.Environment:
     """Of all templates; their ``frame`` is given by `Renderer`."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         auto_reload=False,
+        bytecode_cache=_COMPILED,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

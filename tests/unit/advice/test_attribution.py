@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ rows = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(rows, rows)
 def test_no_byte_is_lost(mine: list[Held], theirs: list[Held]) -> None:
     one, other = moment(*mine), moment(*theirs)

@@ -47,6 +47,7 @@ def test_a_file_that_is_linked_into_two_environments_counts_once(tmp_path: Path)
     assert 4096 <= sizes[1] < 50_000
 
 
+@pytest.mark.slow
 def test_memory_and_processor_time_of_all_processes_are_seen(tmp_path: Path) -> None:
     child = "import time; x = bytearray(60 << 20); time.sleep(0.6); sum(range(3_000_000))"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); sys.exit(1)"
@@ -57,6 +58,7 @@ def test_memory_and_processor_time_of_all_processes_are_seen(tmp_path: Path) -> 
     assert 0.01 < cost.cpu_s < cost.wall_s + 1
 
 
+@pytest.mark.slow
 def test_memory_of_what_ran_before_is_not_seen(tmp_path: Path) -> None:
     other = "x = bytearray(300 << 20); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as before:

@@ -34,6 +34,7 @@ def test_with_few_workers_the_paper_is_right_to_a_hundredth() -> None:
     assert simulate(few).makespan_s == pytest.approx(on_paper(few).least_s, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_slow_index_is_the_bottleneck_and_reported_as_such() -> None:
     slow = SWEEPS["the same, index at 1 Gbit/s"]
     assert on_paper(slow).bottleneck == "index"
@@ -41,6 +42,7 @@ def test_a_slow_index_is_the_bottleneck_and_reported_as_such() -> None:
     assert simulate(slow).makespan_s == pytest.approx(on_paper(slow).empty_s, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_driver_that_stores_slowly_is_the_bottleneck() -> None:
     slow = msgspec.structs.replace(LARGE, store_s=0.1)
     assert on_paper(slow).bottleneck == "driver"
@@ -48,6 +50,7 @@ def test_a_driver_that_stores_slowly_is_the_bottleneck() -> None:
     assert simulate(slow).stored_late_s > 100
 
 
+@pytest.mark.slow
 def test_a_worker_that_keeps_its_environment_imports_little_more_than_once() -> None:
     assert simulate(LARGE).imports < 2 * LARGE.workers
 
@@ -57,6 +60,7 @@ def test_one_cell_on_one_worker_takes_its_parts_one_after_another() -> None:
     assert simulate(alone).makespan_s == pytest.approx(1.0 + 3.4 + 4.9 + 8.1 + 0.002)
 
 
+@pytest.mark.slow
 def test_the_bench_tells_each_sweep_with_its_paper() -> None:
     first, *_ = run()
     assert first.what == "10,000 cells, 1,000 workers: all of it"

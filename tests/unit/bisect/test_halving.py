@@ -69,6 +69,7 @@ def test_whatever_the_history_no_unknown_is_blamed(history: list[Verdict], to: V
         assert history[change.before] is not history[change.after] is change.to
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(2, 5000), st.data())
 def test_without_unknowns_it_takes_the_ends_and_the_logarithm(count: int, data: st.DataObject) -> None:
@@ -80,6 +81,7 @@ def test_without_unknowns_it_takes_the_ends_and_the_logarithm(count: int, data: 
     assert len(asked) <= 2 + math.ceil(math.log2(count - 1)) if count > 2 else len(asked) == 2
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(3, 2000), st.data())
 def test_one_unknown_costs_one_probe(count: int, data: st.DataObject) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from harness.bisect import sequential
 from harness.bisect.sequential import RoundTimes
@@ -42,6 +41,8 @@ def test_no_rounds_and_rounds_right_between_the_ends_say_nothing() -> None:
 @settings(deadline=None)
 @given(st.integers(0, 300))
 def test_the_evidence_of_all_possible_rounds_averages_to_one_under_a_fair_coin(rounds: int) -> None:
+    from scipy import stats  # which takes longer to import than all tests of this module run
+
     votes = np.arange(rounds + 1)
     chances = stats.binom.pmf(votes, rounds, 0.5)
     values = np.array([sequential.evidence(int(k), rounds) for k in votes])

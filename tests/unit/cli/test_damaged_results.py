@@ -136,6 +136,7 @@ def test_of_several_sources_one_that_is_no_bundle_is_left_out(
     assert report(capsys, sound.folder, str(bad), *baseline)[0] == EXIT_HARNESS  # a part is unknown: no pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"not gzip", gzip.compress(bytes(1 << 25)), None])
 def test_a_damaged_detail_or_explanation_is_named_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None

@@ -17,6 +17,7 @@ from harness.config.thresholds import Thresholds
 from harness.probe.border.wire import PhaseReading
 from harness.wording.quantities import quantity, share
 from tests.builders import synthetic
+from tests.builders.sources import parsed
 from tests.paths import ROOT
 
 
@@ -86,7 +87,7 @@ def test_a_metric_is_named_in_the_table_and_where_it_is_measured() -> None:
     probe = ROOT / "harness" / "probe"
     for file in sorted((ROOT / "harness").rglob("*.py")):
         if file != table and probe not in file.parents:
-            names = set(named_metrics(ast.parse(file.read_text(encoding="utf-8"))))
+            names = set(named_metrics(parsed(file)))
             assert names == set(), f"{file.relative_to(ROOT)}: refer to harness.compare.metrics"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from harness.compare import Thresholds, compare, statistics, timing
 from harness.config.thresholds import LEAST_ROUNDS, LOOKS
@@ -47,6 +46,7 @@ def test_the_interval_holds_the_true_ratio_at_all_looks_together(noise: str) -> 
     assert held.mean() > statistics.CONFIDENCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_chance_alone_is_significant_at_any_look_no_more_often_than_the_p_value_says(noise: str) -> None:
     logs = log_ratios(simulated(20_000, LOOKS[-1], noise=noise))
@@ -56,6 +56,8 @@ def test_chance_alone_is_significant_at_any_look_no_more_often_than_the_p_value_
 
 
 def test_the_interval_agrees_with_the_p_value_and_with_an_independent_implementation() -> None:
+    from scipy import stats  # which takes a second and a half to import
+
     logs = log_ratios(simulated(200, 15, noise="heavy tails", slowdown=1.1))
     low, high = statistics.interval(logs)
     p = statistics.p_values(logs)

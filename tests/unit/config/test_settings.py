@@ -170,6 +170,7 @@ def test_installers_see_their_own_configuration_besides() -> None:
     assert inside == {"PATH": "/bin", "PIP_INDEX_URL": "https://mirror/simple", "UV_CACHE_DIR": "/c"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["regress", "report", "compare", "bisect", "stacks"])
 def test_a_command_begins_without_what_takes_longer_to_import_than_all_else(command: str) -> None:
     slow = ("docker", "jinja2", "numpy", "ray", "scipy")

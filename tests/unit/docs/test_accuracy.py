@@ -17,6 +17,8 @@ from tests.paths import ROOT
 BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
 PAGE = ROOT / "docs" / "accuracy.md"
 
+pytestmark = pytest.mark.slow  # all tests need the page
+
 
 def missing(*args: object) -> None:
     raise AssertionError(f"{BUNDLE.name} lacks a point of points.toml: simulate it and publish a new bundle")

@@ -54,6 +54,7 @@ def test_sessions_exist_and_pass_on_options_that_exist(page: Path) -> None:
                 check([names[0], *shlex.split(after)])
 
 
+@pytest.mark.slow
 def test_what_is_explained_and_shown_of_published_results_is_there() -> None:
     found = {
         shlex.join(arguments)

@@ -27,11 +27,13 @@ def answers(page: Path) -> list[tuple[str, str]]:
 QUOTED = [(page, command, quoted) for page in PAGES for command, quoted in answers(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "command", "quoted"), QUOTED, ids=[markdown.name(page) for page, _, _ in QUOTED])
 def test_an_answer_is_quoted_whole(page: Path, command: str, quoted: str, golden: Golden) -> None:
     golden.quotation(page, quoted, printed(command, 300))
 
 
+@pytest.mark.slow
 def test_the_readme_quotes_the_first_screen_of_the_report_which_has_25_lines_of_80_columns(golden: Golden) -> None:
     page = ROOT / "README.md"
     (folder,) = set(re.findall(r"python -m harness report (results/\S+)`", page.read_text(encoding="utf-8")))
@@ -41,6 +43,7 @@ def test_the_readme_quotes_the_first_screen_of_the_report_which_has_25_lines_of_
     golden.quotation(page, quoted, screen)
 
 
+@pytest.mark.slow
 def test_the_guide_to_programs_quotes_the_report_on_one(golden: Golden) -> None:
     page = ROOT / "docs" / "programs.md"
     blocks = [block.strip() for block in markdown.blocks(page)]
@@ -49,6 +52,7 @@ def test_the_guide_to_programs_quotes_the_report_on_one(golden: Golden) -> None:
     golden.quotation(page, quoted, "\n".join(line.rstrip() for line in screen.splitlines()))
 
 
+@pytest.mark.slow
 def test_the_page_with_a_real_report_is_that_report(golden: Golden) -> None:
     page = ROOT / "docs" / "report.md"
     introduction, mark, _ = page.read_text(encoding="utf-8").partition("### ")

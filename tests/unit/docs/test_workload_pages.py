@@ -13,6 +13,7 @@ from tests.unit.docs import templates, workload_pages
 TEMPLATES = list(workload_pages.templates())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES, ids=[template.name for template in TEMPLATES])
 def test_a_page_is_what_its_template_makes_of_results(template: Path, golden: Golden) -> None:
     page = templates.page_of(template)

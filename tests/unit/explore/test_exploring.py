@@ -111,12 +111,14 @@ def test_a_fault_that_needs_three_values_is_found_and_reduced_to_them(monkeypatc
     assert found.pairs_covered
 
 
+@pytest.mark.slow
 def test_what_the_machine_ended_is_neither_sound_nor_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, full_disk=lambda version, p: version == "0.18.3")
     assert (found.tries, found.passed, found.pairs_covered, found.faults) == (0, 0, 0, ())
     assert f"{found.unmeasured} configurations not measured: No space left on device." in report.as_text(found)
 
 
+@pytest.mark.slow
 def test_faults_of_either_release_are_distinguished_and_by_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, wrong=quarter, crashes=crash)
     needs = {(fault.stack.label, report.needs(fault)) for fault in found.faults}
@@ -138,6 +140,7 @@ def expensive(version: str, p: Parameters) -> bool:
     return version == "0.18.3" and (calls or sharded or p["dtype"] == "fp16" or p["gradient_checkpointing"] != "none")
 
 
+@pytest.mark.slow
 def test_what_costs_more_is_reduced_once_nothing_new_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explored(monkeypatch, budget_s=200, costs=expensive).pairs_covered > 0.8
     found = explored(monkeypatch, costs=expensive)
@@ -203,6 +206,7 @@ def test_an_exploration_that_is_interrupted_says_what_it_found_by_then(
     assert json.loads(report.as_json(found))["interrupted"]
 
 
+@pytest.mark.slow
 def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, wrong=quarter)
     lines = report.as_text(found).splitlines()

@@ -34,6 +34,7 @@ def test_every_two_values_that_the_rules_let_are_together_in_some_row() -> None:
         assert any(space.has(row, {"zero_stage": stage, "dtype": "fp32"}) for row in rows)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
     rows = [TriedPairs().rows(EVERYDAY, 6, random.Random(seed)) for seed in (0, 0, 1)]
     assert rows[0] == rows[1] != rows[2]

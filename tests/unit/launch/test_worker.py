@@ -212,6 +212,7 @@ if not os.path.exists({str(mark)!r}):
     one.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_killed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_OUTER_GRACE_S", 0.2)
     one = worker(tmp_path, "tell('ready'); command(); tell('beat', stage='forward'); time.sleep(60)", timeout_s=0.3)

@@ -18,6 +18,7 @@ SCENARIO = Scenario(version=1, summary="s", framework="f", parameters={"a": (1, 
 """
 
 
+@pytest.mark.slow
 def test_they_are_those_of_the_files() -> None:
     folder = ROOT / "scenarios"
     found = declared.scenarios(folder)
@@ -34,7 +35,7 @@ def test_they_are_those_of_the_files() -> None:
         ("import os; os._exit(0)", "does not load: ended with exit code 0; "),
         ("import os; os.kill(os.getpid(), 11)", "does not load: killed by SIGSEGV; "),
         ("raise SystemExit(0)", "does not load: SystemExit: 0; "),
-        ("import time; time.sleep(60)", "does not load: did not end within 5 s; "),
+        pytest.param("import time; time.sleep(60)", "does not load: did not end within 5 s; ", marks=pytest.mark.slow),
         (SOUND.replace("version=1", "version='1'"), "Expected `int`, got `str`"),
         ("", "has no SCENARIO = Scenario(...); "),
     ],

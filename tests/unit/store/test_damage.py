@@ -153,7 +153,17 @@ def nested_deep(data: bytes) -> bytes:
     return gzip.compress(b"[" * 100_000 + b"]" * 100_000, mtime=0)
 
 
-@pytest.mark.parametrize("damage", [truncated, wrong_checksum, bomb, flipped_inside, nested_deep, lambda data: b""])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncated,
+        wrong_checksum,
+        pytest.param(bomb, marks=pytest.mark.slow),
+        flipped_inside,
+        nested_deep,
+        lambda data: b"",
+    ],
+)
 def test_a_damaged_explanation_or_detail_is_as_if_it_were_not_there(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -181,6 +191,7 @@ def test_a_detail_that_never_ends_is_as_if_it_were_not_there(folder: Path, kind:
     assert store.detail(one.detail_sha256) == DETAIL
 
 
+@pytest.mark.slow
 def test_a_bundle_that_decompresses_without_end_gives_what_came_before(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

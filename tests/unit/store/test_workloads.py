@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from harness.model import Result, Stack
 from harness.store import Store, StoredWorkloads, encode
 from tests.builders.synthetic import stored_result as result
 
 
+@pytest.mark.slow
 def test_many_results_are_read_by_many_processes_and_come_in_the_same_order(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     written = [

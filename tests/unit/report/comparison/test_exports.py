@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import junitparser
+import pytest
 
 from harness.report.comparison import exports
 from tests.builders.comparisons import comparison
@@ -30,6 +31,7 @@ def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> Non
     assert (read.tests, read.failures, read.skipped) == (9, 5, 1)
 
 
+@pytest.mark.slow
 def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     file = tmp_path / "times.json"
     file.write_text(exports.pytest_benchmark(comparison()), encoding="utf-8")

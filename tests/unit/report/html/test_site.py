@@ -165,6 +165,7 @@ def test_a_damaged_manifest_makes_every_page_anew(tmp_path: Path) -> None:
     assert made(comparison(), tmp_path).written == first.pages
 
 
+@pytest.mark.slow
 def test_a_build_after_one_that_did_not_end_leaves_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
