@@ -88,7 +88,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def unit(session: nox.Session) -> None:
-    """What to run before each commit, with lint and typing: unit tests, but for those that take seconds each."""
+    """What to run before each commit, with lint and typing: unit tests, but for those that take half a second or more."""
     install(session, "tests")
     pytest(session, *IN_PARALLEL, "-m", "not slow", "tests/unit", *session.posargs)
 

@@ -15,6 +15,7 @@ suffice for 1 in 100; a version right between the ends is never decided, and rep
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from harness.model import Verdict
@@ -54,10 +55,9 @@ def slower(good: Sequence[float], bad: Sequence[float], share: float, error: flo
 
 
 def ratio(good: Sequence[float], bad: Sequence[float]) -> float:
-    """The median of the paired ratios."""
-    import numpy as np
-
-    return float(np.exp(np.median(np.log(np.asarray(bad) / np.asarray(good)))))
+    """The median of the paired ratios; not a number where no pair has one."""
+    logs = [math.log(b / g) for g, b in zip(good, bad, strict=True) if g > 0 and b > 0]
+    return math.exp(statistics.median(logs)) if logs else math.nan
 
 
 def _decided(votes: int, against: int, error: float) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import NamedTuple
 
 import msgspec
@@ -12,9 +13,9 @@ import msgspec
 from harness.compare.comparison import NotCompared, StepTime
 from harness.compare.metrics import BY_NAME, PROCESSOR_TIME, STEP_TIME, Metric
 from harness.compare.pairs import Pair, finding
-from harness.config.thresholds import Thresholds
+from harness.config.thresholds import LOOKS, Thresholds
 from harness.model import Finding
-from harness.wording.quantities import quantity
+from harness.wording.quantities import plural, quantity
 
 #: By which each step time is estimated; the report corrects for all of them.
 CLOCKS = (STEP_TIME, PROCESSOR_TIME)
@@ -101,6 +102,29 @@ def judge_step_times(
             reason = f"{question}{work} ({time.pairs} rounds; --budget gives it more time)"
             unknown.append(NotCompared(time.stack, time.workload, STEP_TIME.name, reason))
     return findings, judged, unknown
+
+
+def undecided(times: Sequence[StepTime], thresholds: Thresholds) -> list[str]:
+    """How many of the judged step times have no verdict, and what would give them one; empty where all have one."""
+    left = [time for time in times if time.verdict == "unknown"]
+    if not left:
+        return []
+    more = median(_times_as_many_rounds(time, thresholds) for time in left)
+    if median(time.pairs for time in left) * more > LOOKS[-1]:
+        remedy = "on this machine rounds scatter too much for any --budget; use a quieter one"
+    else:
+        times_as_many = f"about {max(2, math.ceil(more))} times as many rounds"
+        remedy = f"{times_as_many} would decide half of them: a larger --budget, or a quieter machine"
+    return [f"step time: no verdict for {len(left):,} of {plural(len(times), 'pair')}; {remedy}"]
+
+
+def _times_as_many_rounds(time: StepTime, thresholds: Thresholds) -> float:
+    """By how many times more rounds the interval becomes short enough for a verdict, were ratio and scatter to stay: it is
+    inversely proportional to the root of their number. Infinite where none do."""
+    reach = math.log(time.high / time.low) / 2
+    off = abs(math.log(time.ratio))
+    room = off if off >= math.log1p(thresholds.time_share) else math.log1p(thresholds.time_same_share) - off
+    return (reach / room) ** 2 if room > 0 else math.inf
 
 
 def is_decided(own: Sequence[float], baseline: Sequence[float], step_times: int, thresholds: Thresholds) -> bool:

@@ -93,6 +93,7 @@ def combine(
             *notes.notes(remarks, baseline, known, names, installed, superseded),
             *demands.notes(demanded, stacks, groups),
             *lost,
+            *timing.undecided(step_times, thresholds),
         ),
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison
 from harness.compare.comparison import EVERYTHING
+from harness.compare.releases import ranges
 from harness.compare.timing import ratio_text
 from harness.report import rows, tables
 from harness.report.first_screen import FirstScreen, first_screen
@@ -126,16 +128,26 @@ def _below(comparison: Comparison) -> str:
 
 
 def _not_compared(comparison: Comparison) -> list[str]:
-    together: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    workloads: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for left_out in comparison.not_compared:
-        together[left_out.stack, left_out.what, left_out.reason].append(left_out.workload)
+        workloads[left_out.what, left_out.reason, left_out.stack].append(left_out.workload)
+    stacks: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (what, reason, stack), on in workloads.items():
+        stacks[what, reason, tuple(on)].append(stack)
     lines = []
-    for (stack, what, reason), workloads in together.items():
+    for (what, reason, on), left_out_of in stacks.items():
         about = "" if what == EVERYTHING else "step time: "
-        lines.append(f"{comparison.names.get(stack, stack)}: {about}{reason} ({listing(workloads, 2)})")
+        lines.append(f"{_releases(left_out_of, comparison)}: {about}{reason} ({listing(on, 2)})")
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more"]
     return lines
+
+
+def _releases(ids: Sequence[str], comparison: Comparison) -> str:
+    if len(varied_axes(comparison.stacks)) > 1 or not comparison.names.keys() >= set(ids):
+        return listing([comparison.names.get(stack, stack) for stack in ids])
+    in_order = [stack.id for stack in comparison.stacks if stack.id in ids]
+    return ranges(in_order, comparison.stacks, comparison.names)
 
 
 def _control(comparison: Comparison) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,3 +73,8 @@ def test_whether_ends_differ_is_asked_with_a_margin() -> None:
     assert sequential.slower(one, [1.05] * 12, 0.1) is Verdict.GOOD
     assert sequential.slower(one, [1.05, 1.2] * 6, 0.1) is Verdict.UNKNOWN
     assert sequential.ratio(one, [1.5] * 12) == pytest.approx(1.5)
+
+
+def test_a_round_of_no_time_at_all_has_no_ratio() -> None:
+    assert sequential.ratio([1.0, 0.0, 1.0], [3.0, 3.0, 0.0]) == pytest.approx(3.0)
+    assert math.isnan(sequential.ratio([0.0], [1.0]))

@@ -428,6 +428,29 @@ def test_a_wide_interval_is_not_enough_data_to_say() -> None:
     assert "not enough data to say" in comparison.not_compared[0].reason
 
 
+def _disturbed(*factors: float) -> RunRecord:
+    run = synthetic.record()
+    run.round_s = [0.5 * factor for factor in factors]
+    return run
+
+
+@pytest.mark.parametrize(
+    ("factors", "remedy"),
+    [
+        ([0.88, 1.1, 0.92, 1.09, 1.0, 0.93, 1.1, 0.96, 1.03], "about 3 times as many rounds would decide half of them"),
+        ([0.6, 1.5, 0.7, 1.9, 1.1, 0.8, 1.6, 1.2, 0.9], "rounds scatter too much for any --budget"),
+    ],
+)
+def test_step_times_without_a_verdict_are_a_note_that_says_what_would_decide_them(
+    factors: list[float], remedy: str
+) -> None:
+    base = _disturbed(*[1.0] * 9)
+    comparison = judged(result(run=base), result("0.16.4", run=base), result("0.16.8", run=_disturbed(*factors)))
+    (note,) = [note for note in comparison.notes if note.startswith("step time")]
+    assert note.startswith("step time: no verdict for 1 of 2 pairs; ")
+    assert remedy in note
+
+
 def test_every_timed_report_has_a_control() -> None:
     control = only_control(judged(result(), result("0.16.4")))
     assert control.pairs == 4

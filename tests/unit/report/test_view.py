@@ -21,3 +21,14 @@ def test_the_command_measures_problem_1_again_and_not_an_older_one_that_is_large
         "python -m harness regress --deepspeed 0.15.0,0.17.0 --baseline 0.15.0 --scenario b "
         "--variant gradient_checkpointing=non_reentrant --device cpu --fresh"
     )
+
+
+def test_releases_without_a_verdict_for_one_reason_are_one_line() -> None:
+    alone = [result(version, session="another") for version in ("0.16.0", "0.16.4", "0.16.8", "0.17.0")]
+    results = [result("0.15.0"), *alone[:3], result("0.16.9"), alone[3]]
+    seen = view(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None))
+    (line,) = seen.not_compared
+    assert line == (
+        "0.16.0 to 0.16.8, 0.17.0: step time: timed in another session than the baseline; --fresh measures both together "
+        "(llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu)"
+    )
