@@ -40,6 +40,7 @@ from harness.probe.meters.phases import (
 )
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
+from harness.probe.process.rounds import Rounds
 from harness.probe.programs import facts, steps, trainer_settings
 from harness.probe.programs.saved import SavedState
 from harness.probe.programs.trained_models import TrainedModels
@@ -73,6 +74,7 @@ class Measuring:
     ) -> None:
         self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel
+        self._rounds = Rounds(channel)
         self._readings = readings  #: of a virtual GPU
         self._truth = truth  #: of real ranks
         self._models = TrainedModels()
@@ -246,6 +248,7 @@ class Measuring:
             self._finish()
         else:
             seconds = self._timed.end()
+            self._rounds.ended(sum(seconds.values()))
             self._channel.send({"at": "round", "seconds": seconds, "cost": asdict(self._timed.cost), "clocks": None})
             self._await_round()
 
@@ -304,8 +307,7 @@ class Measuring:
 
     def _await_round(self) -> None:
         """Waits for the host. Raises ProgramEnded where it wants no more rounds."""
-        command = self._channel.receive()
-        if command is None or command["do"] != "round":
+        if not self._rounds.next():
             raise ProgramEnded
         self._timed = TimedPhases(HostStopwatch())
         self._timed.begin()
