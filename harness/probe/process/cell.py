@@ -140,16 +140,10 @@ def _measure(
     ) as ranks:
         gate.imported(ranks.measured())
         if request.rounds:
-
-            def await_turn() -> None:
-                gate.pass_through(_seconds(rounds[-1]) if rounds else None)
-                if request.device == "cpu":
-                    ranks.settle()
-
             with contextlib.suppress(EnoughRounds):
                 benchmark.pedantic(
                     lambda: rounds.append(ranks.round()),
-                    setup=await_turn,
+                    setup=lambda: gate.pass_through(_seconds(rounds[-1]) if rounds else None),
                     rounds=request.rounds,
                     warmup_rounds=request.warmup_rounds,
                 )

@@ -37,7 +37,6 @@ from harness.probe.process.channel import Channel
 from harness.probe.process.heartbeat import Heartbeat
 from harness.probe.process.lazy_imports import new_modules
 from harness.probe.process.rank_file import representable, write_record
-from harness.probe.process.rounds import Rounds
 
 #: Steps before the metered one: in its first a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
@@ -198,12 +197,13 @@ def _stopwatch(framework: Framework, request: CellRequest) -> Stopwatch:
 def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) -> None:
     gc.collect()
     gc.freeze()
-    rounds = Rounds(channel)
-    while rounds.next():
+    while True:
+        command = channel.receive()
+        if command is None or command["do"] != "round":
+            return
         phases = TimedPhases(stopwatch)
         gc.collect()  # so that each round begins alike
         seconds = phases.round(training)
-        rounds.ended(sum(seconds.values()))
         clocks = asdict(clocks) if (clocks := stopwatch.clocks()) else None
         channel.send({"at": "round", "seconds": seconds, "cost": asdict(phases.cost), "clocks": clocks})
 

@@ -106,14 +106,6 @@ class Ranks:
         imported: list[str] = self._gather("measured")[0]["imported"]
         return imported
 
-    def settle(self) -> None:
-        """Returns when every rank's core is as fast as ever, or was waited for long enough (`harness.probe.process.rounds`).
-        At once where ranks span machines: those of the others would wait within their round. Raises CellEnded,
-        EnoughRounds."""
-        if self._is_whole:
-            self._send({"do": "settle"})
-            self._gather("settled")
-
     def round(self) -> TimedRound:
         """One timed round on all ranks. A round with a throttled GPU is discarded and run again, up to ``_TRIES`` times in
         all; the last one is kept, with its clocks. Ranks that span machines keep every round, because one machine cannot

@@ -40,7 +40,6 @@ from harness.probe.meters.phases import (
 )
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
-from harness.probe.process.rounds import Rounds
 from harness.probe.programs import facts, steps, trainer_settings
 from harness.probe.programs.saved import SavedState
 from harness.probe.programs.trained_models import TrainedModels
@@ -74,7 +73,6 @@ class Measuring:
     ) -> None:
         self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel
-        self._rounds = Rounds(channel)
         self._readings = readings  #: of a virtual GPU
         self._truth = truth  #: of real ranks
         self._models = TrainedModels()
@@ -248,7 +246,6 @@ class Measuring:
             self._finish()
         else:
             seconds = self._timed.end()
-            self._rounds.ended(sum(seconds.values()))
             self._channel.send({"at": "round", "seconds": seconds, "cost": asdict(self._timed.cost), "clocks": None})
             self._await_round()
 
@@ -307,7 +304,8 @@ class Measuring:
 
     def _await_round(self) -> None:
         """Waits for the host. Raises ProgramEnded where it wants no more rounds."""
-        if not self._rounds.next():
+        command = self._channel.receive()
+        if command is None or command["do"] != "round":
             raise ProgramEnded
         self._timed = TimedPhases(HostStopwatch())
         self._timed.begin()

@@ -21,7 +21,6 @@ from harness.probe.border.wire import RoundCost
 from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel
 from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
-from harness.probe.process.rounds import Rounds
 
 Body = Callable[[int, Channel], None]
 
@@ -64,23 +63,6 @@ def test_a_program_that_has_run_its_last_step_has_no_round_left(tmp_path: Path) 
         ranks.measured()
         with pytest.raises(EnoughRounds):
             ranks.round()
-
-
-def test_ranks_settle_before_a_round_that_they_run_alone(tmp_path: Path) -> None:
-    def body(rank: int, channel: Channel) -> None:
-        channel.send({"at": "measured", "imported": []})
-        rounds = Rounds(channel)
-        while rounds.next():
-            channel.send({"at": "round", "seconds": {"forward": 0.5}, "cost": COST})
-
-    with start(body, tmp_path) as ranks:
-        ranks.measured()
-        ranks.settle()
-        assert ranks.round().seconds == {"forward": 0.5}
-    with Ranks(body, [0], 2, tmp_path, {}, 20.0) as ranks:  # the other is on another machine, and waits in its round
-        ranks.measured()
-        ranks.settle()
-        assert ranks.round().seconds == {"forward": 0.5}
 
 
 def on_a_card(*throttled: bool) -> Body:
