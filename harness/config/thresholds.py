@@ -43,7 +43,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     time_s: float = 0.001
     #: What takes as much longer as the threshold is called slower every other time, and 10 % has to be found. Processes of
     #: one release differ by up to 5 % (48 pairs on two cores, `nox -s bench -- power`).
-    time_share: float = 0.07
+    time_share: float = 0.08
     #: An interval that ends before this is called the same. No more than 10 % is what people put up with for a fix.
     time_same_share: float = 0.10
     #: With 6 pairs, chance alone puts all on one side once in 32 times; with fewer, chance cannot be ruled out at all.

@@ -132,8 +132,8 @@ def _not_compared(comparison: Comparison) -> list[str]:
     for left_out in comparison.not_compared:
         workloads[left_out.what, left_out.reason, left_out.stack].append(left_out.workload)
     stacks: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (what, reason, stack), on in workloads.items():
-        stacks[what, reason, tuple(on)].append(stack)
+    for (what, reason, stack), found in workloads.items():
+        stacks[what, reason, tuple(found)].append(stack)
     lines = []
     for (what, reason, on), left_out_of in stacks.items():
         about = "" if what == EVERYTHING else "step time: "
