@@ -32,7 +32,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     measured: str  #: one line: what it is based on
     sections: tuple[Section, ...]  #: findings, worst section first; empty ones are left out
     below: str  #: about real differences below the thresholds; empty where there are none
-    not_compared: tuple[str, ...]
+    not_compared: tuple[str, ...]  #: a line for each reason
+    without_verdict: int  #: cells that these lines are about
     control: tuple[str, ...]
     tables: tuple[Table, ...]
     compatibility: tuple[Table, ...]  #: of a sweep: one table, how many workloads of each release came to which word
@@ -55,6 +56,7 @@ def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
         sections=sections,
         below=_below(comparison),
         not_compared=tuple(_not_compared(comparison)),
+        without_verdict=len({(one.stack, one.workload) for one in comparison.not_compared}),
         control=tuple(_control(comparison)),
         tables=tuple(workloads),
         compatibility=tuple(compatibility),

@@ -40,7 +40,7 @@ def as_markdown(comparison: Comparison, site: str = "") -> str:
             more = len(hidden) - _MOST_FOLDED
             lines += [*([f"and {more} more", ""] if more > 0 else []), "</details>", ""]
     if report.not_compared:
-        lines += [f"<details><summary>{plural(len(report.not_compared), 'cell')} without a verdict</summary>", ""]
+        lines += [f"<details><summary>{plural(report.without_verdict, 'cell')} without a verdict</summary>", ""]
         lines += [*(f"- {markdown(line)}" for line in report.not_compared), "", "</details>", ""]
     if report.reproduce:
         lines += ["To reproduce problem 1:", "", "```sh", report.reproduce.replace("```", ""), "```"]

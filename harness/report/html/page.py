@@ -71,6 +71,7 @@ class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
     screen: FirstScreen
     below: str
     not_compared: tuple[str, ...]
+    without_verdict: int
     control: tuple[str, ...]
     notes: tuple[str, ...]
     reproduce: str

@@ -28,6 +28,7 @@ def test_releases_without_a_verdict_for_one_reason_are_one_line() -> None:
     results = [result("0.15.0"), *alone[:3], result("0.16.9"), alone[3]]
     seen = view(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None))
     (line,) = seen.not_compared
+    assert seen.without_verdict == 4
     assert line == (
         "0.16.0 to 0.16.8, 0.17.0: step time: timed in another session than the baseline; --fresh measures both together "
         "(llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu)"
