@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -137,11 +138,11 @@ def _not_compared(comparison: Comparison) -> list[str]:
     for (what, reason, stack), found in workloads.items():
         stacks[what, reason, tuple(found)].append(stack)
     lines = []
-    for (what, reason, on), left_out_of in stacks.items():
+    for (what, reason, on), left_out_of in itertools.islice(stacks.items(), MOST_LINES):
         about = "" if what == EVERYTHING else "step time: "
         lines.append(f"{_releases(left_out_of, comparison)}: {about}{reason} ({listing(on, 2)})")
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more"]
+    if len(stacks) > MOST_LINES:
+        lines.append(f"and {len(stacks) - MOST_LINES} more")
     return lines
 
 

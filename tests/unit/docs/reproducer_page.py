@@ -33,7 +33,7 @@ time; *goes away with* is a setting with which the script was run and passed.
 
 
 _HEAD_BY_HAND = """
-What `reproduce` has no words for. These were written by hand, need the released packages alone as well, and are told of in
+What `reproduce` has no words for. These were written by hand, need the released packages alone as well, and are described in
 [findings](../findings.md), with all releases that they were run in; here is what they print.
 """
 
