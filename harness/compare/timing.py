@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -25,7 +25,12 @@ CONTROL_PAIRS = 3
 
 Rounds = tuple[float, ...]  #: seconds of the candidate's rounds, then of as many of the baseline's
 
-_Timed = tuple[str, str, Rounds]  #: with the stack and the workload
+
+class _Timed(NamedTuple):
+    stack: str
+    workload: str
+    rounds: Rounds
+    session: str  #: in which other stacks' rounds are divided by the same rounds of the baseline; empty where none are
 
 
 def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
@@ -42,7 +47,7 @@ def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTi
         if reason:
             untimed.append(NotCompared(pair.stack, pair.workload, STEP_TIME.name, reason))
         elif usable:
-            timed.append((pair.stack, pair.workload, usable))
+            timed.append(_Timed(pair.stack, pair.workload, usable, pair.result.session))
             by_processor += _by_processor(pair, len(usable) // 2)
     return [*_estimate(timed), *_estimate(by_processor, metric=PROCESSOR_TIME)], _controls(baselines), untimed
 
@@ -127,15 +132,19 @@ def _times_as_many_rounds(time: StepTime, thresholds: Thresholds) -> float:
     return (reach / room) ** 2 if room > 0 else math.inf
 
 
-def is_decided(own: Sequence[float], baseline: Sequence[float], step_times: int, thresholds: Thresholds) -> bool:
-    """Whether these rounds, in seconds on the wall's clock, give the pair a verdict in a report of so many step times."""
-    rounds = _finite(own, baseline)
-    if len(rounds) // 2 < thresholds.rounds:
-        return False
-    (time,) = _estimate([("", "", rounds)])
+def decided(
+    rounds: Mapping[str, Sequence[float]], baseline: Sequence[float], step_times: int, thresholds: Thresholds
+) -> set[str]:
+    """Which stacks of a session have a verdict in a report of so many step times, by their rounds so far and the
+    baseline's (seconds on the wall's clock)."""
+    timed = [_Timed(stack, "", _finite(own, baseline), "session") for stack, own in rounds.items()]
     control = next(iter(_estimate(_halves("", "", baseline))), None)
-    time = msgspec.structs.replace(time, p_value=min(1.0, time.p_value * step_times * len(CLOCKS)))
-    return _judge(time, control, thresholds).time.verdict != "unknown"
+    found = set()
+    for time in _estimate([one for one in timed if len(one.rounds) // 2 >= thresholds.rounds]):
+        corrected = msgspec.structs.replace(time, p_value=min(1.0, time.p_value * step_times * len(CLOCKS)))
+        if _judge(corrected, control, thresholds).time.verdict != "unknown":
+            found.add(time.stack)
+    return found
 
 
 class _JudgedTime(NamedTuple):
@@ -181,7 +190,7 @@ def _by_processor(pair: Pair, rounds: int) -> list[_Timed]:
     if beside is None or pair.result.cell.device != "cpu":
         return []
     usable = _finite(pair.own.processor_s, beside.processor_s)
-    return [(pair.stack, pair.workload, usable)] if len(usable) // 2 == rounds else []
+    return [_Timed(pair.stack, pair.workload, usable, pair.result.session)] if len(usable) // 2 == rounds else []
 
 
 def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
@@ -192,7 +201,7 @@ def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
         own = pair.own.round_s
         if pair.base_again:
             rounds = _finite(pair.base_again.round_s, own)
-            timed += [(pair.stack, pair.workload, rounds)] if len(rounds) // 2 >= CONTROL_PAIRS else []
+            timed += [_Timed(pair.stack, pair.workload, rounds, "")] if len(rounds) // 2 >= CONTROL_PAIRS else []
         else:
             timed += _halves(pair.stack, pair.workload, own)
     return _estimate(timed, "control")
@@ -201,43 +210,46 @@ def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
 def _halves(stack: str, workload: str, own: Sequence[float]) -> list[_Timed]:
     """Odd rounds against even ones; none where there are too few."""
     rounds = _finite(own[1::2], own[0::2])
-    return [(stack, workload, rounds)] if len(rounds) // 2 >= CONTROL_PAIRS else []
+    return [_Timed(stack, workload, rounds, "")] if len(rounds) // 2 >= CONTROL_PAIRS else []
 
 
 def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_TIME) -> list[StepTime]:
-    """All ratios in the order given. Those of as many rounds are computed together."""
+    """All ratios in the order given."""
     if not timed:
         return []
     import numpy as np
 
     from harness.compare import statistics
 
-    by_count: dict[int, list[int]] = defaultdict(list)
-    for at, (_, _, rounds) in enumerate(timed):
-        by_count[len(rounds) // 2].append(at)
-    numbers = np.empty((len(timed), 6))
-    for count, which in by_count.items():
-        seconds = np.array([timed[at][2] for at in which]).reshape(len(which), 2, count)
-        logs = statistics.log_ratios(seconds[:, 0], seconds[:, 1])
-        estimates = statistics.mean_ratio(logs), *statistics.interval(logs), statistics.p_values(logs)
-        numbers[which] = np.column_stack((*estimates, *np.median(seconds, axis=2).T))
+    halves = [np.reshape(one.rounds, (2, -1)) for one in timed]
+    own, baseline = np.concatenate(halves, axis=1)
+    ends = np.cumsum([half.shape[1] for half in halves])
+    logs = np.split(statistics.log_ratios(own, baseline), ends[:-1])
+    together: dict[tuple[str, str], list[int]] = defaultdict(list)
+    alone: dict[int, list[int]] = defaultdict(list)  # those of as many rounds, to be computed at once
+    for at, one in enumerate(timed):
+        (together[one.workload, one.session] if one.session else alone[len(logs[at])]).append(at)
+    means = statistics.Means(*np.empty((3, len(timed))))
+    for which in together.values():
+        statistics.put(means, which, statistics.means_of_session([logs[at] for at in which]))
+    for which in alone.values():
+        statistics.put(means, which, statistics.means(np.array([logs[at] for at in which])))
+    numbers = np.column_stack((statistics.ratio(means), *statistics.interval(means), statistics.p_values(means)))
     return [
         StepTime(
-            stack=stack,
-            workload=workload,
+            stack=one.stack,
+            workload=one.workload,
             ratio=ratio,
             low=low,
             high=high,
-            pairs=len(rounds) // 2,
-            value_s=value_s,
-            baseline_s=baseline_s,
+            pairs=len(one.rounds) // 2,
+            value_s=median(one.rounds[: len(one.rounds) // 2]),
+            baseline_s=median(one.rounds[len(one.rounds) // 2 :]),
             p_value=p_value,
             metric=metric.name,
             verdict=verdict,
         )
-        for (stack, workload, rounds), (ratio, low, high, p_value, value_s, baseline_s) in zip(
-            timed, numbers.tolist(), strict=True
-        )
+        for one, (ratio, low, high, p_value) in zip(timed, numbers.tolist(), strict=True)
     ]
 
 

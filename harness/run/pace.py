@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from harness.compare.timing import is_decided
+from harness.compare.timing import decided
 from harness.config.settings import Settings
 from harness.config.thresholds import LOOKS, Thresholds
 from harness.launch.contract import RunPlan
@@ -51,8 +51,8 @@ class Budget:
         with self._lock:
             self._left_s = max(0.0, self._left_s + seconds)
 
-    def is_decided(self, own: Sequence[float], baseline: Sequence[float]) -> bool:
-        return is_decided(own, baseline, self._step_times, self._thresholds)
+    def decided(self, rounds: Mapping[str, Sequence[float]], baseline: Sequence[float]) -> set[str]:
+        return decided(rounds, baseline, self._step_times, self._thresholds)
 
 
 class BudgetedTurns:
@@ -61,6 +61,7 @@ class BudgetedTurns:
     def __init__(self, budget: Budget, share_s: float) -> None:
         self._budget = budget
         self.share_s = share_s
+        self._stopped: dict[str, Sequence[float]] = {}  #: the rounds of cells that are decided
         self._began = time.monotonic()
 
     def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
@@ -71,11 +72,12 @@ class BudgetedTurns:
             return tuple(rounds)
         if count not in LOOKS:
             return ()
-        others = [cell for cell in rounds if cell != baseline]
-        decided = [
-            cell for cell in others if baseline not in rounds or self._budget.is_decided(rounds[cell], rounds[baseline])
-        ]
-        return tuple(rounds) if len(decided) == len(others) else decided
+        if baseline not in rounds:
+            return tuple(rounds)
+        others = {cell: seconds for cell, seconds in rounds.items() if cell != baseline}
+        enough = self._budget.decided(self._stopped | others, rounds[baseline]) & others.keys()
+        self._stopped |= {cell: others[cell] for cell in enough}
+        return tuple(rounds) if len(enough) == len(others) else enough
 
     def end(self) -> None:
         self._budget.give_back(self.share_s - (time.monotonic() - self._began))

@@ -41,7 +41,7 @@ def test_the_interval_holds_the_true_ratio_at_all_looks_together(noise: str) -> 
     logs = log_ratios(simulated(4_000, LOOKS[-1], noise=noise, slowdown=1.3))
     held = np.ones(len(logs), dtype=bool)
     for rounds in LOOKS:
-        low, high = statistics.interval(logs[:, :rounds])
+        low, high = statistics.interval(statistics.means(logs[:, :rounds]))
         held &= (low <= 1.3) & (high >= 1.3)
     assert held.mean() > statistics.CONFIDENCE
 
@@ -50,7 +50,7 @@ def test_the_interval_holds_the_true_ratio_at_all_looks_together(noise: str) -> 
 @pytest.mark.parametrize("noise", NOISES)
 def test_chance_alone_is_significant_at_any_look_no_more_often_than_the_p_value_says(noise: str) -> None:
     logs = log_ratios(simulated(20_000, LOOKS[-1], noise=noise))
-    p = np.min([statistics.p_values(logs[:, :rounds]) for rounds in LOOKS], axis=0)
+    p = np.min([statistics.p_values(statistics.means(logs[:, :rounds])) for rounds in LOOKS], axis=0)
     assert np.mean(p < 0.05) < 0.05
     assert np.mean(p < 0.002) < 0.003  # what Holm's correction asks for in a report of 25 step times
 
@@ -59,8 +59,9 @@ def test_the_interval_agrees_with_the_p_value_and_with_an_independent_implementa
     from scipy import stats  # which takes a second and a half to import
 
     logs = log_ratios(simulated(200, 15, noise="heavy tails", slowdown=1.1))
-    low, high = statistics.interval(logs)
-    p = statistics.p_values(logs)
+    means = statistics.means(logs)
+    low, high = statistics.interval(means)
+    p = statistics.p_values(means)
     assert ((p < 0.05) == ((low > 1) | (high < 1))).all()
     expected = stats.ttest_ind(logs[0], np.zeros(1000), trim=statistics.TRIMMED, equal_var=False).pvalue
     assert p[0] / len(LOOKS) == pytest.approx(expected, rel=0.01)
@@ -69,12 +70,100 @@ def test_the_interval_agrees_with_the_p_value_and_with_an_independent_implementa
 def test_drift_that_both_sides_share_cancels() -> None:
     seconds = simulated(1, 9, noise="normal")
     seconds[:, 1] = seconds[:, 0]
-    assert statistics.mean_ratio(log_ratios(seconds))[0] == 1.0
+    assert statistics.ratio(statistics.means(log_ratios(seconds)))[0] == 1.0
 
 
 def test_rounds_without_any_noise_are_distinguished() -> None:
-    p = statistics.p_values(np.array([[0.1] * 6, [0.0] * 6]))
+    p = statistics.p_values(statistics.means(np.array([[0.1] * 6, [0.0] * 6])))
     assert p.tolist() == pytest.approx([0.0, 1.0])
+
+
+def sessions(count: int, releases: int, *, noise: str, more_of_first: float = 0.0, seed: int = 0) -> statistics.Floats:
+    """Log ratios as (session, release, round), of releases that take as long as their session's baseline; of the first
+    release with so much more noise."""
+    logs = np.log(simulated(count, LOOKS[-1], noise=noise, seed=seed, sides=releases + 1))
+    logs[:, 0] += np.random.default_rng(seed + 1).normal(0, more_of_first, (count, LOOKS[-1]))
+    return np.asarray(logs[:, :-1] - logs[:, -1:])
+
+
+def held_and_least_p(logs: statistics.Floats) -> tuple[statistics.Floats, statistics.Floats]:
+    """Whether the interval of each release held at the first six looks together, and its least p-value at any of them."""
+    held, least = np.ones(logs.shape[:2], dtype=bool), np.ones(logs.shape[:2])
+    for at, session in enumerate(logs):
+        for rounds in LOOKS[:6]:
+            means = statistics.means_of_session(list(session[:, :rounds]))
+            low, high = statistics.interval(means)
+            held[at] &= (low <= 1.0) & (high >= 1.0)
+            least[at] = np.minimum(least[at], statistics.p_values(means))
+    return held, least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("releases", [statistics.LEAST_SHARED, 9])
+@pytest.mark.parametrize("noise", NOISES)
+def test_what_releases_say_of_each_others_scatter_breaks_no_promise(noise: str, releases: int) -> None:
+    held, least = held_and_least_p(sessions(6_000 // releases, releases, noise=noise))
+    assert held.mean() > statistics.CONFIDENCE
+    assert np.mean(least < 0.05) < 0.05
+    assert np.mean(least < 0.002) < 0.003
+
+
+@pytest.mark.slow
+def test_a_release_that_scatters_twice_as_much_as_the_others_has_nearly_the_interval_that_it_needs() -> None:
+    held, least = held_and_least_p(sessions(1_000, 9, noise="normal", more_of_first=0.052))
+    assert held[:, 0].mean() > 0.9
+    assert held.mean() > statistics.CONFIDENCE
+    assert np.mean(least < 0.05) < 0.05
+
+
+def test_releases_that_scatter_alike_are_decided_by_fewer_rounds() -> None:
+    logs = sessions(40, 9, noise="normal")[:, :, : LOOKS[0]]
+    alone, together = [], []
+    for session in logs:
+        for found, means in (
+            (alone, statistics.means(session)),
+            (together, statistics.means_of_session(list(session))),
+        ):
+            low, high = statistics.interval(means)
+            found.append(np.log(high / low))
+    assert np.median(np.array(together) / np.array(alone)) < 0.8
+
+
+def test_releases_that_scatter_differently_are_left_to_their_own_rounds() -> None:
+    logs = sessions(1, 6, noise="normal")[0] * (10.0 ** np.arange(6))[:, None]
+    own, shared = statistics.means(logs), statistics.means_of_session(list(logs))
+    assert shared.error == pytest.approx(own.error, rel=0.2)
+    assert (shared.freedom - own.freedom < 1).all()
+
+
+def test_few_releases_say_nothing_of_each_others_scatter() -> None:
+    logs = sessions(1, statistics.LEAST_SHARED - 1, noise="normal")[0]
+    own, shared = statistics.means(logs), statistics.means_of_session(list(logs))
+    assert [one.tolist() for one in shared] == [one.tolist() for one in own]
+
+
+def test_a_release_is_told_nothing_of_rounds_that_were_run_after_its_last() -> None:
+    logs = sessions(1, 6, noise="heavy tails")[0]
+    stopped = [8, 8, 11, 15, 20, 27]
+    stored = statistics.means_of_session([row[:rounds] for row, rounds in zip(logs, stopped, strict=True)])
+    for at, rounds in enumerate(stopped):
+        then = statistics.means_of_session([row[: min(rounds, last)] for row, last in zip(logs, stopped, strict=True)])
+        assert [one[at] for one in stored] == [one[at] for one in then]
+
+
+def test_rounds_without_scatter_say_nothing_of_the_scatter_of_others() -> None:
+    logs = sessions(1, 6, noise="normal")[0][:, : LOOKS[0]]
+    logs[0] = 0.1
+    with_it, without = statistics.means_of_session(list(logs)), statistics.means_of_session(list(logs[1:]))
+    assert (with_it.error[0], statistics.p_values(with_it)[0]) == (0.0, 0.0)
+    assert with_it.error[1:].tolist() == without.error.tolist()
+
+
+@pytest.mark.parametrize("half", [0.01, 0.6, 2.5, 40.0, 1e5])
+def test_the_inverse_of_trigamma_is_its_inverse(half: float) -> None:
+    from scipy import special
+
+    assert statistics._inverse_trigamma(float(special.polygamma(1, half))) == pytest.approx(half, rel=1e-6)
 
 
 def test_holm_corrects_as_published() -> None:
@@ -82,7 +171,8 @@ def test_holm_corrects_as_published() -> None:
 
 
 def test_rounds_that_scatter_without_bound_still_have_an_interval() -> None:
-    low, high = statistics.interval(np.array([[-100.0, 90.0, -80.0, 100.0, 95.0, -99.0, 1.0, 2.0]]))
+    logs = np.array([[-100.0, 90.0, -80.0, 100.0, 95.0, -99.0, 1.0, 2.0]])
+    low, high = statistics.interval(statistics.means(logs))
     assert 0 < low[0] < high[0] < np.inf
 
 
@@ -114,11 +204,18 @@ def test_a_step_that_takes_thirty_percent_longer_is_found() -> None:
     assert sum(slowed in one for one in found) >= 18
 
 
+def rounds_until_decided(own: statistics.Floats, baseline: statistics.Floats) -> int:
+    """By a pair that has the session to itself."""
+    for rounds in LOOKS:
+        if timing.decided({"own": own[:rounds].tolist()}, baseline[:rounds].tolist(), 36, Thresholds()):
+            return rounds
+    return LOOKS[-1]
+
+
 def test_a_step_that_takes_ten_percent_longer_is_found_once_there_are_rounds_enough() -> None:
     verdicts = []
     for seconds in simulated(40, LOOKS[-1], noise="normal", slowdown=1.1):
-        decided = (rounds for rounds in LOOKS if timing.is_decided(*seconds[:, :rounds].tolist(), 36, Thresholds()))
-        rounds = next(decided, LOOKS[-1])
+        rounds = rounds_until_decided(*seconds)
         base, slowed = synthetic.record(ranks=1), synthetic.record(ranks=1)
         slowed.round_s, base.round_s = seconds[:, :rounds].tolist()
         results = [synthetic.result("0.15.0", run=base), synthetic.result("0.15.1", run=slowed)]
@@ -129,9 +226,10 @@ def test_a_step_that_takes_ten_percent_longer_is_found_once_there_are_rounds_eno
 
 def test_the_fewest_pairs_that_thresholds_allow_have_an_interval() -> None:
     logs = np.log(np.array([[1.1, 1.2]])[:, :LEAST_ROUNDS])
-    low, high = statistics.interval(logs)
-    assert 0 < low[0] < statistics.mean_ratio(logs)[0] < high[0]
-    assert 0 < statistics.p_values(logs)[0] <= 1
+    means = statistics.means(logs)
+    low, high = statistics.interval(means)
+    assert 0 < low[0] < statistics.ratio(means)[0] < high[0]
+    assert 0 < statistics.p_values(means)[0] <= 1
 
 
 def test_a_processor_whose_logarithms_differ_in_the_last_digit_has_the_same_figures(
@@ -140,8 +238,8 @@ def test_a_processor_whose_logarithms_differ_in_the_last_digit_has_the_same_figu
     seconds = simulated(200, 9, noise="heavy tails")
 
     def figures() -> list[list[float]]:
-        logs = log_ratios(seconds)
-        of_each = (statistics.mean_ratio(logs), *statistics.interval(logs), statistics.p_values(logs))
+        means = statistics.means_of_session(list(log_ratios(seconds)))
+        of_each = (statistics.ratio(means), *statistics.interval(means), statistics.p_values(means))
         return [one.tolist() for one in of_each]
 
     here, log = figures(), np.log

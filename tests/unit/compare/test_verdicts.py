@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
-from harness.compare.timing import is_decided
+from harness.compare.timing import decided
 from harness.config.thresholds import LOOKS
 from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, RoundCost, RunRecord
@@ -579,11 +579,16 @@ def test_step_times_whose_rounds_stopped_as_decided_have_a_verdict_in_the_report
         return run
 
     base = waiting(1.0, LOOKS[-1])
-    runs = []
-    for release in releases:
-        run = waiting(slowdown, LOOKS[-1])
-        seen = next(n for n in LOOKS if is_decided(run.round_s[:n], base.round_s[:n], len(releases), Thresholds()))
-        run.round_s, run.costs = run.round_s[:seen], run.costs[:seen]
-        runs.append(result(release, run=run))
-    verdicts = {time.verdict for time in judged(result(run=base), *runs).step_times}
+    runs = {release: waiting(slowdown, LOOKS[-1]) for release in releases}
+    seen = dict.fromkeys(releases, 0)
+    going_on = set(releases)
+    for rounds in LOOKS:
+        seen |= dict.fromkeys(going_on, rounds)
+        so_far = {release: run.round_s[: seen[release]] for release, run in runs.items()}
+        going_on -= decided(so_far, base.round_s[:rounds], len(releases), Thresholds())
+    assert not going_on
+    for release, run in runs.items():
+        run.round_s, run.costs = run.round_s[: seen[release]], run.costs[: seen[release]]
+    results = [result(release, run=run) for release, run in runs.items()]
+    verdicts = {time.verdict for time in judged(result(run=base), *results).step_times}
     assert verdicts == {"slower" if slowdown > 1 else "same"}
