@@ -135,7 +135,7 @@ class _WorkersByRelease:
             if number == len(self._by_release[more]):
                 self._by_release[more].append(self._executor.worker(self._environment, "cpu", _framework(more)))
             taken.append(self._by_release[more][number])
-        schedule.open_all(taken, self._cores)
+        schedule.open_all(schedule.baseline_in_the_middle(taken), self._cores)
         return taken
 
 

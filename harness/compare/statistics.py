@@ -13,17 +13,17 @@ Round *i* of every stack ran within seconds of round *i* of every other, so roun
   same machine were disturbed by the same neighbours, so a release's variance is estimated from its own rounds and, with at
   most as much weight, from what all releases of its session agree on (moderated t, Smyth 2004, "Linear models and empirical
   Bayes methods for assessing differential expression in microarray experiments"). The weight is estimated as well: 0
-  where scatters differ by more than chance. Simulated with sessions of 4 and 9 releases, a session ends after a quarter fewer rounds. A
-  release that scatters 4 times as much as the 8 others pays for it: its interval holds in 91 % of cases, not 95 %.
-- *Looked at repeatedly*: rounds are added until a pair is decided, so a pair is judged after 8 rounds, after 11, 15 and
-  so on (`harness.config.thresholds.LOOKS`), and stops at the first verdict. Each look spends the same share of the error
-  (Pocock 1977, "Group sequential methods"; with Bonferroni's bound, which needs no assumption about how the looks depend
-  on each other), so the chance of a false alarm *at any of them* stays below what is promised, whatever made the rounds
-  end. That depends on the rounds alone, of the releases beside it those until its last: stored rounds get the verdict that
-  the run gave them. A fixed number of rounds
-  pays the same price. A test that may be evaluated after every round (`harness.bisect.sequential`) was tried on simulated
-  noise like that of these machines: it decides that two stacks are the same in 79 to 84 % of cases within 36 rounds, this
-  one in 93 to 96 %, and it cannot find anything in a report of 27 step times before its 13th round.
+  where scatters differ by more than chance. Simulated with 4 and 9 releases, a session ends after a quarter fewer rounds.
+  A release that scatters 4 times as much as the 8 others pays for it: its interval holds in 91 % of cases, not 95 %.
+- *Looked at repeatedly*: rounds are added until a pair is decided, so a pair is judged after 8 rounds, after 11, 15
+  and so on (`harness.config.thresholds.LOOKS`), and stops at the first verdict. Each look spends the same share of the
+  error (Pocock 1977, "Group sequential methods"; with Bonferroni's bound, which needs no assumption about how the
+  looks depend on each other), so the chance of a false alarm *at any of them* stays below what is promised, whatever
+  made the rounds end. That depends on the rounds alone, of the releases beside it those until its last: stored rounds
+  get the verdict that the run gave them. A fixed number of rounds pays the same price. A test that may be evaluated
+  after every round (`harness.bisect.sequential`) was tried on simulated noise like that of these machines: it decides
+  that two stacks are the same in 79 to 84 % of cases within 36 rounds, this one in 93 to 96 %, and it cannot find
+  anything in a report of 27 step times before its 13th round.
 - *Many comparisons*: Holm's correction (Holm 1979) over all comparisons of a report.
 
 Arrays are two-dimensional: one row per comparison, one column per pair of rounds.

@@ -121,7 +121,7 @@ def _session(
 ) -> Iterator[Event]:
     """Cells that take turns. Their untimed parts run in parallel as far as there are cores."""
     workers = [machine.worker(environment_of(cell), cell) for cell in members]
-    schedule.open_all(workers, max(1, machine.hardware.cores))
+    schedule.open_all(schedule.baseline_in_the_middle(workers), max(1, machine.hardware.cores))
     at_once = max(1, machine.hardware.cores // max(map(cores, members)))
     return schedule.interleave(list(zip(members, workers, strict=True)), plan, at_once, pace)
 
