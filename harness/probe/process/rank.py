@@ -32,7 +32,7 @@ from harness.probe.meters.phases import (
     walk,
 )
 from harness.probe.meters.warning_counts import count_warnings
-from harness.probe.process import scheduling
+from harness.probe.process import placement, scheduling
 from harness.probe.process.channel import Channel
 from harness.probe.process.heartbeat import Heartbeat
 from harness.probe.process.lazy_imports import new_modules
@@ -64,6 +64,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         # program had to: modules look at the path, the environment and the command line, which are the program's own.
         shared = rank == request.first_rank and not runs_itself
         channel.send({"at": "measured", "imported": new_modules(imported) if shared else []})
+        if request.device == "cpu" and request.rounds:
+            placement.use_huge_pages()
 
     if runs_itself:
         framework.run(request, rank, heartbeat, measured, channel)

@@ -1,0 +1,57 @@
+"""Where timed processes lie in memory."""
+
+from __future__ import annotations
+
+import mmap
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.probe.process import placement
+from tests.probe.process.test_scheduling import in_a_fork
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the kernel's means are Linux's"),
+    pytest.mark.skipif(
+        tuple(map(int, platform.release().split(".")[:2])) < (6, 1), reason="this kernel makes no huge pages on demand"
+    ),
+]
+
+
+def huge_bytes() -> int:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("AnonHugePages:"))
+
+
+def test_data_of_a_process_moves_to_huge_pages_and_stays_what_it_was() -> None:
+    def answer() -> str:
+        data = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        written = bytes(range(256)) * (len(data) // 256)
+        data[:] = written
+        before = huge_bytes()
+        placement.use_huge_pages()
+        return f"{huge_bytes() - before >= 12 << 20} {data[:] == written}"
+
+    assert in_a_fork(answer) == "True True"
+
+
+def test_memory_that_processes_share_stays_shared() -> None:
+    shared = mmap.mmap(-1, 16 << 20)
+
+    def answer() -> str:
+        placement.use_huge_pages()
+        shared[:5] = b"hello"
+        return "written"
+
+    assert in_a_fork(answer) == "written"
+    assert shared[:5] == b"hello"
+
+
+def test_a_system_that_does_not_tell_its_mappings_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> str:
+        raise OSError(path)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    placement.use_huge_pages()
