@@ -41,7 +41,7 @@ def diagnosed(text: str, bundle: str, *options: str) -> Result:
 
 
 def test_backward_of_0_16_runs_out_of_memory() -> None:
-    said = diagnosed(BACKWARD, "2026-11-23.jsonl.gz")
+    said = diagnosed(BACKWARD, "2026-11-26.jsonl.gz")
     assert said.return_value == 0
     assert (
         "it may be a problem of deepspeed 0.16.0 to 0.16.7: llama3_70b_zero3: backward holds 126 GiB more"
@@ -59,7 +59,7 @@ def test_backward_of_0_16_runs_out_of_memory() -> None:
     ],
 )
 def test_a_job_that_cannot_have_a_problem_has_it_not(text: str) -> None:
-    said = diagnosed(text, "2026-11-23.jsonl.gz")
+    said = diagnosed(text, "2026-11-26.jsonl.gz")
     assert said.return_value == 4
     assert "not among the 1 failure stored here" in said.stdout
 

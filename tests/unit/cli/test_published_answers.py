@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from harness.cli import cli
 from tests.paths import ROOT
 
-DEFAULT_SET = ROOT / "results" / "2026-11-23.jsonl.gz"
+DEFAULT_SET = ROOT / "results" / "2026-11-26.jsonl.gz"
 WORKLOADS = ROOT / "results" / "2026-11-21-workloads.jsonl.gz"
 
 

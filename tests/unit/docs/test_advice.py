@@ -73,7 +73,7 @@ def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle
 
 
 def test_there_is_advice_to_check() -> None:
-    comparison = compared(ROOT / "results" / "2026-11-23.jsonl.gz")
+    comparison = compared(ROOT / "results" / "2026-11-26.jsonl.gz")
     lines = [line for section in view(comparison).screen.sections for line in section.problems]
     large = "llama3_70b_zero3/gradient_checkpointing=non_reentrant/sim"
     (memory,) = [line for line in lines if line.release_to_use and large in line.workloads]
