@@ -24,6 +24,7 @@ from harness.config.settings import Settings
 from harness.launch import schedule
 from harness.launch.contract import Executor, Worker
 from harness.launch.schedule import Finished
+from harness.launch.timed import room_for_huge_pages
 from harness.model import Cell, Environment, Hardware, Passed, Result
 from harness.probe.scenario import BASE_VARIANT, Scenario
 from harness.run.pace import Budget, run_plan
@@ -186,7 +187,8 @@ def _session(
     ended: dict[str, Result] = {}
     began = 0.0
     members = list(zip(cells, workers.of(("", *releases)), strict=True))
-    for event in schedule.interleave(members, run_plan(settings), pace=pace):
+    plan = msgspec.structs.replace(run_plan(settings), huge_pages=room_for_huge_pages(cells, hardware))
+    for event in schedule.interleave(members, plan, pace=pace):
         if isinstance(event, schedule.RoundStarted) and not began:
             began = time.monotonic()
         if isinstance(event, Finished):

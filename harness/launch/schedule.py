@@ -148,8 +148,8 @@ def baseline_in_the_middle(members: Sequence[T]) -> list[T]:
     """The order in which the members of a session start; the baseline is the first of ``members``.
 
     A process that starts early is given other memory than one that starts late. On a virtual machine, the first of ten
-    took up to 7 % longer in every round, the last one 2 % less (docs/benchmarks.md). Were that the baseline, every other
-    release would look faster.
+    took 2 to 18 % longer in every round, the last one up to 3 % less (docs/benchmarks.md). Were that the baseline,
+    every other release would look faster.
     """
     baseline, *others = members
     half = len(others) // 2

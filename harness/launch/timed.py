@@ -10,11 +10,16 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 
+import msgspec
+
 from harness.launch import schedule
 from harness.launch.contract import Cluster, Lost, Machine, RunPlan
 from harness.launch.schedule import ALL_ROUNDS, MOST_LANES, TRIES, Event, Finished, Pace, Rerun, given_up
-from harness.launch.workers import OPEN_CELL_BYTES, cores
+from harness.launch.workers import OPEN_CELL_BYTES, OWN_RANK_BYTES, cores
 from harness.model import Cell, Environment, Hardware, Passed
+
+#: What ranks may take of it in huge pages; the rest is for the servers that they are forked from, and for others.
+_MOST_OF_MEMORY = 0.75
 
 EnvironmentOf = Callable[[Cell], Environment]
 
@@ -123,7 +128,16 @@ def _session(
     workers = [machine.worker(environment_of(cell), cell) for cell in members]
     schedule.open_all(schedule.baseline_in_the_middle(workers), max(1, machine.hardware.cores))
     at_once = max(1, machine.hardware.cores // max(map(cores, members)))
+    plan = msgspec.structs.replace(plan, huge_pages=room_for_huge_pages(members, machine.hardware))
     return schedule.interleave(list(zip(members, workers, strict=True)), plan, at_once, pace)
+
+
+def room_for_huge_pages(members: Sequence[Cell], hardware: Hardware) -> bool:
+    """Whether all of a session's ranks may have their data to themselves: all or none, as steps in huge pages are faster."""
+    if any(cell.device != "cpu" for cell in members):
+        return False
+    ranks = sum(int(cell.parameters.get("world_size", 1)) for cell in members)
+    return ranks * OWN_RANK_BYTES <= _MOST_OF_MEMORY * hardware.memory_bytes
 
 
 def _open_at_most(hardware: Hardware) -> int:

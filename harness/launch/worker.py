@@ -151,6 +151,7 @@ class ServerWorker:
             parameters=cell.parameters,
             framework=cell.framework,
             warmup_rounds=plan.warmup_rounds,
+            huge_pages=plan.huge_pages,
             rounds=plan.rounds,
             timeout_s=self._timeout_s,
             explain=plan.explain,

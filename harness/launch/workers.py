@@ -11,6 +11,7 @@ from harness.model import Cell, Environment
 #: Memory of one server with its ranks while a cell is open, of a server that has only imported its framework, and of the
 #: simulation of the largest scenario, at most.
 OPEN_CELL_BYTES = 1 << 30
+OWN_RANK_BYTES = 1 << 29  #: of a rank that shares nothing with its server; a tiny model's has 0.3 GB
 IDLE_SERVER_BYTES = 1 << 29
 SIM_BYTES = 2 << 30
 

@@ -183,8 +183,8 @@ def disk_is_full(folder: str | os.PathLike[str]) -> bool:
     return disk.f_bavail * disk.f_frsize < _SPARE_DISK_BYTES or (disk.f_files > 0 and disk.f_favail == 0)
 
 
-def memory_is_short(spare: float = _SPARE_MEMORY) -> bool:
-    """Whether this machine has less than that share of its memory available now, or this process may not have more of it."""
+def memory_is_short() -> bool:
+    """Whether this machine has no memory to spare now, or this process may not have more of it."""
     if any(
         resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
     ):
@@ -192,7 +192,7 @@ def memory_is_short(spare: float = _SPARE_MEMORY) -> bool:
     try:
         with open("/proc/meminfo") as lines:
             sizes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-        return sizes["MemAvailable"] < spare * sizes["MemTotal"]
+        return sizes["MemAvailable"] < _SPARE_MEMORY * sizes["MemTotal"]
     except (OSError, KeyError, ValueError, IndexError):
         return False
 

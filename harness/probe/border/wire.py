@@ -50,6 +50,7 @@ class CellRequest:
     timeout_s: (
         float  #: longest time between two signs of life of the ranks; a stage lasts `STAGE_TIMEOUTS` of them at most
     )
+    huge_pages: bool = False  #: timed ranks move their data to huge pages (see `harness.probe.process.placement`)
     #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
     explain: bool = False
     room_bytes: int = 0  #: of an explanation: what the card has for tensors; 0 where no card is known

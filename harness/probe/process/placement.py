@@ -3,7 +3,7 @@ no privilege needed.
 
 The kernel gives a process the pages that are free, which differ from one to the next: of ten processes of one release, the
 first took up to 18 % longer in every round, the more so the longer the machine was up (docs/benchmarks.md). In huge pages
-all of them lie alike.
+the first one is like the others.
 """
 
 from __future__ import annotations
@@ -12,15 +12,10 @@ import contextlib
 import ctypes
 from pathlib import Path
 
-from harness.probe.border import machine
-
 #: madvise(2): makes huge pages at once, also where the system makes none by itself.
 _MADV_COLLAPSE = 25
 
 _HUGE_PAGE_BYTES = 2 << 20
-
-#: The share of the machine's memory that stays available.
-_SPARE_MEMORY = 0.25
 
 #: As in proc(5): private and writable.
 _OWN = "rw-p"
@@ -28,10 +23,7 @@ _OWN = "rw-p"
 
 def use_huge_pages() -> None:
     """Moves this process's data to huge pages, which takes 0.2 to 1 s for 300 MB. What it shared with the process that it
-    was forked from is its own from then on, so it stays where it is on a machine that has little memory left. Without effect
-    on other kernels, and where no huge page is free."""
-    if machine.memory_is_short(_SPARE_MEMORY):
-        return
+    was forked from is its own from then on. Without effect on other kernels, and where no huge page is free."""
     with contextlib.suppress(OSError, AttributeError):
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

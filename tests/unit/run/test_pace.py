@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -42,6 +43,21 @@ def test_pairs_that_are_decided_stop_and_the_others_go_on_until_the_time_is_up(m
     first = 2 + LOOKS[0]
     assert (counts["same"], counts["slow"]) == (first, first)
     assert counts["A"] == counts["noisy"] > first
+
+
+def test_releases_that_have_stopped_go_on_to_say_how_much_rounds_scatter(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def decided(budget: Budget, rounds: Mapping[str, Sequence[float]], baseline: Sequence[float]) -> set[str]:
+        asked.append({cell: len(seconds) for cell, seconds in rounds.items()})
+        return {"stops"}
+
+    monkeypatch.setattr(Budget, "decided", decided)
+    turns = Budget(1000.0, 1, 2, Thresholds()).session()
+    first, second = ([1.0] * rounds for rounds in LOOKS[:2])
+    assert set(turns.enough("A", {"A": first, "stops": first, "goes on": first})) == {"stops"}
+    assert set(turns.enough("A", {"A": second, "goes on": second})) == set()
+    assert asked[1] == {"stops": LOOKS[0], "goes on": LOOKS[1]}
 
 
 def test_the_baseline_stops_with_the_last_pair() -> None:
