@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.probe.process import placement
-from tests.probe.process.test_scheduling import in_a_fork
+from tests.builders.forks import in_a_fork
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the kernel's means are Linux's"),

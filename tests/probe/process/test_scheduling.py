@@ -5,29 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from harness.probe.process import scheduling
+from tests.builders.forks import in_a_fork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's means are Linux's")
-
-
-def in_a_fork(answer: Callable[[], str]) -> str:
-    """What ``answer`` returns in a process of its own, whose scheduling may change."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writing, answer().encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as answered:
-        text = answered.read()
-    os.waitpid(pid, 0)
-    return text
 
 
 def cores_of_all_threads() -> str:
