@@ -95,8 +95,8 @@ def means(logs: Floats) -> Means:
 
 
 def means_of_session(logs: Sequence[Floats]) -> Means:
-    """Rows of one baseline, each of as many rounds as it has, with what they say of each other's scatter. A row is told
-    nothing of rounds that were run after its last."""
+    """Rows of one baseline, each of as many rounds as it has, with what they say of each other's scatter; what was run after
+    the last round of a row says nothing of that row."""
     lengths = np.array([len(row) for row in logs])
     so_far, found = Means(*np.empty((3, len(logs)))), Means(*np.empty((3, len(logs))))
     for length in np.unique(lengths):
@@ -130,11 +130,10 @@ def _moderated(own: Means) -> Means:
 def _shared_scatter(variances: Floats, freedom: Floats) -> tuple[float, float]:
     """The variance that all are estimates of, and the degrees of freedom that it is worth: infinitely many where they
     differ no more than by chance (Smyth 2004, section 6.2)."""
-    logs = np.fromiter(map(math.log, variances), dtype=np.float64, count=len(variances))
-    logs += np.fromiter(map(math.log, freedom / 2), dtype=np.float64, count=len(freedom))
-    logs -= special.digamma(freedom / 2)
+    half_freedom = freedom / 2
+    logs = np.fromiter(map(math.log, variances * half_freedom), dtype=np.float64) - special.digamma(half_freedom)
     centre = float(logs.mean())
-    by_chance = special.polygamma(1, freedom / 2).mean() * (1 - SHARED_BASELINE)
+    by_chance = special.polygamma(1, half_freedom).mean() * (1 - SHARED_BASELINE)
     more = float(logs.var(ddof=1) - by_chance)
     if more <= 0:
         return math.exp(centre), math.inf

@@ -30,7 +30,7 @@ class _Timed(NamedTuple):
     stack: str
     workload: str
     rounds: Rounds
-    session: str  #: in which other stacks' rounds are divided by the same rounds of the baseline; empty where none are
+    session: str  #: in which other stacks' rounds are divided by the same rounds of the baseline; empty in a control
 
 
 def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
@@ -225,15 +225,12 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_
     own, baseline = np.concatenate(halves, axis=1)
     ends = np.cumsum([half.shape[1] for half in halves])
     logs = np.split(statistics.log_ratios(own, baseline), ends[:-1])
-    together: dict[tuple[str, str], list[int]] = defaultdict(list)
-    alone: dict[int, list[int]] = defaultdict(list)  # those of as many rounds, to be computed at once
+    sessions: dict[tuple[str, str], list[int]] = defaultdict(list)  # a control is one by itself
     for at, one in enumerate(timed):
-        (together[one.workload, one.session] if one.session else alone[len(logs[at])]).append(at)
+        sessions[one.workload, one.session].append(at)
     means = statistics.Means(*np.empty((3, len(timed))))
-    for which in together.values():
+    for which in sessions.values():
         statistics.put(means, which, statistics.means_of_session([logs[at] for at in which]))
-    for which in alone.values():
-        statistics.put(means, which, statistics.means(np.array([logs[at] for at in which])))
     numbers = np.column_stack((statistics.ratio(means), *statistics.interval(means), statistics.p_values(means)))
     return [
         StepTime(

@@ -15,13 +15,13 @@ import msgspec
 from harness.launch import schedule
 from harness.launch.contract import Cluster, Lost, Machine, RunPlan
 from harness.launch.schedule import ALL_ROUNDS, MOST_LANES, TRIES, Event, Finished, Pace, Rerun, given_up
-from harness.launch.workers import OPEN_CELL_BYTES, OWN_RANK_BYTES, cores
+from harness.launch.workers import OPEN_CELL_BYTES, OWN_RANK_BYTES, cores, rank_count
 from harness.model import Cell, Environment, Hardware, Passed
 
-#: What ranks may take of it in huge pages; the rest is for the servers that they are forked from, and for others.
-_MOST_OF_MEMORY = 0.75
-
 EnvironmentOf = Callable[[Cell], Environment]
+
+#: What ranks in huge pages may take of a machine's memory; the rest is for the servers that they are forked from.
+_MOST_OF_MEMORY = 0.75
 
 
 def timed_sessions(
@@ -136,8 +136,7 @@ def room_for_huge_pages(members: Sequence[Cell], hardware: Hardware) -> bool:
     """Whether all of a session's ranks may have their data to themselves: all or none, as steps in huge pages are faster."""
     if any(cell.device != "cpu" for cell in members):
         return False
-    ranks = sum(int(cell.parameters.get("world_size", 1)) for cell in members)
-    return ranks * OWN_RANK_BYTES <= _MOST_OF_MEMORY * hardware.memory_bytes
+    return sum(map(rank_count, members)) * OWN_RANK_BYTES <= _MOST_OF_MEMORY * hardware.memory_bytes
 
 
 def _open_at_most(hardware: Hardware) -> int:

@@ -11,9 +11,11 @@ from harness.model import Cell, Environment
 #: Memory of one server with its ranks while a cell is open, of a server that has only imported its framework, and of the
 #: simulation of the largest scenario, at most.
 OPEN_CELL_BYTES = 1 << 30
-OWN_RANK_BYTES = 1 << 29  #: of a rank that shares nothing with its server; a tiny model's has 0.3 GB
 IDLE_SERVER_BYTES = 1 << 29
 SIM_BYTES = 2 << 30
+
+#: Of a rank that shares nothing with its server; that of a tiny model has 0.3 GB.
+OWN_RANK_BYTES = 1 << 29
 
 #: Cells with the same key run on one worker.
 WorkerKey = tuple[str, str, str]
@@ -29,13 +31,18 @@ def worker_key(cell: Cell) -> WorkerKey:
 _ALL_CORES = 1 << 20
 
 
+def rank_count(cell: Cell) -> int:
+    """How many processes train in it, on all machines together."""
+    return int(cell.parameters.get("world_size", 1))
+
+
 def cores(cell: Cell) -> int:
     """How many an untimed cell takes. One for two ranks, which wait for each other half of the time: three releases of the
     default set took 46.0 and 47.3 s on two cores, and 51.9 and 51.7 s with a core for each rank. A simulation is one
     process. On GPUs there is one cell at a time, whose ranks have their memory to themselves."""
     if cell.device == "cuda":
         return _ALL_CORES
-    return 1 if cell.device == "sim" else max(1, int(cell.parameters.get("world_size", 1)) // 2)
+    return 1 if cell.device == "sim" else max(1, rank_count(cell) // 2)
 
 
 class Workers:

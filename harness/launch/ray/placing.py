@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.config.ray import Ray
-from harness.launch.workers import SIM_BYTES
+from harness.launch.workers import SIM_BYTES, rank_count
 from harness.model import Cell
 
 
@@ -42,7 +42,7 @@ def needs(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
     custom = settings.resources.get(cell.device, {})
     if cell.device == "sim":
         return Needs(nodes=1, ranks=1, resources={"CPU": 1, "memory": SIM_BYTES, **custom})
-    ranks = int(cell.parameters.get("world_size", 1))
+    ranks = rank_count(cell)
     per_rank = "GPU" if cell.device == "cuda" else "CPU"
     most = int(max((node.has.get(per_rank, 0) for node in nodes), default=0))
     here = _ranks_on_each(ranks, settings.ranks_per_node or max(1, most))

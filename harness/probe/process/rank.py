@@ -64,7 +64,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         # program had to: modules look at the path, the environment and the command line, which are the program's own.
         shared = rank == request.first_rank and not runs_itself
         channel.send({"at": "measured", "imported": new_modules(imported) if shared else []})
-        if request.huge_pages and request.rounds:  # as the next cell starts; the last one in the rounds that warm up
+        if request.huge_pages:  # as the next cell starts; the last one in the rounds that warm up
             placement.use_huge_pages()
 
     if runs_itself:
