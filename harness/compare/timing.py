@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -221,10 +222,11 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_
 
     from harness.compare import statistics
 
-    halves = [np.reshape(one.rounds, (2, -1)) for one in timed]
-    own, baseline = np.concatenate(halves, axis=1)
-    ends = np.cumsum([half.shape[1] for half in halves])
-    logs = np.split(statistics.log_ratios(own, baseline), ends[:-1])
+    counts = [len(one.rounds) // 2 for one in timed]
+    own = [one.rounds[:count] for one, count in zip(timed, counts, strict=True)]
+    baseline = [one.rounds[count:] for one, count in zip(timed, counts, strict=True)]
+    all_logs = statistics.log_ratios(np.array([*chain(*own)]), np.array([*chain(*baseline)]))
+    logs = np.split(all_logs, np.cumsum(counts)[:-1])
     sessions: dict[tuple[str, str], list[int]] = defaultdict(list)  # a control is one by itself
     for at, one in enumerate(timed):
         sessions[one.workload, one.session].append(at)
@@ -239,14 +241,16 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_
             ratio=ratio,
             low=low,
             high=high,
-            pairs=len(one.rounds) // 2,
-            value_s=median(one.rounds[: len(one.rounds) // 2]),
-            baseline_s=median(one.rounds[len(one.rounds) // 2 :]),
+            pairs=len(own_s),
+            value_s=median(own_s),
+            baseline_s=median(baseline_s),
             p_value=p_value,
             metric=metric.name,
             verdict=verdict,
         )
-        for one, (ratio, low, high, p_value) in zip(timed, numbers.tolist(), strict=True)
+        for one, own_s, baseline_s, (ratio, low, high, p_value) in zip(
+            timed, own, baseline, numbers.tolist(), strict=True
+        )
     ]
 
 
