@@ -22,9 +22,10 @@ from harness.compare import compare
 from harness.compare.metrics import BY_NAME, STEP_TIME
 from harness.config.settings import Settings
 from harness.launch import schedule
-from harness.launch.contract import Executor, Worker
+from harness.launch.contract import Executor, Machine, Worker
+from harness.launch.one_machine import OneMachine, ThisMachine
 from harness.launch.schedule import Finished
-from harness.launch.timed import room_for_huge_pages
+from harness.launch.timed import session_plan
 from harness.model import Cell, Environment, Hardware, Passed, Result
 from harness.probe.scenario import BASE_VARIANT, Scenario
 from harness.run.pace import Budget, run_plan
@@ -106,6 +107,7 @@ def run(
 ) -> Iterator[BenchmarkFigure]:
     """Sessions for ``budget_s`` in all, two at least with each load, of ``session_s`` of timed rounds each. ``executor``
     must have the `adapters`, and closes what it started."""
+    machine = ThisMachine(OneMachine(executor, hardware))
     workers = _WorkersByRelease(environment, executor, hardware.cores)
     for load in LOADS:
         seen = _Seen()
@@ -116,7 +118,7 @@ def run(
             while seen.sessions < 2 or time.monotonic() < until:
                 releases = (_SLOWER, _SAME)[seen.sessions % 2]
                 pace = Budget(session_s, 1, len(releases), settings.thresholds)
-                results, seconds = _session(environment, scenario, workers, hardware, settings, releases, pace)
+                results, seconds = _session(environment, scenario, workers, machine, settings, releases, pace)
                 seen.take(results, releases, seconds, settings)
         yield from seen.figures(f"step time beside {load} busy processes, {session_s:g} s for {len(_SLOWER)} pairs")
 
@@ -162,7 +164,7 @@ def _session(
     environment: Environment,
     scenario: Scenario,
     workers: _WorkersByRelease,
-    hardware: Hardware,
+    machine: Machine,
     settings: Settings,
     releases: Sequence[str],
     pace: Budget,
@@ -187,13 +189,13 @@ def _session(
     ended: dict[str, Result] = {}
     began = 0.0
     members = list(zip(cells, workers.of(("", *releases)), strict=True))
-    plan = msgspec.structs.replace(run_plan(settings), huge_pages=room_for_huge_pages(cells, hardware))
+    plan = session_plan(run_plan(settings), cells, machine)
     for event in schedule.interleave(members, plan, pace=pace):
         if isinstance(event, schedule.RoundStarted) and not began:
             began = time.monotonic()
         if isinstance(event, Finished):
             assert isinstance(event.ended.outcome, Passed), f"{event.cell.id}: {event.ended}"
-            ended[event.cell.id] = _result(event, scenario.framework, hardware)
+            ended[event.cell.id] = _result(event, scenario.framework, machine.hardware)
     seconds = time.monotonic() - began
     return [ended[cell.id] for cell in cells], seconds
 

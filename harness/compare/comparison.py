@@ -118,7 +118,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     after: str  #: the nearest one after `until`
     setting: ChangedSetting | None  #: the changed default that explains it
     unaffected: tuple[str, ...]  #: workloads that were judged in a release that has it, and do not have it there
-    moved: tuple[ChangedSetting, ...] = ()  #: a Trainer's settings that changed in just these runs
+    moved: tuple[ChangedSetting, ...] = ()  #: settings that changed in just these runs, and may be why
 
     @property
     def worst(self) -> Finding:

@@ -60,9 +60,10 @@ def problems(
     changed = _by_runs(settings)
     for cause in causes:
         cause.setting = cause.setting or changed.get(cause.runs)
-        cause.moved = tuple(
-            one for one in settings if one.key.startswith(_TRAINER) and frozenset(one.runs) == cause.runs
-        )
+        if cause.setting is None:
+            cause.moved = tuple(
+                one for one in settings if frozenset(one.runs) == cause.runs and cause.may_be_due_to(one)
+            )
     return sorted(
         (_problem(cause, order, workloads) for cause in causes),
         key=lambda problem: gravity(problem.kind, problem.worst, position[problem.until]),
@@ -151,6 +152,11 @@ class _Cause:
         self.workloads: set[str] = set()
         for one in first:
             self.add(one)
+
+    def may_be_due_to(self, setting: ChangedSetting) -> bool:
+        """Whether the setting, which changed in just these runs, is worth naming. What a job trains depends on any of them;
+        what it costs, on those that a Trainer chooses."""
+        return self.key[0] == PARAMETER_ERROR.family or setting.key.startswith(_TRAINER)
 
     def add(self, judged: _JudgedEpisode) -> None:
         """One that has the same cause."""

@@ -26,6 +26,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
     huge_pages: bool = False  #: timed ranks move their data to huge pages, and share none with other processes
+    short_turns: bool = False  #: timed ranks take short turns of a core, so that they need not wait for other processes
     explain: bool = False  #: only find out who holds the memory: an untimed run that gives no result
     room_bytes: int = 0  #: of an explanation: what the card of the cell has for tensors; 0 where no card is known
 
@@ -110,6 +111,10 @@ class Machine(Protocol):
     @property
     def hardware(self) -> Hardware:
         """Of the machine, or of each of them."""
+        ...
+
+    def busy_cores(self) -> float:
+        """How many of its cores are busy while nothing of ours runs: with other people's work."""
         ...
 
     def fits(self, cell: Cell) -> bool:

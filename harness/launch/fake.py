@@ -42,7 +42,7 @@ class FakeExecutor:
         return "fake"
 
     def cluster(self, hardware: Hardware) -> Cluster:
-        return OneMachine(self, hardware)
+        return OneMachine(self, hardware, busy_cores=lambda: 0.0)
 
     def worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
         return FakeWorker(self, f"{environment.stack.label or environment.stack.id}:{device}")
@@ -96,6 +96,9 @@ class FakeMachine:
         self._cluster = cluster
         self._number = number
         self._workers = Workers(self._worker)
+
+    def busy_cores(self) -> float:
+        return 0.0
 
     def fits(self, cell: Cell) -> bool:
         return True

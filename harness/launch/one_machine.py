@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.launch.contract import Executor, Worker
 from harness.launch.workers import IDLE_SERVER_BYTES, SIM_BYTES, Workers, cores, worker_key
 from harness.model import Cell, Environment, Hardware
+from harness.system import other_work
 
 
 class OneMachine:
@@ -15,8 +16,11 @@ class OneMachine:
     #: Importing a framework once more takes memory and longer than most cells.
     shares_environments = False
 
-    def __init__(self, executor: Executor, hardware: Hardware) -> None:
+    def __init__(
+        self, executor: Executor, hardware: Hardware, busy_cores: Callable[[], float] = other_work.busy_cores
+    ) -> None:
         self.hardware = hardware
+        self.busy_cores = busy_cores
         self._executor = executor
         self._workers = Workers(executor.worker)
 
@@ -53,6 +57,9 @@ class ThisMachine:
     @property
     def hardware(self) -> Hardware:
         return self._cluster.hardware
+
+    def busy_cores(self) -> float:
+        return self._cluster.busy_cores()
 
     def fits(self, cell: Cell) -> bool:
         return True

@@ -23,6 +23,9 @@ EnvironmentOf = Callable[[Cell], Environment]
 #: What ranks in huge pages may take of a machine's memory; the rest is for the servers that they are forked from.
 _MOST_OF_MEMORY = 0.75
 
+#: From here on ranks wait for other processes more than short turns cost them.
+_BUSY_CORES = 0.25
+
 
 def timed_sessions(
     cluster: Cluster,
@@ -128,14 +131,24 @@ def _session(
     workers = [machine.worker(environment_of(cell), cell) for cell in members]
     schedule.open_all(schedule.baseline_in_the_middle(workers), max(1, machine.hardware.cores))
     at_once = max(1, machine.hardware.cores // max(map(cores, members)))
-    plan = msgspec.structs.replace(plan, huge_pages=room_for_huge_pages(members, machine.hardware))
+    plan = session_plan(plan, members, machine)
     return schedule.interleave(list(zip(members, workers, strict=True)), plan, at_once, pace)
 
 
-def room_for_huge_pages(members: Sequence[Cell], hardware: Hardware) -> bool:
-    """Whether all of a session's ranks may have their data to themselves: all or none, as steps in huge pages are faster."""
+def session_plan(plan: RunPlan, members: Sequence[Cell], machine: Machine) -> RunPlan:
+    """The plan of all cells of a session alike, as how ranks lie in memory and take turns changes how long a step takes.
+    The servers of the cells must be open and idle."""
     if any(cell.device != "cpu" for cell in members):
-        return False
+        return plan
+    return msgspec.structs.replace(
+        plan,
+        huge_pages=room_for_huge_pages(members, machine.hardware),
+        short_turns=machine.busy_cores() > _BUSY_CORES,
+    )
+
+
+def room_for_huge_pages(members: Sequence[Cell], hardware: Hardware) -> bool:
+    """Whether all of a session's ranks may have their data to themselves."""
     return sum(map(rank_count, members)) * OWN_RANK_BYTES <= _MOST_OF_MEMORY * hardware.memory_bytes
 
 

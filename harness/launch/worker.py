@@ -153,6 +153,7 @@ class ServerWorker:
             warmup_rounds=plan.warmup_rounds,
             rounds=plan.rounds,
             huge_pages=plan.huge_pages,
+            short_turns=plan.short_turns,
             timeout_s=self._timeout_s,
             explain=plan.explain,
             room_bytes=plan.room_bytes,

@@ -25,6 +25,7 @@ from harness.launch.ray.node import NodeSide, NodeWorker, Opened
 from harness.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
 from harness.launch.workers import Workers
 from harness.model import Cell, Environment, Hardware, LockedStack, OutOfMemory
+from harness.system.other_work import busy_cores
 
 #: How often to check whether what is awaited can still come.
 _CHECK_S = 2.0
@@ -261,6 +262,13 @@ class HeldNodes:
     @property
     def hardware(self) -> Hardware:
         return self._hardware
+
+    def busy_cores(self) -> float:
+        import ray
+
+        task = ray.remote(busy_cores).options(num_cpus=0, scheduling_strategy=_in(self._group, 0))
+        busy: float = _value(task.remote())
+        return busy
 
     def fits(self, cell: Cell) -> bool:
         return self._executor.needs(cell) == self._needed

@@ -83,6 +83,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         measured(measurement.record, measurement.detail)
         if request.device == "cpu":
             scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
+        if request.short_turns:
+            scheduling.take_short_turns()
         _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
 
 

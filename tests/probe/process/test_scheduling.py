@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import sys
 import threading
 
@@ -49,3 +51,35 @@ def test_more_processes_than_cores_keep_all_of_them() -> None:
         return cores_of_all_threads()
 
     assert in_a_fork(answer) == str(cores)
+
+
+def turn_ns(thread: int) -> int:
+    """The kernel's ``sched_getattr`` has it at byte 24."""
+    attributes = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(CALLS[platform.machine()], thread, attributes, 48, 0) == 0
+    return int.from_bytes(attributes.raw[24:32], "little")
+
+
+CALLS = {"x86_64": 315, "aarch64": 275}
+
+
+@pytest.mark.skipif(platform.machine() not in CALLS, reason="the number of the system call is another one")
+def test_all_threads_take_short_turns_and_keep_their_nice_value_and_an_older_kernel_changes_nothing() -> None:
+    def answer() -> str:
+        scheduling.finish_turns()
+        os.nice(3)
+        threading.Thread(target=threading.Event().wait, daemon=True).start()  # one that was there before
+        scheduling.take_short_turns()
+        threads = [*map(int, os.listdir("/proc/self/task"))]
+        return str(
+            sorted(
+                {
+                    (os.sched_getscheduler(each), os.getpriority(os.PRIO_PROCESS, each), turn_ns(each))
+                    for each in threads
+                }
+            )
+        )
+
+    has_turns = tuple(map(int, platform.release().split(".")[:2])) >= (6, 12)
+    expected = (os.SCHED_OTHER, 3, 500_000) if has_turns else (os.SCHED_BATCH, 3, 0)
+    assert in_a_fork(answer) == str([expected])

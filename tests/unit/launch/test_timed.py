@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.launch.timed import room_for_huge_pages
+from harness.launch.contract import RunPlan
+from harness.launch.fake import FakeExecutor
+from harness.launch.one_machine import OneMachine, ThisMachine
+from harness.launch.timed import room_for_huge_pages, session_plan
 from harness.model import Hardware
 from tests.builders.cells import cell
 
 
-def room(cells: int, ranks: int, memory_gib: int, device: str = "cpu") -> bool:
+def room(cells: int, ranks: int, memory_gib: int) -> bool:
     members = [
-        msgspec.structs.replace(cell(str(number), device), parameters={"world_size": ranks}) for number in range(cells)
+        msgspec.structs.replace(cell(str(number), "cpu"), parameters={"world_size": ranks}) for number in range(cells)
     ]
     return room_for_huge_pages(members, Hardware(cpu="x", cores=2, memory_bytes=memory_gib << 30))
 
@@ -23,5 +26,19 @@ def test_ranks_lie_in_huge_pages_where_all_of_the_session_have_room() -> None:
     assert not room(10, 8, 24)
 
 
-def test_huge_pages_are_for_ranks_on_cpu() -> None:
-    assert not room(2, 2, 24, "cuda")
+def plan(device: str, busy_cores: float) -> RunPlan:
+    hardware = Hardware(cpu="x", cores=2, memory_bytes=24 << 30)
+    machine = ThisMachine(OneMachine(FakeExecutor(), hardware, lambda: busy_cores))
+    return session_plan(RunPlan(warmup_rounds=2, rounds=9), [cell("1", device), cell("2", device)], machine)
+
+
+def test_ranks_take_short_turns_beside_other_work() -> None:
+    assert not plan("cpu", 0.1).short_turns
+    assert plan("cpu", 1.0).short_turns
+
+
+def test_a_gpu_and_the_thread_that_feeds_it_are_the_jobs_own_to_use() -> None:
+    of_gpu = plan("cuda", 2.0)
+    assert not of_gpu.huge_pages
+    assert not of_gpu.short_turns
+    assert plan("cpu", 0.0).huge_pages
