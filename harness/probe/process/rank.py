@@ -64,6 +64,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         # program had to: modules look at the path, the environment and the command line, which are the program's own.
         shared = rank == request.first_rank and not runs_itself
         channel.send({"at": "measured", "imported": new_modules(imported) if shared else []})
+        if request.short_turns:
+            scheduling.take_short_turns()
         if request.huge_pages:  # as the next cell starts; the last one in the rounds that warm up
             placement.use_huge_pages()
 
@@ -83,8 +85,6 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         measured(measurement.record, measurement.detail)
         if request.device == "cpu":
             scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
-        if request.short_turns:
-            scheduling.take_short_turns()
         _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
 
 

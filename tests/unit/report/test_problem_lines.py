@@ -155,6 +155,28 @@ def test_defaults_of_a_trainer_that_changed_in_the_same_releases_are_named() -> 
     assert said in sentences("0.15.0", "0.16.0", "0.17.0")  # the optimizer is another one in the last alone
 
 
+def test_defaults_that_changed_in_a_release_that_trains_wrong_are_named_where_nothing_tells_whether_they_are_why() -> (
+    None
+):
+    of = {"old": {"deepspeed.gradient_clipping": 0.0}, "new": {"deepspeed.gradient_clipping": 1.0}}
+    wrong = synthetic.noisy_record(1)
+    numerics = wrong.ranks[0].numerics
+    assert numerics is not None
+    numerics.parameter_error = 4.0
+    results = [
+        result("0.15.0", detail_sha256={"configuration": "old"}),
+        result("0.16.0", detail_sha256={"configuration": "new"}, run=wrong),
+    ]
+    comparison = compare(
+        results,
+        results[0].cell.stack.id,
+        Thresholds(),
+        lambda one: Detail(configuration=of[one.detail_sha256["configuration"]]),
+    )
+    (line,) = view(comparison).screen.sections[0].problems
+    assert "Defaults that changed with it: gradient_clipping (0.0, now 1.0)." in line.sentences
+
+
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     failed = Failed("step", "ValueError: 3 shards; the baseline has 4, as the baseline does")
     (text,) = texts(screen(result("0.15.0"), result("0.16.0", outcome=failed)))
