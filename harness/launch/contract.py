@@ -114,7 +114,8 @@ class Machine(Protocol):
         ...
 
     def busy_cores(self) -> float:
-        """How many of its cores are busy while nothing of ours runs: with other people's work."""
+        """How many of its cores are busy while nothing of ours runs: with other people's work. Of several machines, the
+        first says it."""
         ...
 
     def fits(self, cell: Cell) -> bool:

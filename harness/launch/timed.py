@@ -23,7 +23,7 @@ EnvironmentOf = Callable[[Cell], Environment]
 #: What ranks in huge pages may take of a machine's memory; the rest is for the servers that they are forked from.
 _MOST_OF_MEMORY = 0.75
 
-#: From here on ranks wait for other processes more than short turns cost them.
+#: Other work of more than this is not what an idle machine does besides.
 _BUSY_CORES = 0.25
 
 

@@ -11,6 +11,27 @@ import os
 import platform
 import sys
 
+#: sched_setattr(2) and sched_getattr(2), which the C library has no functions for, by processor.
+_CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
+
+#: Shorter than the kernel's own, which are 0.7 ms for one core and longer for more.
+_SHORT_TURN_NS = 500_000
+
+
+class _Attributes(ctypes.Structure):
+    """``struct sched_attr``."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("policy", ctypes.c_uint32),
+        ("flags", ctypes.c_uint64),
+        ("nice", ctypes.c_int32),
+        ("priority", ctypes.c_uint32),
+        ("turn_ns", ctypes.c_uint64),
+        ("deadline_ns", ctypes.c_uint64),
+        ("period_ns", ctypes.c_uint64),
+    )
+
 
 def finish_turns() -> None:
     """From now on, threads of this process, and of those that it starts, keep a core until their turn is over.
@@ -60,25 +81,3 @@ def take_short_turns() -> None:
         call(get_attributes, thread, ctypes.byref(has), size, 0)
         if has.turn_ns != _SHORT_TURN_NS:  # an older kernel took the policy alone
             call(set_attributes, thread, ctypes.byref(had), 0)
-
-
-#: sched_setattr(2) and sched_getattr(2), which the C library has no functions for, by processor.
-_CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
-
-#: Shorter than the kernel's own, which are 0.7 ms for one core and longer for more.
-_SHORT_TURN_NS = 500_000
-
-
-class _Attributes(ctypes.Structure):
-    """``struct sched_attr``."""
-
-    _fields_ = (
-        ("size", ctypes.c_uint32),
-        ("policy", ctypes.c_uint32),
-        ("flags", ctypes.c_uint64),
-        ("nice", ctypes.c_int32),
-        ("priority", ctypes.c_uint32),
-        ("turn_ns", ctypes.c_uint64),
-        ("deadline_ns", ctypes.c_uint64),
-        ("period_ns", ctypes.c_uint64),
-    )
