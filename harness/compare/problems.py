@@ -61,9 +61,7 @@ def problems(
     for cause in causes:
         cause.setting = cause.setting or changed.get(cause.runs)
         if cause.setting is None:
-            cause.moved = tuple(
-                one for one in settings if frozenset(one.runs) == cause.runs and cause.may_be_due_to(one)
-            )
+            cause.moved = tuple(one for one in settings if cause.may_be_due_to(one))
     return sorted(
         (_problem(cause, order, workloads) for cause in causes),
         key=lambda problem: gravity(problem.kind, problem.worst, position[problem.until]),
@@ -154,9 +152,11 @@ class _Cause:
             self.add(one)
 
     def may_be_due_to(self, setting: ChangedSetting) -> bool:
-        """Whether the setting, which changed in just these runs, is worth naming. What a job trains depends on any of them;
-        what it costs, on those that a Trainer chooses."""
-        return self.key[0] == PARAMETER_ERROR.family or setting.key.startswith(_TRAINER)
+        """Whether the setting changed in just these runs and is worth naming. What a job trains depends on any of them; what
+        it costs, on those that a Trainer chooses."""
+        if self.key[0] == PARAMETER_ERROR.family:
+            return _with_numbers(setting.runs) == self.runs
+        return setting.key.startswith(_TRAINER) and frozenset(setting.runs) == self.runs
 
     def add(self, judged: _JudgedEpisode) -> None:
         """One that has the same cause."""
@@ -215,10 +215,15 @@ def _explained(
     explained = []
     for runs, setting in _by_runs(settings).items():
         within = [one for one in left if one.episode.cause[0] == PARAMETER_ERROR.family and one.runs <= runs]
-        if runs == frozenset().union(*(one.runs for one in within)):
+        if within and _with_numbers(runs) == frozenset().union(*(one.runs for one in within)):
             explained.append((setting, sorted(within, key=lambda one: severity(one.findings[0]))))
             left = [one for one in left if one not in within]
     return explained, left
+
+
+def _with_numbers(runs: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Those that can show what is trained: a simulation has shapes alone."""
+    return frozenset((stack, workload) for stack, workload in runs if split_workload(workload).device != "sim")
 
 
 def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, str]], ChangedSetting]:

@@ -228,7 +228,7 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
         yield "Which of them is right, this does not tell."
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
         moved = [f"{one.key.partition('.')[2]} ({one.baseline}, now {one.value})" for one in problem.moved]
-        yield f"Defaults that changed with it: {listing(moved)}."
+        yield f"Defaults that changed with it, and may be why: {listing(moved)}."
     if assessed.room is not None:
         yield room_text(comparison, problem.worst.stack, assessed.room)
     if assessed.release:

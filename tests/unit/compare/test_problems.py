@@ -214,6 +214,23 @@ def test_a_setting_that_exactly_the_wrong_runs_have_explains_them(elsewhere: boo
         assert (problem.setting.key, problem.setting.baseline) == ("deepspeed.gradient_clipping", "0.0")
 
 
+def test_a_simulation_with_the_changed_value_cannot_show_what_is_trained_and_rules_no_cause_out() -> None:
+    old, new = {"configuration": "old"}, {"configuration": "new"}
+    results = [
+        result("0.15.0", variant="base", detail_sha256=old),
+        result("0.15.0", variant=OTHER, detail_sha256=old),
+        result("0.15.0", variant="base", device="sim", detail_sha256=old),
+        result("0.16.0", variant="base", detail_sha256=new, run=run(parameter_error=4)),
+        result("0.16.0", variant=OTHER, detail_sha256=old),
+        result("0.16.0", variant="base", device="sim", detail_sha256=new),
+    ]
+    before, changed = (Detail(configuration={"deepspeed.gradient_clipping": value}) for value in (0.0, 1.0))
+    details = {"0.15.0 base": before, f"0.15.0 {OTHER}": before, "0.16.0 base": changed, f"0.16.0 {OTHER}": changed}
+    (problem,) = judged(*results, details=details).problems
+    assert problem.kind is ProblemKind.DIFFERENT
+    assert problem.setting is not None
+
+
 def test_a_setting_explains_its_runs_beside_another_fault_in_the_same_release() -> None:
     old, new = {"configuration": "old"}, {"configuration": "new"}
     results = [

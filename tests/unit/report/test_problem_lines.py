@@ -150,7 +150,7 @@ def test_defaults_of_a_trainer_that_changed_in_the_same_releases_are_named() -> 
             .sentences
         )
 
-    said = "92.0 MiB. Defaults that changed with it: gradient_checkpointing (true, now false). "
+    said = "92.0 MiB. Defaults that changed with it, and may be why: gradient_checkpointing (true, now false). "
     assert said in sentences("0.15.0", "0.16.0")
     assert said in sentences("0.15.0", "0.16.0", "0.17.0")  # the optimizer is another one in the last alone
 
@@ -174,7 +174,7 @@ def test_defaults_that_changed_in_a_release_that_trains_wrong_are_named_where_no
         lambda one: Detail(configuration=of[one.detail_sha256["configuration"]]),
     )
     (line,) = view(comparison).screen.sections[0].problems
-    assert "Defaults that changed with it: gradient_clipping (0.0, now 1.0)." in line.sentences
+    assert "Defaults that changed with it, and may be why: gradient_clipping (0.0, now 1.0)." in line.sentences
 
 
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
