@@ -41,6 +41,7 @@ class Reserving:
         self._unlimited = TimingRange(self.settings)
         self._allocated_peak_bytes = self._reserved_peak_bytes = 0
         self._smallest = self._on(0)
+        self._late_decides = True  #: whether the GPU that is late took the larger card when last searched for
         self._at = 0
         self._events: list[tuple[int, int]] = []  #: of the device, (key, bytes)
         #: (the most that was reserved so far in bytes, the device's events so far, the allocator on a card without limit)
@@ -95,50 +96,65 @@ class Reserving:
             self._search()
 
     def _search(self) -> None:
-        """Goes up from the largest card that is known to fail, in growing steps as it is seldom much smaller than what
-        suffices, then bisects. Each is tried under the GPU that is likelier to fail, and the one that is found under the
-        other one too."""
+        """Each card is tried under the GPU that decided last, and the one that is found under the other one too. Where it is
+        too small for that, the other one decides."""
         fails = max(self.smallest_card_bytes, self._allocated_peak_bytes - 1)
         enough = self._reserved_peak_bytes
         while len(self._states) > 1 and self._states[1][0] <= fails:
             del self._states[0]  # no card that is tried from here on is smaller
-        step = max(_SEGMENT, int(fails * _FIRST_STEP))
-        trials: list[_Trial] = []
-        larger: list[int] = []  # cards that are enough if `enough` is not
         while True:
-            while enough - fails > max(_SEGMENT, enough * _PRECISION):
-                middle = min((fails + enough) // 2, fails + step)
-                trial = next((trial for trial in trials if trial.tells_of(middle)), None)
-                if trial is None:
-                    trials.append(trial := self._tried(middle))
-                if trial.allocators is None:
-                    fails, step = middle, 2 * step
-                else:
-                    larger.append(enough)
-                    enough = middle
-            trial = next((trial for trial in trials if trial.tells_of(enough)), None) or self._tried(enough)
+            fails, enough, trial = self._smallest_between(fails, enough)
             found = trial.whole(enough)
             if found is not None:
                 break
+            if trial.allocators is not None:
+                self._late_decides = not self._late_decides
             # Expandable segments may lack addresses on a card that has what is reserved without a limit.
-            fails, enough = enough, larger.pop() if larger else enough + enough // 8
+            most = self._reserved_peak_bytes
+            fails, enough = enough, most if enough < most else enough + enough // 8
         self.smallest_card_bytes, self.too_small_bytes = enough, fails
         self._smallest = found
 
+    def _smallest_between(self, fails: int, enough: int) -> tuple[int, int, _Trial]:
+        """Goes up from a card that fails, in growing steps as it is seldom much smaller than what suffices, then bisects.
+        Returns both ends of what is left, and what the upper one does."""
+        step = max(_SEGMENT, int(fails * _FIRST_STEP))
+        trials: list[_Trial] = []
+
+        def tried(card_bytes: int) -> _Trial:
+            trial = next((trial for trial in trials if trial.tells_of(card_bytes)), None)
+            if trial is None:
+                trials.append(trial := self._tried(card_bytes))
+            return trial
+
+        while enough - fails > max(_SEGMENT, enough * _PRECISION):
+            middle = min((fails + enough) // 2, fails + step)
+            if tried(middle).allocators is None:
+                fails, step = middle, 2 * step
+            else:
+                enough = middle
+        return fails, enough, tried(enough)
+
     def _tried(self, card_bytes: int) -> _Trial:
-        """Replays the trace so far on a card, for one of both GPUs."""
+        """Replays the trace so far on a card, for the GPU that decides."""
         most, begin, state = self._states[bisect_right(self._states, card_bytes, key=lambda state: state[0]) - 1]
         allocators = state.on_card(card_bytes) if begin else self._on(card_bytes)
-        left: Sequence[tuple[int, int]] = ()
+        events = self._events[begin:]
+        allocators.tell_apart(events)
+        one, other = (
+            (allocators.late, allocators.prompt) if self._late_decides else (allocators.prompt, allocators.late)
+        )
         is_enough = True
         try:
-            left = allocators.replay_likelier_to_fail(self._events[begin:])
+            for key, nbytes in events:
+                one.book(key, nbytes)
         except OutOfMemoryError:
             is_enough = False
-        least, refused = max(most, allocators.late.reserved_peak_bytes), allocators.late.refused_bytes
+        least, refused = max(most, one.reserved_peak_bytes), one.refused_bytes
         if self.settings.expandable_segments:
             least, refused = card_bytes, card_bytes + 1
-        return _Trial(least, refused, allocators if is_enough else None, left)
+        left = events if other is not one else ()
+        return _Trial(least, refused, allocators if is_enough else None, left, late_is_left=not self._late_decides)
 
     def _on(self, card_bytes: int) -> TimingRange:
         return TimingRange(dataclasses.replace(self.settings, card_bytes=card_bytes))
@@ -153,6 +169,7 @@ class _Trial:
     refused_bytes: int | None  #: at least
     allocators: TimingRange | None  #: None where the card is too small
     left: Sequence[tuple[int, int]]  #: what the other GPU has yet to replay
+    late_is_left: bool  #: which one that is
 
     def tells_of(self, card_bytes: int) -> bool:
         return self.reserved_bytes <= card_bytes and (self.refused_bytes is None or card_bytes < self.refused_bytes)
@@ -162,8 +179,10 @@ class _Trial:
         if self.allocators is None:
             return None
         allocators = self.allocators.on_card(card_bytes)
+        other = allocators.late if self.late_is_left else allocators.prompt
         try:
-            allocators.replay_the_other(self.left)
+            for key, nbytes in self.left:
+                other.book(key, nbytes)
         except OutOfMemoryError:
             return None
         return allocators

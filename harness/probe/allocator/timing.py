@@ -29,20 +29,10 @@ class TimingRange:
         if self._late is not None:
             self._late.book(key, nbytes)
 
-    def replay_likelier_to_fail(self, events: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-        """Books all of these under the GPU that is late, if any is delayed, else under the one that is never behind.
-        Returns those that `replay_the_other` has yet to book. Raises OutOfMemoryError as `book` does."""
+    def tell_apart(self, events: Sequence[tuple[int, int]]) -> None:
+        """Makes two GPUs of one if any of these frees, which are next, is delayed: each can then book them by itself."""
         if self._late is None and any(key < 0 and noted(key)[0] == FREE_DELAYED for key, _ in events):
             self._late = self.prompt.made_late()
-        book = self.late.book
-        for key, nbytes in events:
-            book(key, nbytes)
-        return events if self._late is not None else ()
-
-    def replay_the_other(self, events: Sequence[tuple[int, int]]) -> None:
-        book = self.prompt.book
-        for key, nbytes in events:
-            book(key, nbytes)
 
     def on_card(self, card_bytes: int | None) -> TimingRange:
         """As `CachingAllocator.on_card`."""
