@@ -23,7 +23,7 @@ EnvironmentOf = Callable[[Cell], Environment]
 #: What ranks in huge pages may take of a machine's memory; the rest is for the servers that they are forked from.
 _MOST_OF_MEMORY = 0.75
 
-#: Other work of more than this is not what an idle machine does besides.
+#: More than the background work of an idle machine.
 _BUSY_CORES = 0.25
 
 

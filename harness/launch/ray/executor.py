@@ -249,26 +249,26 @@ class HeldNodes:
 
     def __init__(self, executor: RayExecutor, group: Any, kind: tuple[float, float], needed: Needs) -> None:
         """Raises Lost."""
-        import ray
-
         self._executor = executor
         self._group = group
         self._kind = kind
         self._needed = needed
         self._workers = Workers(self._worker)
-        task = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_in(group, 0))
-        self._hardware: Hardware = _value(task.remote(executor.side))
+        self._hardware: Hardware = self._on_first_node(_hardware, executor.side)
 
     @property
     def hardware(self) -> Hardware:
         return self._hardware
 
     def busy_cores(self) -> float:
+        busy: float = self._on_first_node(busy_cores)
+        return busy
+
+    def _on_first_node(self, function: Callable[..., Any], *arguments: Any) -> Any:
         import ray
 
-        task = ray.remote(busy_cores).options(num_cpus=0, scheduling_strategy=_in(self._group, 0))
-        busy: float = _value(task.remote())
-        return busy
+        task = ray.remote(function).options(num_cpus=0, scheduling_strategy=_in(self._group, 0))
+        return _value(task.remote(*arguments))
 
     def fits(self, cell: Cell) -> bool:
         return self._executor.needs(cell) == self._needed

@@ -141,20 +141,12 @@ class Reserving:
         allocators = state.on_card(card_bytes) if begin else self._on(card_bytes)
         events = self._events[begin:]
         allocators.tell_apart(events)
-        one, other = (
-            (allocators.late, allocators.prompt) if self._late_decides else (allocators.prompt, allocators.late)
-        )
-        is_enough = True
-        try:
-            for key, nbytes in events:
-                one.book(key, nbytes)
-        except OutOfMemoryError:
-            is_enough = False
+        is_enough = allocators.replay(events, late=self._late_decides)
+        one = allocators.late if self._late_decides else allocators.prompt
         least, refused = max(most, one.reserved_peak_bytes), one.refused_bytes
         if self.settings.expandable_segments:
             least, refused = card_bytes, card_bytes + 1
-        left = events if other is not one else ()
-        return _Trial(least, refused, allocators if is_enough else None, left, late_is_left=not self._late_decides)
+        return _Trial(least, refused, allocators if is_enough else None, events, self._late_decides)
 
     def _on(self, card_bytes: int) -> TimingRange:
         return TimingRange(dataclasses.replace(self.settings, card_bytes=card_bytes))
@@ -168,8 +160,8 @@ class _Trial:
     reserved_bytes: int  #: at most
     refused_bytes: int | None  #: at least
     allocators: TimingRange | None  #: None where the card is too small
-    left: Sequence[tuple[int, int]]  #: what the other GPU has yet to replay
-    late_is_left: bool  #: which one that is
+    events: Sequence[tuple[int, int]]  #: which the other GPU has yet to replay
+    late_decides: bool  #: whether this one is late
 
     def tells_of(self, card_bytes: int) -> bool:
         return self.reserved_bytes <= card_bytes and (self.refused_bytes is None or card_bytes < self.refused_bytes)
@@ -178,11 +170,7 @@ class _Trial:
         """The allocators on a card that it tells of, with both GPUs; None where that is too small for either."""
         if self.allocators is None:
             return None
-        allocators = self.allocators.on_card(card_bytes)
-        other = allocators.late if self.late_is_left else allocators.prompt
-        try:
-            for key, nbytes in self.left:
-                other.book(key, nbytes)
-        except OutOfMemoryError:
+        both = self.allocators.on_card(card_bytes)
+        if both.late is not both.prompt and not both.replay(self.events, late=not self.late_decides):
             return None
-        return allocators
+        return both

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator, OutOfMemoryError
 from harness.probe.meters.ledger import FREE_DELAYED, noted
 
 
@@ -34,6 +34,16 @@ class TimingRange:
         if self._late is None and any(key < 0 and noted(key)[0] == FREE_DELAYED for key, _ in events):
             self._late = self.prompt.made_late()
 
+    def replay(self, events: Sequence[tuple[int, int]], *, late: bool) -> bool:
+        """Books all of these under one GPU, once both are told apart. False where the card is too small for it."""
+        book = (self.late if late else self.prompt).book
+        try:
+            for key, nbytes in events:
+                book(key, nbytes)
+        except OutOfMemoryError:
+            return False
+        return True
+
     def on_card(self, card_bytes: int | None) -> TimingRange:
         """As `CachingAllocator.on_card`."""
         other = TimingRange(self.prompt.settings)
@@ -60,8 +70,3 @@ class TimingRange:
     def most_allocated_peak_bytes(self) -> int:
         """Both allocate the same, but for remainders that are not worth splitting off."""
         return max(self.prompt.usage().allocated_peak_bytes, self.late.usage().allocated_peak_bytes)
-
-    @property
-    def refused_bytes(self) -> int | None:
-        """As `CachingAllocator.refused_bytes`, of either."""
-        return min((each.refused_bytes for each in (self.prompt, self.late) if each.refused_bytes), default=None)

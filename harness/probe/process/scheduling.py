@@ -69,15 +69,16 @@ def take_short_turns() -> None:
     if calls is None or sys.platform != "linux":
         return
     set_attributes, get_attributes = calls
-    call = ctypes.CDLL(None).syscall
-    for thread in map(int, os.listdir("/proc/self/task")):
-        had, has = _Attributes(), _Attributes()
-        size = ctypes.sizeof(_Attributes)
-        if call(get_attributes, thread, ctypes.byref(had), size, 0) != 0:
-            continue  # it has ended meanwhile, or a container forbids it
-        short = _Attributes.from_buffer_copy(had)
-        short.policy, short.turn_ns = os.SCHED_OTHER, _SHORT_TURN_NS
-        call(set_attributes, thread, ctypes.byref(short), 0)
-        call(get_attributes, thread, ctypes.byref(has), size, 0)
-        if has.turn_ns != _SHORT_TURN_NS:  # an older kernel took the policy alone
-            call(set_attributes, thread, ctypes.byref(had), 0)
+    size = ctypes.sizeof(_Attributes)
+    with contextlib.suppress(OSError, AttributeError):
+        call = ctypes.CDLL(None).syscall
+        for thread in map(int, os.listdir("/proc/self/task")):
+            had, has = _Attributes(), _Attributes()
+            if call(get_attributes, thread, ctypes.byref(had), size, 0) != 0:
+                continue  # it has ended meanwhile, or a container forbids it
+            short = _Attributes.from_buffer_copy(had)
+            short.policy, short.turn_ns = os.SCHED_OTHER, _SHORT_TURN_NS
+            call(set_attributes, thread, ctypes.byref(short), 0)
+            call(get_attributes, thread, ctypes.byref(has), size, 0)
+            if has.turn_ns != _SHORT_TURN_NS:  # an older kernel took the policy alone
+                call(set_attributes, thread, ctypes.byref(had), 0)
