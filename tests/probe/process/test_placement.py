@@ -39,6 +39,22 @@ def test_data_of_a_process_moves_to_huge_pages_and_stays_what_it_was() -> None:
     assert in_a_fork(answer) == "True True"
 
 
+def test_what_a_process_has_from_its_parent_and_has_not_written_stays_where_it_is() -> None:
+    parents = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    parents.madvise(mmap.MADV_NOHUGEPAGE)
+    parents[:] = bytes([1]) * len(parents)
+    parents.madvise(mmap.MADV_HUGEPAGE)
+
+    def answer() -> str:
+        parents[: 8 << 20] = bytes([2]) * (8 << 20)
+        before = huge_bytes()
+        placement.use_huge_pages()
+        moved = huge_bytes() - before
+        return f"{4 << 20 <= moved < 24 << 20} {parents[:] == bytes([2]) * (8 << 20) + bytes([1]) * (24 << 20)}"
+
+    assert in_a_fork(answer) == "True True"
+
+
 def test_memory_that_processes_share_stays_shared() -> None:
     shared = mmap.mmap(-1, 16 << 20)
 
