@@ -40,6 +40,9 @@ _SHARED = "shared"
 _AT_ONCE = 2
 
 
+#: See `harness.envs.inside.edited`.
+_Edited = dict[str, dict[str, str]]
+
 #: 1: files were links into uv's cache. 2: the environment is apart.
 _SCHEMA = 2
 
@@ -100,9 +103,10 @@ def build(
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
                 marker, notes = made
                 build_s = round(time.monotonic() - began, 3)
+                edited = inside.edited(site_packages(place), marker.stamps)
             else:
-                notes = _restore(place, folder, marker, installer, locked.stack.python)
-            environment = _describe(place, locked, marker, framework, notes)
+                edited, notes = _restore(place, folder, marker, installer, locked.stack.python)
+            environment = _describe(place, locked, marker, framework, edited, notes)
             return msgspec.structs.replace(environment, build_s=build_s)
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
@@ -113,7 +117,9 @@ def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "
     """The stack's environment where it stands and is whole, else None. Builds nothing and does not wait."""
     place = _place(locked, folder, gpu=gpu)
     marker = _whole(place, locked)
-    return None if marker is None else _describe(place, locked, marker, framework)
+    if marker is None:
+        return None
+    return _describe(place, locked, marker, framework, inside.edited(site_packages(place), marker.stamps))
 
 
 def build_all(
@@ -227,14 +233,17 @@ def _make(
     return marker, notes
 
 
-def _restore(place: Path, folder: Path, marker: _Marker, installer: Installer, python: str) -> tuple[str, ...]:
-    """Undo what was written into files that other environments share. Returns lines for the user.
+def _restore(
+    place: Path, folder: Path, marker: _Marker, installer: Installer, python: str
+) -> tuple[_Edited, tuple[str, ...]]:
+    """Undo what was written into files that other environments share. Returns what is still edited, and lines for the user.
 
     Raises EnvironmentUnavailable where the packages cannot be had again.
     """
     packages = site_packages(place)
+    edited = inside.edited(packages, marker.stamps)
     notes = []
-    for name, changes in inside.edited(packages, marker.stamps).items():
+    for name, changes in edited.items():
         files = [file for file in changes if apart.is_shared(packages / file)]
         if not files or name not in marker.shared:
             continue
@@ -251,7 +260,7 @@ def _restore(place: Path, folder: Path, marker: _Marker, installer: Installer, p
             f"{_edit(name, files)} where all environments share it: restored; the edited text is in {kept}; "
             "replace the file, instead of writing into it, to edit one environment"
         )
-    return tuple(notes)
+    return inside.edited(packages, marker.stamps) if notes else edited, tuple(notes)
 
 
 def _share_anew(folder: Path, name: str, requirement: str, installer: Installer, python: str) -> None:
@@ -300,10 +309,14 @@ def _whole(place: Path, locked: LockedStack) -> _Marker | None:
 
 
 def _describe(
-    place: Path, locked: LockedStack, marker: _Marker, framework: str, notes: tuple[str, ...] = ()
+    place: Path,
+    locked: LockedStack,
+    marker: _Marker,
+    framework: str,
+    edited: _Edited,
+    notes: tuple[str, ...] = (),
 ) -> Environment:
     packages = site_packages(place)
-    edited = inside.edited(packages, marker.stamps)
     reports = (f"{_edit(name, sorted(files))} in {place.name}: that code is measured" for name, files in edited.items())
     return Environment(
         stack=locked.stack,
