@@ -25,7 +25,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
-    huge_pages: bool = False  #: timed ranks move their data to huge pages, and share none with other processes
+    huge_pages: bool = False  #: timed ranks move what they have written to huge pages
     short_turns: bool = False  #: timed ranks take short turns of a core, so that they need not wait for other processes
     explain: bool = False  #: only find out who holds the memory: an untimed run that gives no result
     room_bytes: int = 0  #: of an explanation: what the card of the cell has for tensors; 0 where no card is known

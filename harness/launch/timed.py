@@ -148,7 +148,7 @@ def session_plan(plan: RunPlan, members: Sequence[Cell], machine: Machine) -> Ru
 
 
 def room_for_huge_pages(members: Sequence[Cell], hardware: Hardware) -> bool:
-    """Whether all of a session's ranks may have their data to themselves."""
+    """Whether all of a session's ranks may have what lies in their huge pages to themselves."""
     return sum(map(rank_count, members)) * OWN_RANK_BYTES <= _MOST_OF_MEMORY * hardware.memory_bytes
 
 

@@ -14,7 +14,7 @@ OPEN_CELL_BYTES = 1 << 30
 IDLE_SERVER_BYTES = 1 << 29
 SIM_BYTES = 2 << 30
 
-#: Of a rank that shares nothing with its server; that of a tiny model has 0.3 GB.
+#: Of a rank in huge pages, at most, which share nothing with its server; a tiny model has 0.15 GB in them.
 OWN_RANK_BYTES = 1 << 29
 
 #: Cells with the same key run on one worker.
