@@ -50,7 +50,7 @@ class CellRequest:
     timeout_s: (
         float  #: longest time between two signs of life of the ranks; a stage lasts `STAGE_TIMEOUTS` of them at most
     )
-    huge_pages: bool = False  #: timed ranks move what they have written to huge pages (see `harness.probe.process.placement`)
+    huge_pages: bool = False  #: timed ranks write in huge pages (see `harness.probe.process.placement`)
     short_turns: bool = False  #: timed ranks preempt other processes (see `harness.probe.process.scheduling`)
     #: also record who holds the memory, in ``explanation.json`` (see `harness.probe.holders.sites`)
     explain: bool = False
