@@ -39,7 +39,6 @@ _SHARED = "shared"
 #: Environments built at once. Ten stacks on two cores with a warm cache: one at a time 19 s, two 13 s, three 28 s.
 _AT_ONCE = 2
 
-
 #: See `harness.envs.inside.edited`.
 _Edited = dict[str, dict[str, str]]
 
