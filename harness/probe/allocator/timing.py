@@ -35,7 +35,7 @@ class TimingRange:
             self._late = self.prompt.made_late()
 
     def replay(self, events: Sequence[tuple[int, int]], *, late: bool) -> bool:
-        """Books all of these under one GPU, once both are told apart. False where the card is too small for it."""
+        """Books all of these under one GPU, after `tell_apart`. False where the card is too small for it."""
         book = (self.late if late else self.prompt).book
         try:
             for key, nbytes in events:

@@ -19,7 +19,7 @@ STAGE_LENGTH = 40
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
 WHEREABOUTS_LENGTH = 300
-#: Places of ranks that are told apart.
+#: Lines that say where the ranks are.
 MOST_WHEREABOUTS = 8
 
 #: What is read of one line, of an error's message, and of a text: much longer than what is kept, and soon read.
