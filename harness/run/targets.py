@@ -23,14 +23,16 @@ from harness.config.variables import (
 from harness.envs import hardware, venv
 from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
-from harness.errors import UsageError
+from harness.errors import EnvironmentUnavailable, UsageError
 from harness.launch import staging
 from harness.launch.contract import Executor
 from harness.launch.docker import DockerExecutor
 from harness.launch.local import LocalExecutor
 from harness.launch.ray.executor import RayExecutor
 from harness.model import AXES, Environment, Hardware, LockedStack
+from harness.probe import isolation
 from harness.run import workloads
+from harness.system.obstacles import refused
 from harness.wording.quantities import listing
 
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
@@ -104,6 +106,8 @@ def venv_build(settings: Settings, installer: Installer, sources: Mapping[str, v
 def _local(settings: Settings, installer: Installer, note: Note) -> Target:
     """Virtual environments and processes on this machine."""
     programs = workloads.folders(settings)
+    if any(Path(folder).is_absolute() for folder in programs.values()):
+        _tell_what_shields(settings, note)
     executor = LocalExecutor(
         folder=settings.environments,
         files=staging.probe_files(Path(settings.scenarios)),
@@ -113,6 +117,33 @@ def _local(settings: Settings, installer: Installer, note: Note) -> Target:
         folders=programs,
     )
     return Target(executor=executor, build=venv_build(settings, installer), hardware=hardware.detect)
+
+
+#: What the user has to know before a program runs, by what keeps his files from it; nothing where it has a view of its own.
+_SHIELDS = {
+    isolation.VIEW: "",
+    isolation.LANDLOCK: (
+        "programs: this machine gives no process a view of its own of your files (user namespaces and overlays), so what "
+        "a program writes outside its folder is refused"
+    ),
+    isolation.NONE: (
+        "programs: nothing on this machine keeps your files from a program (no user namespaces, no Landlock): it works in "
+        "a copy of its folder, but what it writes to other paths, or by links, stays; run it in a container or on a copy"
+    ),
+}
+
+
+def _tell_what_shields(settings: Settings, note: Note) -> None:
+    """Raises EnvironmentUnavailable."""
+    folder = Path(settings.environments)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        line = _SHIELDS[isolation.strongest(folder)]
+    except OSError as error:
+        what, hint = "no folder for the run can be made", "check its access and the space left"
+        raise refused(EnvironmentUnavailable, what, error, where=folder, hint=hint) from None
+    if line:
+        note(line)
 
 
 def _docker(settings: Settings, installer: Installer, note: Note) -> Target:

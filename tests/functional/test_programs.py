@@ -127,3 +127,43 @@ def test_a_program_has_a_name_by_which_it_is_explained(
     assert done.returncode == 0, done.stderr
     assert "gathered parameters" in done.stdout
     assert "train.py" in done.stdout
+
+
+RESUMING = """
+import os
+import torch
+
+model = torch.nn.Linear(8, 1, bias=False)
+torch.nn.init.constant_(model.weight, 0.5)
+if os.path.exists("last.pt"):
+    model.load_state_dict(torch.load("last.pt"))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(6):
+    optimizer.zero_grad()
+    model(torch.ones(1, 8)).square().sum().backward()
+    optimizer.step()
+    torch.save(model.state_dict(), "last.pt")
+    torch.save(model.state_dict(), "outputs/last.pt")
+"""
+
+
+def test_a_program_that_resumes_and_saves_over_its_checkpoint_trains_the_same_in_each_release_and_leaves_it(
+    regress: Regress, tmp_path: Path
+) -> None:
+    mine, scratch = tmp_path / "mine", tmp_path / "scratch"
+    mine.mkdir()
+    scratch.mkdir()
+    (mine / "train.py").write_text(RESUMING)
+    (mine / "outputs").symlink_to(scratch)
+    (scratch / "last.pt").write_bytes(b"a checkpoint of the user's")
+    report = regress(
+        *("--program", "python train.py", "--device", "cpu", "--rounds", "0"),
+        *("--deepspeed", f"{BEFORE},{FAULTY},{AFTER}", "--baseline", BEFORE),
+        cwd=mine,
+    )
+    assert report["exit_code_seen"] == 0
+    assert {cell["outcome"] for cell in report["cells"]} == {"passed"}
+    assert report["findings"] == []
+    assert (scratch / "last.pt").read_bytes() == b"a checkpoint of the user's"
+    assert sorted(file.name for file in mine.iterdir()) == ["outputs", "train.py"]
+    assert any(str(scratch / "last.pt") in note for note in report["notes"])

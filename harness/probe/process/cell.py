@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from harness.probe import isolation
 from harness.probe import scenario as scenarios
 from harness.probe.border import machine
 from harness.probe.border.encoding import encode
@@ -105,6 +106,9 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         record.signature = (
             f"rank {missing[0]} passed, and its measurements are gone: something removed or changed its file"
         )
+    if record.ranks and (outside := isolation.changed_outside(folder)):
+        record.ranks[0].notes.append(_kept_apart(outside))
+    isolation.discard(folder)
     record.round_s = [_seconds(timed) for timed in counted]
     record.costs = [timed.cost for timed in counted]
     record.clocks = [timed.clocks for timed in counted if timed.clocks is not None]
@@ -117,6 +121,11 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         benchmark.extra_info.update(extra_info(record))
     write_whole(folder / "record.json", encode(asdict(record)))
     return record
+
+
+def _kept_apart(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"the program changed {paths[0]}{more}: discarded with the run, your files are as they were"
 
 
 def _measure(

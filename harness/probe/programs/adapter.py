@@ -103,7 +103,7 @@ def prepare(request: CellRequest, folder: Path) -> None:
     """Makes the folder in which all ranks of a run work, before they are forked."""
     from harness.probe.programs import peers, workplace
 
-    workplace.make(folder, _folder(request))
+    workplace.make(folder, _folder(request), request.truths)
     if request.device == "sim":
         peers.make(folder, simulated_ranks(request.parameters))
 
@@ -115,8 +115,8 @@ def again(folder: Path) -> bool:
 
     if not more_columns.again(folder):
         return False
-    for name in (*workplace.FOLDERS, peers.NAME):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    workplace.discard(folder)
+    shutil.rmtree(folder / peers.NAME, ignore_errors=True)
     return True
 
 
@@ -171,7 +171,7 @@ def run(
     measured; then a round is run for each that the host wants. ``messages`` are given to a rank that is simulated for them
     alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
     from harness.probe.meters.warning_counts import count_warnings
-    from harness.probe.programs import peers, repeats, running
+    from harness.probe.programs import peers, repeats, running, workplace
     from harness.probe.programs.inference import Inference
     from harness.probe.programs.measuring import Measuring
 
@@ -179,19 +179,21 @@ def run(
     truth = None
     trains = not request.parameters.get(INFERENCE)
     with contextlib.ExitStack() as stack:
-        if messages is None and request.device == "sim":
-            messages = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
         if request.device == "cpu" and not request.explain and trains:
             from harness.probe.programs.program_truth import ProgramTruth
 
             truth = ProgramTruth(
                 stack.enter_context(
                     repeats.at_hand(
-                        folder, rank, _folder(request), _repeated(request), lambda: heartbeat.stage("measure")
+                        folder, rank, _repeated(request), _places(request), lambda: heartbeat.stage("measure")
                     )
                 ),
                 rank,
             )
+        if messages is None:  # a rank that is simulated for its messages alone is a fork of one that has entered
+            workplace.enter(folder)
+            if request.device == "sim":
+                messages = stack.enter_context(peers.at_hand(folder / peers.NAME, rank, _unmeasured(request)))
         warnings = stack.enter_context(count_warnings())
         meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
         meter.working = heartbeat.operator_ran
@@ -247,12 +249,24 @@ def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
     return run_rank
 
 
+def _places(request: CellRequest) -> Callable[[Path], None]:
+    """Return the function that makes, in the folder of a repeat, what the program works in."""
+
+    def make_workplace(folder: Path) -> None:
+        from harness.probe.programs import workplace
+
+        workplace.make(folder, _folder(request), request.truths)
+
+    return make_workplace
+
+
 def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
     """What a rank does that repeats the program, by the orders of `harness.probe.programs.program_truth`."""
 
     def run_rank(order: Mapping[str, Any], rank: int) -> None:
-        from harness.probe.programs import plain_training
+        from harness.probe.programs import plain_training, workplace
 
+        workplace.enter(Path.cwd())
         program = request.parameters, _folder(request), rank
         with _surroundings(request.parameters, request.device, None) as (meter, _):
             if order["kind"] == "again":

@@ -2,7 +2,8 @@
 
 Each rank has a process that was forked before the program began, the *starter*, which forks one for each repeat. Rank 0
 says what is repeated (an *order*), in a file that the others wait for. A repeat has a folder of its own in the run's, with
-its own copy of the program's files, and its own port to meet at. It leaves files there; what goes wrong in it is one line.
+its own copy of the program's files, which rank 0's starter makes, and its own port to meet at. It leaves files there; what
+goes wrong in it is one line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import Any
 from harness.probe.border import logs, processes
 from harness.probe.border.faults import signal_signature, signature_of
 from harness.probe.border.untrusted import write_whole
-from harness.probe.programs import workplace
 
 #: In the folder of a run.
 NAME = "repeats"
@@ -36,6 +36,12 @@ _GRACE_S = 1.0
 #: Runs the program in the process of a repeat, in its folder: (order, rank).
 Run = Callable[[Mapping[str, Any], int], None]
 
+#: Makes, in the folder of a repeat, what the program works in.
+Place = Callable[[Path], None]
+
+#: In the folder of a repeat, once the program can work there.
+_PLACED = "placed"
+
 
 class RepeatFailed(Exception):
     """A repeat did not end as it must; one line says how."""
@@ -44,8 +50,8 @@ class RepeatFailed(Exception):
 class Repeats:
     """Of one rank."""
 
-    def __init__(self, run: Path, rank: int, source: str, starter: socket.socket, beat: Callable[[], None]) -> None:
-        self._folder, self._rank, self._source = run / NAME, rank, source
+    def __init__(self, run: Path, rank: int, starter: socket.socket, beat: Callable[[], None]) -> None:
+        self._folder, self._rank = run / NAME, rank
         self._starter, self._beat = starter, beat
         self._count = 0
 
@@ -55,7 +61,6 @@ class Repeats:
         self._folder.mkdir(exist_ok=True)
         folder = self._folder / str(self._count)
         folder.mkdir()
-        workplace.make(folder, self._source)
         with socket.socket() as probing:
             probing.bind(("127.0.0.1", 0))
             port = probing.getsockname()[1]
@@ -92,9 +97,9 @@ class Repeats:
 
 
 @contextlib.contextmanager
-def at_hand(run: Path, rank: int, source: str, body: Run, beat: Callable[[], None]) -> Iterator[Repeats]:
-    """In a rank, before the program begins. ``run`` is the run's folder, ``source`` the program's. All processes end with
-    the block."""
+def at_hand(run: Path, rank: int, body: Run, place: Place, beat: Callable[[], None]) -> Iterator[Repeats]:
+    """In a rank, before the program begins, and before the rank enters what the program works in. ``run`` is the run's
+    folder. All processes end with the block."""
     ours, theirs = socket.socketpair()
     parent = os.getpid()
     starter = os.fork()
@@ -102,12 +107,12 @@ def at_hand(run: Path, rank: int, source: str, body: Run, beat: Callable[[], Non
         try:
             processes.die_with_parent(parent)
             ours.close()
-            _serve(run / NAME, rank, theirs, body)
+            _serve(run / NAME, rank, theirs, body, place)
         finally:
             os._exit(0)
     theirs.close()
     try:
-        yield Repeats(run, rank, source, ours, beat)
+        yield Repeats(run, rank, ours, beat)
     finally:
         with contextlib.suppress(OSError):  # it is gone
             ours.shutdown(
@@ -117,12 +122,23 @@ def at_hand(run: Path, rank: int, source: str, body: Run, beat: Callable[[], Non
         os.waitpid(starter, 0)
 
 
-def _serve(folder: Path, rank: int, rank_process: socket.socket, body: Run) -> None:
+def _serve(folder: Path, rank: int, rank_process: socket.socket, body: Run, place: Place) -> None:
     """The starter's own loop: returns when its rank has ended."""
     while number := rank_process.recv(64).strip():
         order = json.loads((folder / f"order-{int(number)}.json").read_text())
-        _repeat(folder / str(int(number)), order, rank, body)
+        here = folder / str(int(number))
+        if rank == 0:
+            _make_place(here, place)
+        _repeat(here, order, rank, body)
         rank_process.sendall(b".")
+
+
+def _make_place(folder: Path, place: Place) -> None:
+    try:
+        place(folder)
+    except Exception as error:  # whatever it is, the ranks must not wait for it
+        _fail(folder / "failed", signature_of(error))
+    (folder / _PLACED).touch()
 
 
 def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
@@ -161,6 +177,8 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
     os.chdir(folder)
     done = False
     try:
+        while not (folder / _PLACED).exists():
+            time.sleep(_POLL_S)
         body(order, rank)
         done = True
     except BaseException as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.probe import launch_line
+from harness.probe import isolation, launch_line
 from harness.probe.border import faults
 from harness.probe.border.surroundings import SKELETONS
 from harness.probe.error_chain import behind, behind_one_another
@@ -118,7 +118,6 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             started.watched() as others,
             last_line.kept() as last,
         ):
-            workplace.protect(run_folder)
             random_state.begin()
             measuring.begin(lambda: _check_shrunk(weights, line.program) if tiny else None)
             try:
@@ -130,6 +129,11 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
             except ProgramError:
                 raise
             except Exception as error:
+                if isinstance(error, OSError) and (path := isolation.refused_path(run_folder, error)):
+                    raise CannotRun(
+                        f"{line.program} writes to {path}, and this machine can keep it from your files only by refusing: "
+                        "let it write below its folder"
+                    ) from error
                 if not start.has_rank and _asks_for_its_rank(error):
                     raise CannotRun(
                         f"{line.program} asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"

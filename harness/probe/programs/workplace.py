@@ -3,13 +3,17 @@
 It is a copy of the folder in which the line is typed, or of the one around it where the program reaches beyond the former by
 ``..`` (`harness.probe.surrounding_folder`). Folders are made anew. Code and settings are copied, as a program finds its
 folder by them (``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's. Other files are
-links to the user's: one that the program opens for writing is copied first, or made anew where it is truncated. What it
-makes is the run's, and goes with it.
+links to the user's, which the run's shield keeps (`harness.probe.isolation`).
+
+Where the shield is no view of the run's own, what can be written should not be a link: files are copied as far as that
+costs little, linked folders are made anew as well, and what is left is copied when Python opens it for writing.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import errno
+import fcntl
 import os
 import re
 import shutil
@@ -18,6 +22,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.probe import isolation
+from harness.probe.border.surroundings import SKELETONS
 from harness.probe.launch_line import LaunchLine
 from harness.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
 
@@ -29,9 +35,6 @@ _ELSEWHERE = "elsewhere"
 
 #: Where in the copy the line is typed, in a file of the run's.
 _LAUNCHED = "launched-in"
-
-#: What a run has in folders.
-FOLDERS = (NAME, _ELSEWHERE)
 
 #: In the name of an option whose folder is written: ``--output_dir``, ``--save``, ``trainer.logdir=``.
 _OUTPUT = re.compile(r"out|save|log", re.IGNORECASE)
@@ -45,21 +48,48 @@ _LEFT_OUT = frozenset(
 )
 
 
-def make(run: Path, source: str) -> Path:
-    """Makes the folder in that of a run, from the user's, ``source``, and returns the copy of the latter. Raises ValueError
-    where that is not known."""
+#: Caches that the runs of all releases share: variables with their folders.
+_SHARED = (SKELETONS, "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH")
+
+#: Without a view, files up to this size are copied, as long as they are not more than that together.
+_LARGEST_COPY_BYTES, _MOST_COPIED_BYTES = 64 << 20, 2 << 30
+
+#: linux/fs.h: make a file share the blocks of another one until either is written.
+_FICLONE = 0x40049409
+
+
+def make(run: Path, source: str, truths: str = "") -> Path:
+    """Make the folder in that of a run, from the user's, ``source``, with the shield of the run. Return the copy of the
+    latter. ``truths`` is where plain training is kept. Raises ValueError where ``source`` is not known."""
     if not source:
         raise ValueError("where the program's files are is not known on this machine: give it with --program once more")
+    shared = [os.environ.get(name, "") for name in _SHARED]
+    in_view = isolation.make(run, [truths, *shared]) == isolation.VIEW
     made = run / NAME
     made.mkdir()
     copied = folder_to_copy(Path(source))
     (run / _LAUNCHED).write_text(os.path.relpath(os.path.realpath(source), copied))
     folder = launched(run)
     folder.mkdir(parents=True, exist_ok=True)
-    _mirror(Path(source), folder)  # first, so that all of it is there
+    mirror = _Mirror(in_view=in_view)
+    mirror.fill(Path(source), folder)  # first, so that all of it is there
     if folder != made:
-        _mirror(copied, made, but=(os.path.realpath(source), os.path.realpath(run)))
+        mirror.fill(copied, made, but=(os.path.realpath(source), os.path.realpath(run)))
     return folder
+
+
+def enter(run: Path) -> None:
+    """Let this process, and all that it starts, write to nothing of the user's. Call it before the process has threads;
+    cannot be undone."""
+    if isolation.join(run).kind != isolation.VIEW:
+        _copy_what_is_opened(run)
+
+
+def discard(run: Path) -> None:
+    """Remove all that `make` made, and what was written there."""
+    isolation.discard(run)
+    for name in (NAME, _ELSEWHERE):
+        shutil.rmtree(run / name, ignore_errors=True)
 
 
 def launched(run: Path) -> Path:
@@ -102,7 +132,7 @@ def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
         if str(there) != value.rstrip(os.sep):
             os.makedirs(f"{run / _ELSEWHERE}{there}", exist_ok=True)
         elif there.is_dir() and _OUTPUT.search(name or option):
-            _mirror_once(there, place)
+            _mirror_once(there, place, run)
         else:
             return word
         return f"{name}{equals}{place}"
@@ -130,59 +160,107 @@ def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
     )
 
 
-def _mirror_once(source: Path, made: Path) -> None:
-    """All ranks of a run have one, which is there as a whole."""
+def _mirror_once(source: Path, made: Path, run: Path) -> None:
+    """Mirror a folder that all ranks of a run have one copy of, which is there as a whole."""
     made.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=made.parent))
-    _mirror(source, unfinished)
+    _Mirror(in_view=isolation.kind_of(run) == isolation.VIEW).fill(source, unfinished)
     try:
         unfinished.rename(made)
     except OSError:
         shutil.rmtree(unfinished)
 
 
-def _mirror(source: Path, made: Path, but: Sequence[str] = ()) -> None:
-    """``but``: folders in it that are left out."""
-    left = [(source, made)]
-    entries = 0
-    while left:
-        folder, copy = left.pop(0)  # those near the top first
-        with os.scandir(folder) as found:
-            for entry in found:
-                entries += 1
-                target = copy / entry.name
-                if entry.path in but or entry.name in _LEFT_OUT or (entry.is_dir() and _is_environment(entry.path)):
-                    continue
-                if entry.is_dir(follow_symlinks=False) and entries <= _MOST_ENTRIES:
-                    target.mkdir(exist_ok=True)
-                    left.append((Path(entry.path), target))
-                elif _is_source(entry):
-                    shutil.copyfile(entry.path, target)
-                else:
-                    target.symlink_to(entry.path)
+class _Mirror:
+    """Makes folders that look like the user's."""
+
+    def __init__(self, *, in_view: bool) -> None:
+        self._in_view = in_view
+        self._left_bytes = _MOST_COPIED_BYTES
+
+    def fill(self, source: Path, made: Path, but: Sequence[str] = ()) -> None:
+        """Make in ``made`` what is in ``source``, without the folders ``but``."""
+        left = [(source, made)]
+        entries = 0
+        top = f"{os.path.realpath(source)}/"
+        seen = {os.path.realpath(source)}
+        while left:
+            folder, copy = left.pop(0)  # those near the top first
+            with os.scandir(folder) as found:
+                for entry in found:
+                    entries += 1
+                    target = copy / entry.name
+                    if entry.path in but or entry.name in _LEFT_OUT or (entry.is_dir() and _is_environment(entry.path)):
+                        continue
+                    if entries <= _MOST_ENTRIES and self._is_made_anew(entry, top, seen):
+                        target.mkdir(exist_ok=True)
+                        left.append((Path(entry.path), target))
+                    elif not self._is_copied(entry, target):
+                        target.symlink_to(entry.path)
+
+    def _is_made_anew(self, entry: os.DirEntry[str], top: str, seen: set[str]) -> bool:
+        """Return True for a folder whose entries are mirrored: in a view, a link to one may stay a link."""
+        if self._in_view or not entry.is_symlink():
+            return entry.is_dir(follow_symlinks=False)
+        if not entry.is_dir() or not os.access(entry.path, os.R_OK | os.X_OK):
+            return False
+        real = os.path.realpath(entry.path)
+        if real in seen or real.startswith(top) or top.startswith(f"{real}/"):  # it leads into itself
+            return False
+        seen.add(real)
+        return True
+
+    def _is_copied(self, entry: os.DirEntry[str], target: Path) -> bool:
+        """Copy a file if it is code or settings, or, without a view, if that costs little. A link of the user's own leads to
+        a folder that the copy is no part of, and stays one in a view."""
+        if not entry.is_file(follow_symlinks=not self._in_view):
+            return False
+        size_bytes = entry.stat().st_size
+        try:
+            if _is_source(entry, size_bytes):
+                shutil.copyfile(entry.path, target)
+                return True
+            if self._in_view:
+                return False
+            if _shares_blocks(entry.path, target):
+                return True
+            if size_bytes > min(_LARGEST_COPY_BYTES, self._left_bytes):
+                return False
+            self._left_bytes -= size_bytes
+            shutil.copyfile(entry.path, target)
+        except PermissionError:  # the program is to find out, if it reads the file at all
+            target.unlink(missing_ok=True)
+            return False
+        return True
 
 
-def _is_source(entry: os.DirEntry[str]) -> bool:
-    """A link of the user's own leads to a folder that the copy is no part of."""
-    return (
-        os.path.splitext(entry.name)[1] in SOURCES
-        and entry.is_file(follow_symlinks=False)
-        and entry.stat().st_size <= LARGEST_SOURCE
-    )
+def _is_source(entry: os.DirEntry[str], size_bytes: int) -> bool:
+    return os.path.splitext(entry.name)[1] in SOURCES and size_bytes <= LARGEST_SOURCE and not entry.is_symlink()
+
+
+def _shares_blocks(source: str, made: Path) -> bool:
+    """Make a copy that takes no room, where the file system has such (btrfs, XFS)."""
+    with open(source, "rb") as read, open(made, "wb") as written:
+        try:
+            fcntl.ioctl(written, _FICLONE, read.fileno())
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            return False
+    return True
 
 
 def _is_environment(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "pyvenv.cfg"))
 
 
-def protect(run: Path) -> None:
-    """From now on this process writes to the user's files through no link in the copy of a run, or in what lies elsewhere.
-    Cannot be undone."""
+def _copy_what_is_opened(run: Path) -> None:
+    """From now on, a link in the copy of a run becomes a file of its own when Python opens it for writing."""
     roots = (str(run / NAME) + os.sep, str(run / _ELSEWHERE) + os.sep)
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "open" and isinstance(arguments[0], str):
-            path, mode, flags = arguments[0], arguments[1], arguments[2]
+        if event == "open" and isinstance(arguments[0], (str, bytes)):
+            path, mode, flags = os.fsdecode(arguments[0]), arguments[1], arguments[2]
             if _writes(mode, flags) and os.path.islink(path) and os.path.abspath(path).startswith(roots):
                 _unlink(path, truncated=isinstance(flags, int) and bool(flags & os.O_TRUNC))
 

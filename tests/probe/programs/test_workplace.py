@@ -63,7 +63,8 @@ def test_what_a_line_would_write_elsewhere_is_written_in_the_folder_of_the_run(t
         workplace.placed(launch_line.parse(line), str(mine), tmp_path / "again").arguments[1] for line in lines
     )
     assert (written, read) == (f"{tmp_path}/again/elsewhere{mine}/out", f"{mine}/out")
-    assert (Path(written) / "old.bin").resolve() == mine / "out" / "old.bin"
+    assert (Path(written) / "old.bin").is_file()
+    assert not (Path(written) / "old.bin").is_symlink()  # without a view of its own, a run has copies
     assert workplace.as_typed(placed[4], run) == f"{mine}/a/log.txt"
 
 

@@ -1,0 +1,172 @@
+"""Keep what a program writes away from its user's files.
+
+A run has a *shield*, made once in the run's folder (`make`) and taken on by each of its ranks (`join`). It is the first of
+these that the machine allows:
+
+- ``view``: the ranks share a view of the file system of their own (`harness.probe.isolation.view`). They read what is
+  there, and may change all of it: what they change is the run's, and is discarded with it.
+- ``landlock``: the ranks may write to the folders of the run alone; elsewhere the kernel refuses (`.landlock`).
+- ``none``: nothing. The run's copy of the program's folder (`harness.probe.programs.workplace`) is all there is.
+
+Standard library only: the host asks `strongest` before a run, to say what this machine does not allow.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pwd
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.probe.border import processes
+from harness.probe.border.untrusted import write_whole
+from harness.probe.isolation import landlock, view
+
+VIEW, LANDLOCK, NONE = KINDS = ("view", "landlock", "none")
+
+#: The shield of a run, as JSON, in its folder.
+_FILE = "shield.json"
+
+#: Below a run's folder, where its view keeps what was changed.
+_CHANGED = "changed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shield:
+    """What keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view."""
+
+    kind: str
+    writable: list[str]
+    namespaces: list[str]
+
+
+def make(run: Path, writable: Sequence[str], kinds: Sequence[str] = ()) -> str:
+    """Make the shield of a run and return its kind, the first of ``kinds``, else of all, that works here.
+
+    ``writable`` are folders besides the run's in which writes are to stay. The processes that `join` may be forks of this
+    one or not; this one has to be there when they do.
+    """
+    shield = _made(run, [str(run), *(folder for folder in writable if folder)], kinds or KINDS)
+    write_whole(run / _FILE, json.dumps(asdict(shield)))
+    return shield.kind
+
+
+def _made(run: Path, writable: list[str], kinds: Sequence[str]) -> Shield:
+    if sys.platform != "linux":
+        kinds = ()
+    for folder in writable:
+        os.makedirs(folder, exist_ok=True)
+    if VIEW in kinds:
+        try:
+            namespaces = view.make(run / _CHANGED, writable)
+        except OSError:
+            pass  # this kernel, or this container, allows no namespaces or no overlays
+        else:
+            return Shield(kind=VIEW, writable=writable, namespaces=namespaces)
+    if LANDLOCK in kinds and landlock.version() > 0:
+        return Shield(kind=LANDLOCK, writable=writable, namespaces=[])
+    return Shield(kind=NONE, writable=writable, namespaces=[])
+
+
+def join(run: Path) -> Shield:
+    """Take on the shield of a run, for this process and all that it starts. Return it.
+
+    Call it before this process has threads. Raises OSError where the kernel refuses what it allowed before.
+    """
+    shield = _shield(run)
+    parent = os.getppid()
+    if shield.kind == VIEW:
+        view.join(shield.namespaces)
+    elif shield.kind == LANDLOCK:
+        temporary = run / "tmp"
+        temporary.mkdir(exist_ok=True)
+        os.environ["TMPDIR"], tempfile.tempdir = str(temporary), None
+        landlock.restrict([*shield.writable, *_home_of_the_run(), *landlock.DEVICES])
+        landlock.ignore_metadata()
+    processes.die_with_parent(parent)  # the kernel forgets it where privileges change
+    return shield
+
+
+def kind_of(run: Path) -> str:
+    """Return the kind of a run's shield."""
+    return _shield(run).kind if (run / _FILE).is_file() else NONE
+
+
+def changed_outside(run: Path) -> list[str]:
+    """Return the paths outside the run that it changed in its view, sorted: what was there and was changed or removed, and
+    what is new outside temporary folders. Of a new folder, itself alone. Empty without a view."""
+    if kind_of(run) != VIEW:
+        return []
+    shield = _shield(run)
+    own = tuple(f"{folder}/" for folder in (str(run.parent), *shield.writable))
+    found = (
+        _as_far_as_there(path)
+        for path in view.changed(run / _CHANGED, shield.namespaces)
+        if not path.startswith(own) and not path.endswith(".pyc")
+    )
+    return sorted({path for path in found if os.path.lexists(path) or not path.startswith(_temporary_folders())})
+
+
+def _temporary_folders() -> tuple[str, ...]:
+    return (f"{tempfile.gettempdir()}/", "/tmp/", "/var/tmp/", "/dev/shm/")
+
+
+def _as_far_as_there(path: str) -> str:
+    """Return a path, or the outermost folder on it that the machine does not have."""
+    while not os.path.lexists(above := os.path.dirname(path)):
+        path = above
+    return path
+
+
+def _home_of_the_run() -> list[str]:
+    """Return the home folder that measured processes get, if they have one that is not the user's."""
+    home = os.environ.get("HOME", "")
+    try:
+        is_the_users = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir) == os.path.realpath(home)
+    except KeyError:  # in a container, whose user has no name
+        is_the_users = False
+    return [home] if home and not is_the_users else []
+
+
+def discard(run: Path) -> None:
+    """Remove the shield of a run, with all that was changed in its view."""
+    view.discard(run / _CHANGED)
+    (run / _FILE).unlink(missing_ok=True)
+
+
+def refused_path(run: Path, error: OSError) -> str:
+    """Return the path that a program could not write because of its shield; empty if that is not what its error says."""
+    if kind_of(run) != LANDLOCK or error.errno != errno.EACCES or not isinstance(error.filename, (str, bytes)):
+        return ""
+    path = os.path.realpath(os.fsdecode(error.filename))
+    if any(Path(path).is_relative_to(folder) for folder in _shield(run).writable):
+        return ""
+    there = next(one for one in (Path(path), *Path(path).parents) if one.exists())
+    return path if os.access(there, os.W_OK) else ""
+
+
+def strongest(folder: Path) -> str:
+    """Return the kind that a run in ``folder`` will have on this machine. Raises OSError where nothing can be written."""
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                processes.give_up_prying()  # as the processes that measure
+                code = 0 if _made(Path(made), [made], (VIEW, NONE)).kind == VIEW else 1
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        view.discard(Path(made) / _CHANGED)
+    if not status:
+        return VIEW
+    return LANDLOCK if landlock.version() > 0 else NONE
+
+
+def _shield(run: Path) -> Shield:
+    return Shield(**json.loads((run / _FILE).read_text()))

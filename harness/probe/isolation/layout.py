@@ -1,0 +1,100 @@
+"""The mounts that a view of the file system is made of, as a plan. Pure, but for the folders that it lists."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+#: Kinds of file systems that are the kernel's own, which hold nobody's files.
+_OF_THE_KERNEL = frozenset(
+    (
+        "autofs",
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+        "fusectl",
+    )
+    + ("hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs", "tracefs")
+)
+
+#: Devices, which an overlay of a namespace's own would disable.
+_AS_IT_IS = frozenset(("/dev",))
+
+
+class How(Enum):
+    """How a path of the view is made."""
+
+    OVERLAY = auto()  #: a folder that shows the machine's, with changes of the view's own
+    SHARED = auto()  #: the machine's own, with all below it
+    READ_ONLY = auto()  #: the machine's own file, which cannot be changed
+    FOLDER = auto()  #: a new folder, whose entries are made one by one, since a mount lies below it
+    LINK = auto()
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount of the machine."""
+
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One path of the view; parents come before what they hold."""
+
+    path: str
+    how: How
+
+
+def read_mounts(table: str) -> list[Mount]:
+    """Return the mounts of a ``/proc/self/mountinfo``, as proc_pid_mountinfo(5) describes it."""
+    found = []
+    for line in table.splitlines():
+        words = line.split(" ")
+        path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), words[4])
+        found.append(Mount(path, words[words.index("-") + 1]))
+    return found
+
+
+def plan_view(mounts: Sequence[Mount]) -> list[Step]:
+    """Return the steps that make a view of this machine's ``/``.
+
+    The kernel refuses an overlay over a folder below which something else is mounted, so such a folder is made anew, entry
+    by entry.
+    """
+    kinds = {mount.path: mount.kind for mount in mounts}  # of several at one path, the last is what shows
+    above = {parent for path in kinds for parent in _parents(path)}
+    return [*_steps_of_entries("/", kinds, above)]
+
+
+def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> Iterator[Step]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            path = os.path.join(folder, entry.name)
+            if entry.is_symlink():
+                yield Step(path, How.LINK)
+            elif not entry.is_dir():
+                yield Step(path, How.READ_ONLY)
+            elif path in _AS_IT_IS or kinds.get(path) in _OF_THE_KERNEL:
+                yield Step(path, How.SHARED)
+            elif path not in above:
+                yield Step(path, How.OVERLAY)
+            else:
+                yield Step(path, How.FOLDER)
+                yield from _steps_of_entries(path, kinds, above)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path

@@ -1,0 +1,244 @@
+"""A view of the whole file system for the processes of one run: a mount namespace of overlays (Linux 5.11 on, no privilege).
+
+Whatever they write, truncate, rename, remove, chmod or link, in whatever language and through whatever link, is done to the
+view: the machine's files stay as they are, and what was changed lies in a folder of the run. Two runs do not see each
+other's changes. Only the folders that are named as writable are the machine's own.
+
+A process makes the namespaces and ends; handles on them, which its parent has opened, keep them. A process enters them by
+`join`. The user is the same as outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.probe.isolation import layout, syscalls
+from harness.probe.isolation.layout import How
+
+#: In the view, where the machine's own root is until it is detached.
+_OLD = "/.machine"
+
+#: Of overlayfs, for one that is mounted in a user namespace.
+_OPTIONS = "lowerdir={lower},upperdir={upper},workdir={work},userxattr"
+
+_ALL_IDS = "0 0 4294967295"
+
+
+def make(folder: Path, writable: Sequence[str]) -> list[str]:
+    """Make a view and return paths that stand for its namespaces, for `join`, as long as this process is there.
+
+    What is changed is kept below ``folder``; where its file system cannot do that (NFS, an overlay), in memory. Raises
+    OSError where the machine allows no such view.
+    """
+    asking, asked = os.pipe()
+    mapped, mapping = os.pipe()
+    said, saying = os.pipe()
+    maker = os.fork()
+    if not maker:
+        for handle in (asking, mapping, said):
+            os.close(handle)
+        _make_and_say(folder, writable, asked, mapped, saying)
+    for handle in (asked, mapped, saying):
+        os.close(handle)
+    try:
+        if os.read(asking, 1):
+            _map_ids(maker)
+            os.write(mapping, b".")
+        problem = os.read(said, 4096).decode(errors="replace")
+        if problem != ".":
+            raise OSError(problem or "the view was not made")
+        return [
+            f"/proc/{os.getpid()}/fd/{os.open(f'/proc/{maker}/ns/{kind}', os.O_RDONLY | os.O_CLOEXEC)}"
+            for kind in ("user", "mnt")
+        ]
+    finally:
+        for handle in (asking, mapping, said):
+            os.close(handle)
+        os.waitpid(maker, 0)
+
+
+def _make_and_say(folder: Path, writable: Sequence[str], asked: int, mapped: int, saying: int) -> None:
+    """The process that makes the namespaces. It stays until its parent has opened them."""
+    try:
+        said = "."
+        try:
+            syscalls.unshare(syscalls.CLONE_NEWUSER)
+            os.write(asked, b".")
+            if not os.read(mapped, 1):
+                os._exit(1)
+            syscalls.unshare(syscalls.CLONE_NEWNS)
+            _mount_all(folder, writable)
+        except OSError as error:
+            said = str(error)
+        os.write(saying, said.encode())
+        os.read(mapped, 1)  # until the parent closes it
+    finally:
+        os._exit(0)
+
+
+def _map_ids(process: int) -> None:
+    """Let a process of a new user namespace be the user that it was: all ids where this process may say so, else its own."""
+    about = Path(f"/proc/{process}")
+    try:
+        (about / "uid_map").write_text(_ALL_IDS)
+    except OSError:
+        (about / "setgroups").write_text("deny")
+        (about / "uid_map").write_text(f"{os.geteuid()} {os.geteuid()} 1")
+        (about / "gid_map").write_text(f"{os.getegid()} {os.getegid()} 1")
+    else:
+        (about / "gid_map").write_text(_ALL_IDS)
+
+
+def _mount_all(folder: Path, writable: Sequence[str]) -> None:
+    """Mount the view and make it the root of this namespace. Raises OSError."""
+    syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_SLAVE)
+    root = folder / "root"
+    root.mkdir(parents=True)
+    changes = folder / "files"
+    changes.mkdir()
+    steps = layout.plan_view(layout.read_mounts(Path("/proc/self/mountinfo").read_text()))
+    if not _keeps_overlays(changes):
+        syscalls.mount("tmpfs", str(changes), "tmpfs")
+    syscalls.mount("tmpfs", str(root), "tmpfs", options="mode=755")
+    for number, step in enumerate(steps):
+        _make_step(step, f"{root}{step.path}", changes / str(number))
+    if os.path.isdir(f"{root}/dev/shm"):
+        syscalls.mount("tmpfs", f"{root}/dev/shm", "tmpfs", options="mode=1777")
+    for kept in dict.fromkeys((*writable, str(changes))):
+        target = f"{root}{os.path.realpath(kept)}"
+        os.makedirs(target, exist_ok=True)
+        syscalls.mount(os.path.realpath(kept), target, flags=syscalls.MS_BIND | syscalls.MS_REC)
+    os.mkdir(f"{root}{_OLD}")
+    syscalls.pivot_root(str(root), f"{root}{_OLD}")
+    os.chdir("/")
+    syscalls.unmount(_OLD)
+    os.rmdir(_OLD)
+
+
+def _make_step(step: layout.Step, target: str, changes: Path) -> None:
+    if step.how is How.LINK:
+        os.symlink(os.readlink(step.path), target)
+        return
+    if step.how is How.READ_ONLY:
+        with contextlib.suppress(OSError):  # a socket, or what nobody may open
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+            syscalls.mount(step.path, target, flags=syscalls.MS_BIND)
+            syscalls.make_read_only(target)
+        return
+    os.mkdir(target)
+    shutil.copymode(step.path, target)
+    if step.how is How.SHARED:
+        syscalls.mount(step.path, target, flags=syscalls.MS_BIND | syscalls.MS_REC)
+    elif step.how is How.OVERLAY:
+        _mount_overlay(step.path, target, changes)
+
+
+def _mount_overlay(path: str, target: str, changes: Path) -> None:
+    """Show ``path`` at ``target`` with changes apart; read-only where its file system has no overlays."""
+    upper, work = changes / "files", changes / "work"
+    upper.mkdir(parents=True)
+    work.mkdir()
+    shutil.copymode(path, upper)
+    (changes / "of").write_bytes(os.fsencode(path))
+    try:
+        options = _OPTIONS.format(lower=_escaped(path), upper=_escaped(str(upper)), work=_escaped(str(work)))
+        syscalls.mount("overlay", target, "overlay", options=options)
+    except OSError:
+        syscalls.mount(path, target, flags=syscalls.MS_BIND | syscalls.MS_REC)
+        syscalls.make_read_only(target)
+
+
+def _keeps_overlays(folder: Path) -> bool:
+    """Return True if the file system of ``folder`` can hold the changes of an overlay."""
+    places = [folder / name for name in ("lower", "upper", "work", "shown")]
+    for place in places:
+        place.mkdir()
+    lower, upper, work, shown = map(str, places)
+    try:
+        syscalls.mount(
+            "overlay",
+            shown,
+            "overlay",
+            options=_OPTIONS.format(lower=_escaped(lower), upper=_escaped(upper), work=_escaped(work)),
+        )
+        (folder / "shown" / "file").touch()
+        syscalls.unmount(shown)
+    except OSError:
+        return False
+    finally:
+        discard(folder, itself=False)
+    return True
+
+
+def _escaped(path: str) -> str:
+    """Return a path as an option of overlayfs has it."""
+    return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
+
+
+def join(namespaces: Sequence[str]) -> None:
+    """Enter a view, in the folder of the same name. Call it before this process has threads. Raises OSError."""
+    here = os.getcwd()
+    handles = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in namespaces]
+    for handle, kind in zip(handles, (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS), strict=True):
+        syscalls.setns(handle, kind)
+        os.close(handle)
+    os.chdir(here)
+
+
+def changed(folder: Path, namespaces: Sequence[str]) -> list[str]:
+    """Return the paths that were changed, added or removed in a view that keeps its changes in ``folder``. Empty where the
+    view cannot be entered any more."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(reading)
+            join(namespaces)
+            with os.fdopen(writing, "w", errors="surrogateescape") as said:
+                said.writelines(f"{path}\0" for path in _changes(folder / "files"))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, errors="surrogateescape") as heard:
+        found = heard.read().split("\0")
+    os.waitpid(child, 0)
+    return [*filter(None, found)]
+
+
+def _changes(files: Path) -> Iterator[str]:
+    for changes in files.iterdir():
+        of = os.fsdecode((changes / "of").read_bytes())
+        left = [(changes / "files", of)]
+        while left:
+            place, path = left.pop()
+            for entry in os.scandir(place):
+                shown = os.path.join(path, entry.name)
+                if entry.is_dir(follow_symlinks=False) and not _is_new(entry.path):
+                    left.append((Path(entry.path), shown))
+                else:
+                    yield shown
+
+
+def _is_new(folder: str) -> bool:
+    """Return True if a folder replaces, and does not extend, what the machine has in its place."""
+    try:
+        return os.getxattr(folder, "user.overlay.opaque") == b"y"
+    except OSError:
+        return False
+
+
+def discard(folder: Path, *, itself: bool = True) -> None:
+    """Remove what a view has kept, as far as it can be removed: overlayfs leaves folders that nobody may enter."""
+    for place, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            if not os.path.islink(path) and stat.S_IMODE(os.lstat(path).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+                with contextlib.suppress(OSError):
+                    os.chmod(path, stat.S_IRWXU)
+    for entry in [folder] if itself else [*folder.iterdir()]:
+        shutil.rmtree(entry, ignore_errors=True)

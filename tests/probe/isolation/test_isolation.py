@@ -1,0 +1,172 @@
+"""What a shielded process does to its user's files, in each of the ways that a program has."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.probe import isolation
+from harness.probe.isolation import landlock, view
+from tests.probe.isolation import ways
+
+here = pytest.mark.parametrize("kind", [isolation.VIEW, isolation.LANDLOCK])
+
+#: What overlays cannot do, and what needs a file system that has it.
+RAISE_IN_A_VIEW = {"rename a folder", "file attributes"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    made = tmp_path / "runs" / "run"
+    made.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    made = tmp_path / "mine"
+    ways.prepare(made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """This machine can do what the test is about."""
+    kind = request.node.callspec.params.get("kind", "") if hasattr(request.node, "callspec") else isolation.VIEW
+    if kind == isolation.VIEW and isolation.strongest(tmp_path) != isolation.VIEW:
+        pytest.skip("this kernel, or this container, allows no view of one's own")
+    if kind == isolation.LANDLOCK and not landlock.version():
+        pytest.skip("this kernel has no Landlock")
+
+
+def shielded(run: Path, do: Callable[[], object]) -> str:
+    """What a process returns, as text, that has joined the shield of a run; an error's words."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        said = ""
+        try:
+            os.chdir(run)
+            isolation.join(run)
+            said = str(do())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        finally:
+            os.write(writing, said.encode())
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as heard:
+        text = heard.read()
+    os.waitpid(child, 0)
+    return text
+
+
+@here
+def test_no_way_changes_a_file_of_the_users(kind: str, run: Path, mine: Path) -> None:
+    before = ways.snapshot(mine)
+    assert isolation.make(run, [], (kind,)) == kind
+    raised = json.loads(shielded(run, lambda: json.dumps(ways.go(mine))))
+    if kind == isolation.VIEW:  # and a program goes its ways there
+        assert {way for way in raised if "parent's" not in way} <= RAISE_IN_A_VIEW
+    assert ways.snapshot(mine) == before
+
+
+def test_without_a_shield_most_ways_change_something(run: Path, mine: Path) -> None:
+    """Else the tests above would show nothing."""
+    before = ways.snapshot(mine)
+    assert isolation.make(run, [], (isolation.NONE,)) == isolation.NONE
+    shielded(run, lambda: ways.go(mine))
+    after = ways.snapshot(mine)
+    changed = {path.partition("/")[0] for path in {*before, *after} if before.get(path) != after.get(path)}
+    assert {way.replace("/", " ") for way in ways.WAYS} - changed <= {"chown", "file attributes"}
+
+
+@here
+def test_the_folders_of_the_run_are_written_for_good(kind: str, run: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    isolation.make(run, [str(shared), ""], (kind,))
+    assert shielded(run, lambda: [(run / "a").write_text("1"), (shared / "b").write_text("2")]) == "[1, 1]"
+    assert ((run / "a").read_text(), (shared / "b").read_text()) == ("1", "2")
+
+
+@here
+def test_devices_and_temporary_files_are_there(kind: str, run: Path) -> None:
+    isolation.make(run, [], (kind,))
+
+    def use() -> str:
+        import tempfile
+
+        with (
+            open(os.devnull, "w") as nothing,
+            tempfile.TemporaryFile() as some,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            nothing.write("x")
+            some.write(b"x")
+            Path(folder, "x").touch()
+            Path("/dev/shm/dsregress-test").write_text("x")
+            Path("/dev/shm/dsregress-test").unlink()
+        return f"{os.getuid()} {os.getcwd()}"
+
+    assert shielded(run, use) == f"{os.getuid()} {run}"
+
+
+def test_what_a_view_changed_is_told_and_two_runs_do_not_see_each_others(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "runs" / "1", tmp_path / "runs" / "2"
+    at = mine / "rmtree"
+    for run in (first, second):
+        run.mkdir(parents=True)
+        assert isolation.make(run, []) == isolation.VIEW
+
+    def train() -> str:
+        resumed = (at / "file").read_text()
+        (at / "file").write_text("a step further")
+        (at / "other").unlink()
+        (at / "new" / "deep").mkdir(parents=True)
+        (at / "new" / "deep" / "file").touch()
+        return resumed
+
+    assert shielded(first, train) == shielded(second, train) == "mine file"
+    assert shielded(first, lambda: (at / "file").read_text()) == "a step further"  # another rank of the same run
+    assert isolation.changed_outside(first) == [str(at / name) for name in ("file", "other")]
+    monkeypatch.setattr(isolation, "_temporary_folders", lambda: ())  # where the tests are, new files count for nothing
+    assert isolation.changed_outside(first) == [str(at / name) for name in ("file", "new", "other")]
+    isolation.discard(first)
+    assert not (first / "changed").exists()
+
+
+def test_a_path_that_landlock_refuses_is_told(run: Path, mine: Path) -> None:
+    if not landlock.version():
+        pytest.skip("this kernel has no Landlock")
+    isolation.make(run, [], (isolation.LANDLOCK,))
+    file = mine / "chmod" / "file"
+
+    def refused() -> list[str]:
+        try:
+            file.write_text("theirs")
+        except OSError as error:
+            return [
+                isolation.refused_path(run, error),
+                isolation.refused_path(run, FileNotFoundError(2, "", str(file))),
+            ]
+        return []
+
+    assert shielded(run, refused) == str([str(file), ""])
+
+
+def test_where_the_folder_of_a_run_holds_no_overlays_changes_are_kept_in_memory(
+    run: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "_keeps_overlays", lambda folder: False)
+    before = ways.snapshot(mine)
+    isolation.make(run, [], (isolation.VIEW,))
+    shielded(run, lambda: (mine / "unlink" / "file").unlink())
+    assert isolation.changed_outside(run) == [str(mine / "unlink" / "file")]
+    assert ways.snapshot(mine) == before

@@ -1,0 +1,43 @@
+"""The plan of a view."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.probe.isolation import layout
+from harness.probe.isolation.layout import How, Mount, Step
+
+TABLE = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 27 0:40 / /data\040set rw,relatime shared:7 master:2 - nfs4 server:/x rw
+"""
+
+
+def test_mounts_are_read_from_the_kernels_table() -> None:
+    assert layout.read_mounts(TABLE) == [Mount("/proc", "proc"), Mount("/", "ext4"), Mount("/data set", "nfs4")]
+
+
+def test_a_folder_below_which_something_is_mounted_is_made_entry_by_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("home/scratch/inner", "home/mine", "proc", "dev", "usr/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "home" / "notes").touch()
+    (tmp_path / "bin").symlink_to("usr/bin")
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: scandir(f"{tmp_path}{path}"))
+    mounts = [Mount("/", "ext4"), Mount("/proc", "proc"), Mount("/home/scratch", "xfs"), Mount("/dev", "tmpfs")]
+    steps = [Step(step.path.replace(str(tmp_path), ""), step.how) for step in layout.plan_view(mounts)]
+    assert steps == [
+        Step("/bin", How.LINK),
+        Step("/dev", How.SHARED),
+        Step("/home", How.FOLDER),
+        Step("/home/mine", How.OVERLAY),
+        Step("/home/notes", How.READ_ONLY),
+        Step("/home/scratch", How.OVERLAY),
+        Step("/proc", How.SHARED),
+        Step("/usr", How.OVERLAY),
+    ]
