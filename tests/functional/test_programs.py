@@ -163,7 +163,7 @@ def test_a_program_that_resumes_and_saves_over_its_checkpoint_trains_the_same_in
     )
     assert report["exit_code_seen"] == 0
     assert {cell["outcome"] for cell in report["cells"]} == {"passed"}
-    assert report["findings"] == []
+    assert "training_difference" not in {finding["metric"] for finding in report["findings"]}
     assert (scratch / "last.pt").read_bytes() == b"a checkpoint of the user's"
     assert sorted(file.name for file in mine.iterdir()) == ["outputs", "train.py"]
     assert any(str(scratch / "last.pt") in note for note in report["notes"])
