@@ -38,11 +38,13 @@ _CHANGED = "changed"
 
 @dataclass(frozen=True, kw_only=True)
 class Shield:
-    """What keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view."""
+    """What keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view, ``no_view`` is
+    why there is none."""
 
     kind: str
     writable: list[str]
     namespaces: list[str]
+    no_view: str
 
 
 def make(run: Path, writable: Sequence[str], kinds: Sequence[str] = ()) -> str:
@@ -61,16 +63,15 @@ def _made(run: Path, writable: list[str], kinds: Sequence[str]) -> Shield:
         kinds = ()
     for folder in writable:
         os.makedirs(folder, exist_ok=True)
+    no_view = ""
     if VIEW in kinds:
         try:
             namespaces = view.make(run / _CHANGED, writable)
-        except OSError:
-            pass  # this kernel, or this container, allows no namespaces or no overlays
-        else:
-            return Shield(kind=VIEW, writable=writable, namespaces=namespaces)
-    if LANDLOCK in kinds and landlock.version() > 0:
-        return Shield(kind=LANDLOCK, writable=writable, namespaces=[])
-    return Shield(kind=NONE, writable=writable, namespaces=[])
+            return Shield(kind=VIEW, writable=writable, namespaces=namespaces, no_view="")
+        except OSError as error:  # this kernel, or this container, allows no namespaces or no overlays
+            no_view = str(error)
+    kind = LANDLOCK if LANDLOCK in kinds and landlock.version() > 0 else NONE
+    return Shield(kind=kind, writable=writable, namespaces=[], no_view=no_view)
 
 
 def join(run: Path) -> Shield:

@@ -17,6 +17,9 @@ _OF_THE_KERNEL = frozenset(
     )
 )
 
+#: Entries beyond which a folder is not made entry by entry.
+_MOST_ENTRIES = 5_000
+
 #: Devices, which an overlay of a namespace's own would disable.
 _AS_IT_IS = frozenset(("/dev",))
 
@@ -26,7 +29,7 @@ class How(Enum):
 
     OVERLAY = auto()  #: a folder that shows the machine's, with changes of the view's own
     SHARED = auto()  #: the machine's own, with all below it
-    READ_ONLY = auto()  #: the machine's own file, which cannot be changed
+    READ_ONLY = auto()  #: the machine's own, which cannot be changed
     FOLDER = auto()  #: a new folder, whose entries are made one by one, since a mount lies below it
     LINK = auto()
 
@@ -61,7 +64,7 @@ def plan_view(mounts: Sequence[Mount]) -> list[Step]:
     """Return the steps that make a view of this machine's ``/``.
 
     The kernel refuses an overlay over a folder below which something else is mounted, so such a folder is made anew, entry
-    by entry.
+    by entry; one with very many entries, as container engines have, is read-only.
     """
     kinds = {mount.path: mount.kind for mount in mounts}  # of several at one path, the last is what shows
     above = {parent for path in kinds for parent in _parents(path)}
@@ -69,20 +72,30 @@ def plan_view(mounts: Sequence[Mount]) -> list[Step]:
 
 
 def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> Iterator[Step]:
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            path = os.path.join(folder, entry.name)
-            if entry.is_symlink():
-                yield Step(path, How.LINK)
-            elif not entry.is_dir():
-                yield Step(path, How.READ_ONLY)
-            elif path in _AS_IT_IS or kinds.get(path) in _OF_THE_KERNEL:
-                yield Step(path, How.SHARED)
-            elif path not in above:
-                yield Step(path, How.OVERLAY)
-            else:
-                yield Step(path, How.FOLDER)
-                yield from _steps_of_entries(path, kinds, above)
+    for entry in _entries(folder):
+        path = os.path.join(folder, entry.name)
+        if entry.is_symlink():
+            yield Step(path, How.LINK)
+        elif not entry.is_dir():
+            yield Step(path, How.READ_ONLY)
+        elif path in _AS_IT_IS or kinds.get(path) in _OF_THE_KERNEL:
+            yield Step(path, How.SHARED)
+        elif path not in above:
+            yield Step(path, How.OVERLAY)
+        elif len(_entries(path)) > _MOST_ENTRIES:
+            yield Step(path, How.READ_ONLY)
+        else:
+            yield Step(path, How.FOLDER)
+            yield from _steps_of_entries(path, kinds, above)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, by name; nothing if this user may not list it, or if it is gone."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -96,7 +96,7 @@ def _map_ids(process: int) -> None:
 
 def _mount_all(folder: Path, writable: Sequence[str]) -> None:
     """Mount the view and make it the root of this namespace. Raises OSError."""
-    syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_SLAVE)
+    syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)  # what is mounted from now on is not seen here
     root = folder / "root"
     root.mkdir(parents=True)
     changes = folder / "files"
@@ -106,7 +106,12 @@ def _mount_all(folder: Path, writable: Sequence[str]) -> None:
         syscalls.mount("tmpfs", str(changes), "tmpfs")
     syscalls.mount("tmpfs", str(root), "tmpfs", options="mode=755")
     for number, step in enumerate(steps):
-        _make_step(step, f"{root}{step.path}", changes / str(number))
+        try:
+            _make_step(step, f"{root}{step.path}", changes / str(number))
+        except OSError:
+            if os.path.lexists(step.path):
+                raise
+            # It was removed meanwhile, as temporary files are.
     if os.path.isdir(f"{root}/dev/shm"):
         syscalls.mount("tmpfs", f"{root}/dev/shm", "tmpfs", options="mode=1777")
     for kept in dict.fromkeys((*writable, str(changes))):
@@ -124,18 +129,22 @@ def _make_step(step: layout.Step, target: str, changes: Path) -> None:
     if step.how is How.LINK:
         os.symlink(os.readlink(step.path), target)
         return
-    if step.how is How.READ_ONLY:
-        with contextlib.suppress(OSError):  # a socket, or what nobody may open
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
-            syscalls.mount(step.path, target, flags=syscalls.MS_BIND)
-            syscalls.make_read_only(target)
-        return
-    os.mkdir(target)
-    shutil.copymode(step.path, target)
+    if os.path.isdir(step.path):
+        os.mkdir(target)
+        shutil.copymode(step.path, target)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
     if step.how is How.SHARED:
         syscalls.mount(step.path, target, flags=syscalls.MS_BIND | syscalls.MS_REC)
     elif step.how is How.OVERLAY:
         _mount_overlay(step.path, target, changes)
+    elif step.how is How.READ_ONLY:
+        _mount_read_only(step.path, target)
+
+
+def _mount_read_only(path: str, target: str) -> None:
+    syscalls.mount(path, target, flags=syscalls.MS_BIND | syscalls.MS_REC)
+    syscalls.make_read_only(target)
 
 
 def _mount_overlay(path: str, target: str, changes: Path) -> None:
@@ -149,8 +158,7 @@ def _mount_overlay(path: str, target: str, changes: Path) -> None:
         options = _OPTIONS.format(lower=_escaped(path), upper=_escaped(str(upper)), work=_escaped(str(work)))
         syscalls.mount("overlay", target, "overlay", options=options)
     except OSError:
-        syscalls.mount(path, target, flags=syscalls.MS_BIND | syscalls.MS_REC)
-        syscalls.make_read_only(target)
+        _mount_read_only(path, target)
 
 
 def _keeps_overlays(folder: Path) -> bool:

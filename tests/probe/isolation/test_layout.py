@@ -41,3 +41,21 @@ def test_a_folder_below_which_something_is_mounted_is_made_entry_by_entry(
         Step("/proc", How.SHARED),
         Step("/usr", How.OVERLAY),
     ]
+
+
+def test_a_folder_with_very_many_entries_or_that_cannot_be_listed_is_not_made_entry_by_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("engine/layer", "engine/other", "shut"):
+        (tmp_path / folder).mkdir(parents=True)
+    scandir = os.scandir
+
+    def listed(path: str) -> object:
+        if path == "/shut":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(f"{tmp_path}{path}")
+
+    monkeypatch.setattr(os, "scandir", listed)
+    monkeypatch.setattr(layout, "_MOST_ENTRIES", 1)
+    steps = layout.plan_view([Mount("/", "ext4"), Mount("/engine/layer", "overlay"), Mount("/shut/x", "fuse")])
+    assert steps == [Step("/engine", How.READ_ONLY), Step("/shut", How.FOLDER)]
