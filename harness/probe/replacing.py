@@ -8,12 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from types import MethodType
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from harness.probe.loaded import loaded_modules
 
 _MISSING = object()
+
+#: The code of replacements that may refuse a call under the name of what they replace, by that name: the originals are back
+#: when an error that one of them raised is looked at.
+REFUSING: dict[str, CodeType] = {}
 
 
 class Patches(contextlib.ExitStack):
@@ -43,6 +48,7 @@ class Patches(contextlib.ExitStack):
 @contextlib.contextmanager
 def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Within, an attribute of a class or a module has another value, or is there at all."""
+    _note_refusing(value)
     before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
     setattr(owner, name, value)
     try:
@@ -58,6 +64,7 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
 def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
     """Within, ``name`` is ``replacement`` in each module that has ``original`` under that name, as it is or bound to an
     object. A module that is imported within gets the replacement from those, and the original back with them."""
+    _note_refusing(replacement)
     _swap(original, replacement, name)
     try:
         yield
@@ -86,6 +93,13 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def _note_refusing(replacement: Any) -> None:
+    takes_all = CO_VARARGS | CO_VARKEYWORDS
+    if isinstance(replacement, FunctionType) and hasattr(replacement, "__wrapped__"):
+        if replacement.__code__.co_flags & takes_all != takes_all:
+            REFUSING[replacement.__qualname__] = replacement.__code__
 
 
 def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.probe.border import encoding
 from harness.probe.loaded import loaded_modules
+from harness.probe.replacing import REFUSING
 
-_PROBE = Path(__file__).resolve().parents[1]
+_PROBE = Path(__file__).parents[1]  # spelled as in the frames of its modules
 _PACKAGE = "harness.probe"
 
 #: How Python refuses a call, in the caller's frame: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
@@ -54,20 +56,23 @@ def named_by(error: BaseException) -> str:
     another one, or speaks of what is not ours."""
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
         return _definition(error.obj) if is_ours(error.obj) else ""
-    refused = _REFUSED_CALL.match(str(error)) if type(error) is TypeError else None
+    refused = _REFUSED_CALL.match(encoding.text(error)) if type(error) is TypeError else None
     if refused is None:
         return ""
-    called = _called(error, refused[1])
+    frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
+    if frame is None:
+        return ""
+    replacement = REFUSING.get(refused[1])
+    if replacement is not None and not is_our_file(frame.f_code.co_filename):
+        return _definition(replacement)
+    called = _called(frame, line, refused[1])
     if called is None:
         called = _by_name(refused[1])
     return _definition(called) if called is not None and is_ours(called) else ""
 
 
-def _called(error: BaseException, name: str) -> Any:
-    """What was called, of the innermost frame's statement; None where that cannot be told without calling anything."""
-    frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
-    if frame is None:
-        return None
+def _called(frame: types.FrameType, line: int, name: str) -> Any:
+    """What was called by a frame's statement; None where that cannot be told without calling anything."""
     for expression in _calls(frame.f_code.co_filename, line):
         if (found := _refusing(_value(expression, frame), name)) is not None:
             return found
@@ -164,9 +169,9 @@ def _is_our_stand_in(module: object) -> bool:
 
 def _definition(found: Any) -> str:
     """Where it is defined, as far as that is known."""
-    if (code := _code(found)) is not None:
+    if (code := _code(found)) is not None and is_our_file(code.co_filename):
         return place_of(code.co_filename, code.co_firstlineno)
-    kind = found if isinstance(found, (type, types.ModuleType)) else type(found)
+    kind = found if isinstance(found, (type, types.ModuleType, types.FunctionType)) else type(found)
     module = kind if isinstance(kind, types.ModuleType) else sys.modules.get(kind.__module__)
     file = getattr(module, "__file__", None) or ""
     if not is_our_file(file):

@@ -61,11 +61,18 @@ def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
         return OwnFault(error)
     if callees.is_ours(type(error)):  # speaks of the program or of the machine
         return None
-    if place := callees.named_by(error):
+    if place := _named(error):
         return OwnFault(error, place)
     if not is_handled and (place := _place_of_operation(error)):
         return OwnFault(error, place)
     return None
+
+
+def _named(error: BaseException) -> str:
+    try:
+        return callees.named_by(error)
+    except Exception:  # it asks objects of others, which answer as they like; the error itself is to be reported
+        return ""
 
 
 def _is_caught_by_us(error: BaseException) -> bool:
