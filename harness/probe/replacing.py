@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -16,9 +15,9 @@ from harness.probe.loaded import loaded_modules
 
 _MISSING = object()
 
-#: The code of replacements that may refuse a call under the name of what they replace, by that name: the originals are back
-#: when an error that one of them raised is looked at.
-REFUSING: dict[str, CodeType] = {}
+#: Module and qualified name of each function that was replaced -> the function in its place, by qualified name and code: the
+#: originals are back when an error is looked at that a caller of a replacement has raised.
+REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
 
 
 class Patches(contextlib.ExitStack):
@@ -48,8 +47,8 @@ class Patches(contextlib.ExitStack):
 @contextlib.contextmanager
 def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Within, an attribute of a class or a module has another value, or is there at all."""
-    _note_refusing(value)
     before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
+    _note(before, value)
     setattr(owner, name, value)
     try:
         yield
@@ -64,7 +63,7 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
 def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
     """Within, ``name`` is ``replacement`` in each module that has ``original`` under that name, as it is or bound to an
     object. A module that is imported within gets the replacement from those, and the original back with them."""
-    _note_refusing(replacement)
+    _note(original, replacement)
     _swap(original, replacement, name)
     try:
         yield
@@ -95,11 +94,12 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.chdir(before)
 
 
-def _note_refusing(replacement: Any) -> None:
-    takes_all = CO_VARARGS | CO_VARKEYWORDS
-    if isinstance(replacement, FunctionType) and hasattr(replacement, "__wrapped__"):
-        if replacement.__code__.co_flags & takes_all != takes_all:
-            REFUSING[replacement.__qualname__] = replacement.__code__
+def _note(original: Any, replacement: Any) -> None:
+    if isinstance(replacement, type):  # a call of it is one of its `__init__`
+        _note(original.__init__ if isinstance(original, type) else original, replacement.__init__)
+    elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
+        place = (str(getattr(original, "__module__", "")), original.__qualname__)
+        REPLACED[place] = (replacement.__qualname__, replacement.__code__)
 
 
 def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:

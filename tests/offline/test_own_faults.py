@@ -50,7 +50,9 @@ def user(shared: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     shutil.copytree(shared.folder / "index", index)
     for version, (code, _) in CASES.items():
         build.build(index, version, more=code)
-    coping = f"try:\n        {_BEAT}\n        Heartbeat(print, enable_reconfigure=True)\n    except TypeError:\n        pass"
+    coping = (
+        f"try:\n        {_BEAT}\n        Heartbeat(print, enable_reconfigure=True)\n    except TypeError:\n        pass"
+    )
     build.build(index, COPING, more=_IN_BACKWARD.format(call=coping))
     configuration = place / "pip.conf"
     configuration.write_text(f"[global]\nno-index = true\nfind-links = {index}\n")

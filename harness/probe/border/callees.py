@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.probe.border import encoding
 from harness.probe.loaded import loaded_modules
-from harness.probe.replacing import REFUSING
+from harness.probe.replacing import REPLACED
 
 _PROBE = Path(__file__).parents[1]  # spelled as in the frames of its modules
 _PACKAGE = "harness.probe"
@@ -62,10 +62,9 @@ def named_by(error: BaseException) -> str:
     frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
     if frame is None:
         return ""
-    replacement = REFUSING.get(refused[1])
-    if replacement is not None and not is_our_file(frame.f_code.co_filename):
-        return _definition(replacement)
     called = _called(frame, line, refused[1])
+    if not is_our_file(frame.f_code.co_filename):
+        called = _in_place_of(called, refused[1])
     if called is None:
         called = _by_name(refused[1])
     return _definition(called) if called is not None and is_ours(called) else ""
@@ -118,6 +117,13 @@ def _refusing(called: Any, name: str) -> Any:
     methods = ("__init__", "__new__") if isinstance(called, type) else ("__call__",)
     candidates = [called, *(getattr(kind, method, None) for method in methods), getattr(type(kind), "__call__", None)]
     return next((one for one in candidates if getattr(one, "__qualname__", None) == name), None)
+
+
+def _in_place_of(called: Any, name: str) -> Any:
+    """What stood under that name in the place of what is there again; what was called where nothing did."""
+    place = (getattr(called, "__module__", None), getattr(called, "__qualname__", None))
+    at_once = [REPLACED[place]] if place in REPLACED else REPLACED.values() if called is None else ()
+    return next((code for replacement, code in at_once if replacement == name), called)
 
 
 def _by_name(name: str) -> Any:

@@ -108,7 +108,10 @@ def test_the_line_names_the_class_and_where_it_is(release: Run) -> None:
 
 def test_a_replacement_that_bears_the_name_of_what_it_replaces_is_ours(release: Run) -> None:
     module = types.ModuleType("framework.sizes")
-    wrapped = functools.wraps(original)(_in_our_file("def replacement(size):\n    return original(size)", "replacement"))
+    vars(module)["original"] = original
+    wrapped = functools.wraps(original)(
+        _in_our_file("def replacement(size):\n    return original(size)", "replacement")
+    )
     with replacing.Patches() as patches:
         patches.set(module, "original", wrapped)
         error = release("sizes.original(1, dtype=2)", sizes=module)
@@ -145,7 +148,11 @@ def test_a_name_that_a_stand_in_module_lacks_is_ours(release: Run) -> None:
 
 
 def test_what_a_framework_makes_of_it_is_ours_still(release: Run) -> None:
-    for report in ("raise RuntimeError('cannot start') from error", "raise RuntimeError('cannot start')", "{}['group']"):
+    for report in (
+        "raise RuntimeError('cannot start') from error",
+        "raise RuntimeError('cannot start')",
+        "{}['group']",
+    ):
         code = f"try:\n    Beat(print, more=1)\nexcept TypeError as error:\n    {report}"
         error = release(code, Beat=heartbeat.Heartbeat)
         assert faults.stage_of(error) == "harness"
