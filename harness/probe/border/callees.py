@@ -113,9 +113,11 @@ def _value(expression: ast.expr, frame: types.FrameType) -> Any:
 def _refusing(called: Any, name: str) -> Any:
     """What of a callable refuses a call under that name: a function, a method or a class; None where nothing has it."""
     called = _unbound(called)
-    kind = called if isinstance(called, type) else type(called)
-    methods = ("__init__", "__new__") if isinstance(called, type) else ("__call__",)
-    candidates = [called, *(getattr(kind, method, None) for method in methods), getattr(type(kind), "__call__", None)]
+    if isinstance(called, type):
+        refusing = (*(getattr(called, method, None) for method in ("__init__", "__new__")), type(called).__call__)
+    else:
+        refusing = (inspect.getattr_static(type(called), "__call__", None),)
+    candidates = [called, *refusing]
     return next((one for one in candidates if getattr(one, "__qualname__", None) == name), None)
 
 

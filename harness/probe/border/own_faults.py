@@ -2,8 +2,8 @@
 
 The rule: what is raised for want of an argument, a name or a target of ours is ours. That is
 - what has no stand-in, and what a part of the probe itself reports as broken (`HarnessFault`);
-- a call of ours with arguments that it does not take, and a name that an object of ours does not have: Python raises these in
-  the caller's frame, so the message and the call tell whose they are (`harness.probe.border.callees`);
+- a call of ours with arguments that it does not take, and a name that an object of ours does not have: Python raises these
+  in the caller's frame, so the message and the call tell whose they are (`harness.probe.border.callees`);
 - an operation in a frame of ours that went wrong: a key, an attribute, a module that a release no longer has.
 
 Not ours is what a frame of ours raises on purpose, to speak of the program or of the machine; what comes out of a call that
