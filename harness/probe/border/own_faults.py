@@ -13,6 +13,7 @@ hands on the arguments of others (``original(*args, **kwargs)``); and torch's ve
 from __future__ import annotations
 
 import dis
+import re
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,16 @@ def own_fault(error: BaseException) -> OwnFault | None:
             return fault
         one = one.__cause__ or one.__context__
     return None
+
+
+#: Of results that were stored before these faults counted as ours; `OrderedGloo` is all of ours that a release of torch called
+#: with an argument more.
+_IN_A_SIGNATURE = re.compile(r"^NoStandInError: |^TypeError: OrderedGloo\.|\(harness/probe/[^()]+:\d+\)$")
+
+
+def in_signature(signature: str) -> bool:
+    """Whether a stored signature is of a fault of the harness's own."""
+    return _IN_A_SIGNATURE.search(signature) is not None
 
 
 def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
