@@ -62,7 +62,7 @@ def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
         tables=tuple(workloads),
         compatibility=tuple(compatibility),
         patterns=tuple(patterns),
-        notes=(*comparison.notes, *tables.notes(workloads)),
+        notes=(*comparison.notes, *_not_judged(comparison), *tables.notes(workloads)),
         reproduce=_reproduce(comparison, screen),
     )
 
@@ -143,6 +143,17 @@ def _not_compared(comparison: Comparison) -> list[str]:
         lines.append(f"{_releases(left_out_of, comparison)}: {about}{reason} ({listing(on, 2)})")
     if len(stacks) > MOST_LINES:
         lines.append(f"and {len(stacks) - MOST_LINES} more")
+    return lines
+
+
+def _not_judged(comparison: Comparison) -> list[str]:
+    """A line for each oracle and reason."""
+    lines = []
+    for missing in comparison.not_judged:
+        stacks = {stack for by_workload in missing.stacks_by_workload.values() for stack in by_workload}
+        of = "" if len(stacks) == len(comparison.stacks) else f"{_releases(sorted(stacks), comparison)}: "
+        on = listing(list(missing.stacks_by_workload), 2)
+        lines.append(f"{of}not judged by the {missing.oracle} oracle: {missing.reason} ({on})")
     return lines
 
 

@@ -13,6 +13,10 @@ from harness.probe.border import encoding, machine
 from harness.probe.border.untrusted import read_tail
 from harness.probe.error_chain import behind, behind_one_another
 from harness.probe.no_stand_in import NoStandInError
+from harness.probe.oracle_error import OracleError
+
+#: The stage of what fails in the harness, and says nothing of what it measures.
+HARNESS = "harness"
 
 #: Longest stage, signature and detail that are kept, and line of where ranks were.
 STAGE_LENGTH = 40
@@ -170,7 +174,10 @@ def last_words(path: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
+    """Whether memory ran out for what is measured: by torch's class, by the message of the host's allocator, or by Python's
+    class."""
+    if isinstance(error, OracleError):
+        return False
     if type(error).__name__ == "OutOfMemoryError":
         return True
     text = encoding.text(error, _MOST_MESSAGE)
@@ -179,9 +186,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def stage_of(error: BaseException) -> str | None:
     """The stage in which an error counts, where that is not the one that runs: the probe's own errors, and what it has no
-    stand-in for, say nothing of what it measures. Nor does what the probe looks for in a torch that does not have it."""
+    stand-in for, say nothing of what it measures. Nor does what the probe looks for in a torch that does not have it, nor
+    an oracle that broke."""
+    if isinstance(error, OracleError):
+        return HARNESS
     if is_of_the_probe(error):
-        return "import" if isinstance(error, _LACKS) else "harness"
+        return "import" if isinstance(error, _LACKS) else HARNESS
     return "import" if behind(error, NoStandInError) is not None else None
 
 
