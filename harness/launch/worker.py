@@ -124,10 +124,11 @@ class ServerWorker:
             while not self._ready:
                 event = self._server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if event.get("event") == "import_failed":
+                    stage = text(event.get("stage", "import"), STAGE_LENGTH)
                     signature = text(event.get("signature", ""), SIGNATURE_LENGTH)
                     detail = text(event.get("detail", ""))[-DETAIL_LENGTH:]
                     fault = text(event.get("machine_fault", ""), SIGNATURE_LENGTH)
-                    self._unusable = _failure("import", signature, detail, fault)
+                    self._unusable = _failure(stage, signature, detail, fault)
                     self._shut()
                     return
                 self._ready = event.get("event") == "ready"

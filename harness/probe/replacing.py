@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MethodType
 from typing import Any
+
+from harness.probe.loaded import loaded_modules
 
 _MISSING = object()
 
@@ -88,10 +89,7 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)  # never by getattr: a lazy module would import what it names
-        if not isinstance(names, dict):
-            continue
+    for _, _, names in loaded_modules():
         held = names.get(name)
         if held is old:
             names[name] = new

@@ -7,16 +7,11 @@ import re
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from harness.probe.border import encoding, machine
+from harness.probe.border.own_faults import own_fault
 from harness.probe.border.untrusted import read_tail
-from harness.probe.error_chain import behind, behind_one_another
-from harness.probe.no_stand_in import NoStandInError
-from harness.probe.oracle_error import OracleError
-
-#: The stage of what fails in the harness, and says nothing of what it measures.
-HARNESS = "harness"
+from harness.probe.error_chain import behind_one_another
 
 #: Longest stage, signature and detail that are kept, and line of where ranks were.
 STAGE_LENGTH = 40
@@ -68,13 +63,8 @@ _FOLLOWS = "following error"
 #: Of packages, what is in the way between a framework's call and the error: torch, and how it marks its old functions.
 _BENEATH = ("torch/", "typing_extensions.py")
 
-#: Errors in code of the probe's that no call of a framework puts there.
-_SLIPS = (AssertionError, KeyError, NameError, ZeroDivisionError)
-#: How Python says that torch has no such name or module: this release of it, where the probe asks.
-_LACKS = (AttributeError, ImportError)
-_IN_TORCH = re.compile(r"^(module|type object|No module named|cannot import name .* from) '?torch\b")
-
-_PROBE = Path(__file__).resolve().parents[1]
+#: The stage of what the harness itself did wrong, whichever stage ran.
+HARNESS = "harness"
 
 #: Words of errors that a rank, or the machine it runs on, gets because another rank died, stopped or never came.
 _OF_ANOTHER_RANK = re.compile(
@@ -87,11 +77,13 @@ def signature_of(error: BaseException) -> str:
     """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
     and, but where the message itself says where, the innermost frame outside of torch and the standard library. Of an
     import that failed because another one did, the other: transformers says "Could not import module 'GenerationMixin'"
-    where a package is missing. Of one that only announces another, the other. Of one that reports that something has no
-    stand-in, that one."""
-    error = behind(error, NoStandInError) or _first_import_error(announced(error))
+    where a package is missing. Of one that only announces another, the other. Of one that reports a fault of the harness's
+    own, that one."""
+    own = own_fault(error)
+    error = own.error if own is not None else _first_import_error(announced(error))
     text = f"{type(error).__name__}: {_first_line(encoding.text(error))}".rstrip(": ")
-    place = _probe_line(error) or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
+    place = own.place if own is not None else ""
+    place = place or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
     place = place[-(SIGNATURE_LENGTH // 2) :]
     room = SIGNATURE_LENGTH - len(place) - 3
     if getattr(error, "says_what_to_do", False) and len(stable(text)) > room:  # at its end
@@ -174,10 +166,7 @@ def last_words(path: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out for what is measured: by torch's class, by the message of the host's allocator, or by Python's
-    class."""
-    if isinstance(error, OracleError):
-        return False
+    """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
     if type(error).__name__ == "OutOfMemoryError":
         return True
     text = encoding.text(error, _MOST_MESSAGE)
@@ -185,19 +174,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def stage_of(error: BaseException) -> str | None:
-    """The stage in which an error counts, where that is not the one that runs: the probe's own errors, and what it has no
-    stand-in for, say nothing of what it measures. Nor does what the probe looks for in a torch that does not have it, nor
-    an oracle that broke."""
-    if isinstance(error, OracleError):
-        return HARNESS
-    if is_of_the_probe(error):
-        return "import" if isinstance(error, _LACKS) else HARNESS
-    return "import" if behind(error, NoStandInError) is not None else None
-
-
-def is_of_the_probe(error: BaseException) -> bool:
-    """Whether the probe itself went wrong, which says nothing of what it measures."""
-    return bool(_probe_line(error))
+    """The stage in which an error counts, where that is not the one that runs: a fault of the harness's own says nothing of
+    what it measures."""
+    return HARNESS if own_fault(error) is not None else None
 
 
 def blames_another_rank(signature: str) -> bool:
@@ -238,24 +217,6 @@ def places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
 
 def _innermost_frame(error: BaseException) -> str:
     return next(places(traceback.extract_tb(error.__traceback__)), "")
-
-
-def _probe_line(error: BaseException) -> str:
-    """``harness/probe/allocator/reserving.py:117``; empty where the error is not the probe's own."""
-    frames = list(traceback.extract_tb(error.__traceback__))
-    if isinstance(error, _LACKS) and _IN_TORCH.search(encoding.text(error)):
-        frames = [frame for frame in frames if not _looks_up(frame)]
-    elif not isinstance(error, _SLIPS):
-        return ""
-    if not frames:
-        return ""
-    file = Path(frames[-1].filename)
-    return f"{file.relative_to(_PROBE.parents[1])}:{frames[-1].lineno}" if file.is_relative_to(_PROBE) else ""
-
-
-def _looks_up(frame: traceback.FrameSummary) -> bool:
-    """Whether a frame only looks for a name: Python's own import, and torch's module."""
-    return "importlib" in frame.filename or frame.name == "__getattr__"
 
 
 def tail(path: str) -> str | None:

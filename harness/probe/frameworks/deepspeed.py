@@ -30,7 +30,7 @@ from harness.probe.frameworks.deepspeed_engine import (
     whole_parameters,
 )
 from harness.probe.frameworks.deepspeed_files import exported_parameters, shared_folder, universal
-from harness.probe.oracle_error import NotCoveredError
+from harness.probe.oracles.unbroken import NotCoveredError
 from harness.probe.process import meeting
 
 

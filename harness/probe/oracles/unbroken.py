@@ -1,4 +1,4 @@
-"""An oracle's own errors, told from those of what it judges."""
+"""How an oracle ends without a verdict: it does not cover the job, or it broke. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import contextlib
 from collections.abc import Iterator
 
 from harness.probe.border.faults import signature_of
-from harness.probe.oracle_error import NotCoveredError, OracleError
+from harness.probe.border.own_faults import HarnessFault
+
+
+class NotCoveredError(Exception):
+    """The oracle does not cover this job; the message says why. The job is measured without its verdict."""
 
 
 @contextlib.contextmanager
 def unbroken(oracle: str) -> Iterator[None]:
-    """Inside, nothing of a framework runs. Every error but a NotCoveredError is an OracleError that names the oracle."""
+    """Inside, nothing of a framework runs. Every error but a NotCoveredError is a HarnessFault that names the oracle."""
     try:
         yield
     except NotCoveredError:
         raise
     except Exception as error:  # whatever its arithmetic, torch or transformers raise
-        raise OracleError(f"the {oracle} oracle broke: {signature_of(error)}") from error
+        raise HarnessFault(f"the {oracle} oracle broke: {signature_of(error)}") from error

@@ -17,14 +17,19 @@ import torch.distributed as dist
 
 
 class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
-    """Stands in the place of ``torch.distributed.distributed_c10d.ProcessGroupGloo``, and takes the same arguments."""
+    """Stands in the place of ``torch.distributed.distributed_c10d.ProcessGroupGloo``, and takes the same arguments: those
+    that a release of torch adds go on to its own class, by their name."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta = timedelta(minutes=30)) -> None:
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta = timedelta(minutes=30), **added: Any
+    ) -> None:
         options = dist.ProcessGroupGloo._Options()
         options._devices = _devices()
         options._timeout = timeout
         options._threads = 1
-        super().__init__(store, rank, size, options)
+        for name in [name for name in added if hasattr(options, name)]:
+            setattr(options, name, added.pop(name))
+        super().__init__(store, rank, size, options, **added)
 
 
 def _devices() -> list[Any]:

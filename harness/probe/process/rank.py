@@ -32,8 +32,7 @@ from harness.probe.meters.phases import (
     walk,
 )
 from harness.probe.meters.warning_counts import count_warnings
-from harness.probe.oracle_error import NotCoveredError
-from harness.probe.oracles.unbroken import unbroken
+from harness.probe.oracles.unbroken import NotCoveredError, unbroken
 from harness.probe.process import placement, scheduling
 from harness.probe.process.channel import Channel
 from harness.probe.process.heartbeat import Heartbeat
@@ -145,7 +144,7 @@ class RankMeasurement:
         self.record.phases.update(metered.readings)
 
     def _compute_ideal(self) -> None:
-        """The bytes that the job had to hold, where the adapter computes them, else why not. Raises OracleError."""
+        """The bytes that the job had to hold, where the adapter computes them, else why not. Raises HarnessFault."""
         self._announce(HARNESS)
         gc.freeze()  # the phases of the ideal are about what is made from here on
         compute = getattr(self._framework, "ideal", None)
@@ -170,7 +169,7 @@ class RankMeasurement:
 
     def _compare_with_plain_pytorch(self) -> None:
         """Fills in how far the first steps are from the same training without the framework, or why that is not known.
-        Raises OracleError."""
+        Raises HarnessFault."""
         self._announce("measure")
         parameters = self.training.parameters()  # a collective operation: every rank takes part
         self._announce(HARNESS)

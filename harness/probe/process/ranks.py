@@ -287,10 +287,11 @@ def _run(body: Body, number: int, channel: Channel) -> int:
     except BaseException as error:
         with contextlib.suppress(Exception):  # it prints the error, which is a framework's own object
             traceback.print_exc()
+        stage = faults.stage_of(error)
         message = {
             "at": "failed",
-            "stage": faults.stage_of(error),
-            "outcome": "out_of_memory" if faults.is_out_of_memory(error) else "failed",
+            "stage": stage,
+            "outcome": "out_of_memory" if stage != faults.HARNESS and faults.is_out_of_memory(error) else "failed",
             "signature": faults.signature_of(error),
             "detail": faults.detail_of(error),
             "machine_fault": machine.of_error(error),

@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         host.send(
             {
                 "event": "import_failed",
+                "stage": faults.stage_of(error) or "import",
                 "signature": faults.signature_of(error),
                 "detail": faults.detail_of(error),
                 "machine_fault": machine.of_error(error),

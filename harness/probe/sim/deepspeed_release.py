@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from harness.probe.loaded import loaded_modules
 from harness.probe.replacing import Patches, attribute
 from harness.probe.sim.accelerator import meta_accelerator
 
@@ -34,10 +34,10 @@ def ranks_agree() -> Iterator[None]:
     """Disables comparisons across ranks: in a process group that computes nothing they would compare noise."""
     answers = {**dict.fromkeys(_SANITY_CHECKS, _agreed), "get_lst_from_rank0": list}
     with Patches() as patches:
-        for module in [m for name, m in sys.modules.items() if name.startswith("deepspeed.") and m is not None]:
-            for name, answer in answers.items():
-                if name in vars(module):
-                    patches.set(module, name, answer)
+        for full_name, module, held in loaded_modules():
+            if full_name.startswith("deepspeed."):
+                for name in answers.keys() & held.keys():
+                    patches.set(module, name, answers[name])
         yield
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from harness.probe.loaded import loaded_modules
 from harness.probe.meters import operators
 from harness.probe.replacing import Patches
 from harness.probe.scripted import set_builtin
@@ -37,8 +37,8 @@ def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], 
         wrap(torch, "tensor", lambda original: _from_data(original, known))
         wrap(torch, "as_tensor", lambda original: _from_data(original, known))
         # DeepSpeed's zero.Init puts back what it found when it was imported.
-        for name, module in list(sys.modules.items()):
-            if name.startswith("deepspeed.") and vars(module).get("_orig_torch_tensor") is constructor:
+        for name, module, held in loaded_modules():
+            if name.startswith("deepspeed.") and held.get("_orig_torch_tensor") is constructor:
                 patches.set(module, "_orig_torch_tensor", torch.tensor)
         wrap(torch.Tensor, "new_tensor", lambda original: _new_tensor(original, known))
         for name in ("tolist", "numpy", "__array__"):

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from harness.probe import no_stand_in
+from harness.probe.loaded import loaded_modules
 from harness.probe.meters.ledger import DEVICE
 from harness.probe.no_stand_in import StandIn
 from harness.probe.replacing import Patches
@@ -382,16 +383,14 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any])
 
 def _cached_answers() -> None:
     """Forgets what frameworks remember about the GPU: they queried it at import, before there was one."""
-    for name, module in list(sys.modules.items()):
-        if module is None or not name.startswith(
-            ("transformers.", "accelerate.", "trl.", "peft.", "torch.utils._triton")
-        ):
+    for name, _, held in loaded_modules():
+        if not name.startswith(("transformers.", "accelerate.", "trl.", "peft.", "torch.utils._triton")):
             continue
         if not name.endswith(
             ("import_utils", "imports", "_triton", "generic", "other", "training_args", "environment")
         ):
             continue
-        for function in list(vars(module).values()):
+        for function in list(held.values()):
             forget = getattr(function, "cache_clear", None)
             if forget is not None:
                 forget()

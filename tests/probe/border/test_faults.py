@@ -85,7 +85,7 @@ def test_what_has_no_stand_in_says_nothing_of_a_release_whatever_reports_it() ->
     try:
         raise ValueError("cannot start") from gap
     except ValueError as error:
-        assert faults.stage_of(error) == "import"
+        assert faults.stage_of(error) == "harness"
         assert faults.signature_of(error) == f"NoStandInError: {gap}"
     assert faults.stage_of(raised(ValueError("cannot start"))) is None
 
@@ -106,11 +106,11 @@ def test_what_to_do_without_a_stand_in_is_not_cut_for_the_place(tmp_path: Path) 
 def test_a_slip_of_the_probe_itself_differs_from_an_error_of_what_it_measures() -> None:
     with pytest.raises(KeyError) as caught:
         CachingAllocator(AllocatorSettings()).free(7)
-    assert faults.is_of_the_probe(caught.value)
+    assert faults.stage_of(caught.value) == "harness"
     assert re.fullmatch(r"KeyError: 7 \(harness/probe/allocator/model.py:\d+\)", faults.signature_of(caught.value))
     with pytest.raises(KeyError) as caught:
         json.loads("{}")["loss"]
-    assert not faults.is_of_the_probe(caught.value)
+    assert faults.stage_of(caught.value) is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_the_probe_seeks_in_an_older_torch_is_no_crash_of_a_release(
     probe = Path(faults.__file__).parents[1] / "meters" / "meter.py"
     with pytest.raises((AttributeError, ImportError)) as caught:
         exec(compile(line, str(probe), "exec"), names)
-    assert faults.stage_of(caught.value) == "import"
+    assert faults.stage_of(caught.value) == "harness"
     assert faults.signature_of(caught.value).endswith("(harness/probe/meters/meter.py:1)")
     with pytest.raises((AttributeError, ImportError)) as caught:
         exec(compile(line, str(tmp_path / "train.py"), "exec"), names)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from harness.probe.border import faults
+from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import CellRequest, PhaseReading
-from harness.probe.oracle_error import NotCoveredError, OracleError
+from harness.probe.oracles.unbroken import NotCoveredError
 from harness.probe.process.rank import RankMeasurement
 
 STEP = ["forward", "backward", "step"]
@@ -157,7 +158,7 @@ def test_a_job_that_an_oracle_does_not_cover_is_measured_and_the_record_says_why
 @pytest.mark.parametrize(("name", "oracle"), [("ideal", "memory"), ("judge", "numerics")])
 @pytest.mark.parametrize("error", [KeyError("hidden_size"), NotImplementedError("aten::mm on meta")], ids=repr)
 def test_an_oracle_that_breaks_ends_the_measurement_in_the_harness(name: str, oracle: str, error: Exception) -> None:
-    with pytest.raises(OracleError) as caught:
+    with pytest.raises(HarnessFault) as caught:
         measured(**{name: raising(error)})
     assert str(caught.value) == f"the {oracle} oracle broke: {type(error).__name__}: {error}"
     assert faults.stage_of(caught.value) == "harness"

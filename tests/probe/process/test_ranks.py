@@ -17,8 +17,8 @@ import pytest
 
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border.machine import DISK_FULL, KILLED
+from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import RoundCost
-from harness.probe.oracle_error import OracleError
 from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel
 from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
@@ -186,11 +186,11 @@ def test_a_slip_of_the_probe_itself_is_the_harness_failing_and_no_crash_of_what_
 def test_an_oracle_that_breaks_is_the_harness_failing_also_for_want_of_memory(tmp_path: Path) -> None:
     def body(rank: int, channel: Channel) -> None:
         channel.send({"at": "stage", "stage": "harness"})
-        raise OracleError("the memory oracle broke: OutOfMemoryError: CUDA out of memory")
+        raise HarnessFault("the memory oracle broke: OutOfMemoryError: CUDA out of memory")
 
     fault = ended(body, tmp_path)
     assert (fault.outcome, fault.stage) == ("failed", "harness")
-    assert fault.signature == "OracleError: the memory oracle broke: OutOfMemoryError: CUDA out of memory"
+    assert fault.signature == "HarnessFault: the memory oracle broke: OutOfMemoryError: CUDA out of memory"
 
 
 def test_an_oracle_that_hangs_is_no_timeout_of_what_is_measured(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_an_oracle_that_breaks_is_the_harness_failing_and_no_program_catches_it(
     (folder / "train.py").write_text(TRAIN.replace("STAGE", "2").replace("BEFORE", caught))
     record = ran(folder, "cpu", 2, "deepspeed train.py")
     assert (record.outcome, record.stage) == ("failed", "harness")
-    assert record.signature.startswith("OracleError: the numerics oracle broke: KeyError: 'losses'")
+    assert record.signature.startswith("HarnessFault: the numerics oracle broke: KeyError: 'losses'")
 
 
 def test_what_rounding_alone_decides_is_not_wrong(folder: Path, quartered: None) -> None:

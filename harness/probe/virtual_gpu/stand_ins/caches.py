@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
+from harness.probe.loaded import loaded_modules
 from harness.probe.replacing import Patches
 from harness.probe.virtual_gpu.stand_ins.finder import Package
 
@@ -57,7 +58,7 @@ def _imported_again(module: ModuleType) -> Iterator[None]:
 def _import_utils() -> list[Any]:
     """The modules of frameworks that say which packages are installed."""
     named = ("import_utils", "imports")
-    return [m for m in list(sys.modules.values()) if getattr(m, "__name__", "").rpartition(".")[2] in named]
+    return [m for _, m, names in loaded_modules() if str(names.get("__name__")).rpartition(".")[2] in named]
 
 
 def _set(patches: Patches, module: Any, package: Package) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe import no_stand_in
+from harness.probe.loaded import loaded_modules
 
 #: Named by Python where a program imports something from a stand-in that it lacks.
 PLACE = "the harness's stand-in: see 'Kernels that are not here' in docs/programs.md"
@@ -122,5 +123,6 @@ def found(packages: Sequence[Package]) -> Iterator[tuple[Package, ...]]:
             yield missing
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == PLACE]:
-            del sys.modules[name]
+        for name, _, names in loaded_modules():
+            if names.get("__file__") == PLACE:
+                del sys.modules[name]

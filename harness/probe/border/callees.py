@@ -1,0 +1,180 @@
+"""Whose function, class or object an error of Python's speaks of, and whose file a frame is in. Standard library only."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.probe.loaded import loaded_modules
+
+_PROBE = Path(__file__).resolve().parents[1]
+_PACKAGE = "harness.probe"
+
+#: How Python refuses a call, in the caller's frame: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
+_REFUSED_CALL = re.compile(
+    r"^([\w.<>]+)\(\) (?:got an unexpected keyword argument|got multiple values for|got some positional-only"
+    r"|missing \d+ required|takes \d+ positional|takes from \d+ to \d+ positional|takes no )"
+)
+
+_LOCALS = "<locals>"
+
+
+def is_our_file(file: str) -> bool:
+    """Whether a source file is the probe's."""
+    return Path(file).is_relative_to(_PROBE)
+
+
+def place_of(file: str, line: int) -> str:
+    """``harness/probe/meters/meter.py:12``"""
+    return f"{Path(file).relative_to(_PROBE.parents[1])}:{line}"
+
+
+def is_ours(found: Any) -> bool:
+    """Whether a module, a class, a function or another object is the probe's, or its stand-in."""
+    if isinstance(found, types.ModuleType):
+        loader = getattr(vars(found).get("__spec__"), "loader", None)
+        return _is_our_name(type(loader).__module__) or is_our_file(str(vars(found).get("__file__")))
+    if (code := _code(found)) is not None:
+        is_generated = code.co_filename.startswith("<")  # a dataclass's methods
+        return is_our_file(code.co_filename) or (is_generated and _is_our_name(getattr(found, "__module__", "")))
+    kind = found if isinstance(found, type) else type(found)
+    return any(map(_is_our_name, (kind.__module__, type(kind).__module__))) or _is_our_stand_in(kind.__module__)
+
+
+def named_by(error: BaseException) -> str:
+    """The place of what is ours and is asked for an argument or an attribute that it does not have; empty where the error is
+    another one, or speaks of what is not ours."""
+    if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
+        return _definition(error.obj) if is_ours(error.obj) else ""
+    refused = _REFUSED_CALL.match(str(error)) if type(error) is TypeError else None
+    if refused is None:
+        return ""
+    called = _called(error, refused[1])
+    if called is None:
+        called = _by_name(refused[1])
+    return _definition(called) if called is not None and is_ours(called) else ""
+
+
+def _called(error: BaseException, name: str) -> Any:
+    """What was called, of the innermost frame's statement; None where that cannot be told without calling anything."""
+    frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
+    if frame is None:
+        return None
+    for expression in _calls(frame.f_code.co_filename, line):
+        if (found := _refusing(_value(expression, frame), name)) is not None:
+            return found
+    return None
+
+
+def _walked(error: BaseException) -> Iterator[tuple[types.FrameType, int]]:
+    traced = error.__traceback__
+    while traced is not None:
+        yield traced.tb_frame, traced.tb_lineno
+        traced = traced.tb_next
+
+
+def _calls(file: str, line: int) -> Iterator[ast.expr]:
+    """What is called by the statements at a line of a file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            yield node.func
+
+
+def _value(expression: ast.expr, frame: types.FrameType) -> Any:
+    """Of a name, or of attributes of one."""
+    if isinstance(expression, ast.Name):
+        scopes: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals, frame.f_builtins)
+        return next((scope[expression.id] for scope in scopes if expression.id in scope), None)
+    if isinstance(expression, ast.Attribute):
+        owner = _value(expression.value, frame)
+        try:
+            return None if owner is None else getattr(owner, expression.attr, None)
+        except Exception:  # a property of others
+            return None
+    return None
+
+
+def _refusing(called: Any, name: str) -> Any:
+    """What of a callable refuses a call under that name: a function, a method or a class; None where nothing has it."""
+    called = _unbound(called)
+    kind = called if isinstance(called, type) else type(called)
+    methods = ("__init__", "__new__") if isinstance(called, type) else ("__call__",)
+    candidates = [called, *(getattr(kind, method, None) for method in methods), getattr(type(kind), "__call__", None)]
+    return next((one for one in candidates if getattr(one, "__qualname__", None) == name), None)
+
+
+def _by_name(name: str) -> Any:
+    """What has that qualified name, where all that has it is ours; None where nothing has, or others have it as well."""
+    first, *rest = name.split(".")
+    found = []
+    for _, _, names in loaded_modules():
+        if (held := names.get(first)) is not None:
+            found.append(_below(held, rest))
+    known = [each for each in found if each is not None]
+    return known[0] if known and all(is_ours(each) for each in known) else None
+
+
+def _below(held: Any, path: list[str]) -> Any:
+    """What a class or a function holds by that path: ``["__init__"]``, ``["<locals>", "replacement"]``."""
+    for name in path:
+        if isinstance(held, type):
+            held = inspect.getattr_static(held, name, None)
+        elif name != _LOCALS:
+            code = held if isinstance(held, types.CodeType) else _code(inspect.unwrap(held) if callable(held) else held)
+            within = [each for each in code.co_consts if isinstance(each, types.CodeType)] if code is not None else []
+            held = next((each for each in within if each.co_name == name), None)
+        if held is None:
+            return None
+    return held
+
+
+def _unbound(called: Any) -> Any:
+    while isinstance(called, (functools.partial, types.MethodType, staticmethod, classmethod)):
+        called = called.func if isinstance(called, functools.partial) else called.__func__
+    return called
+
+
+def _code(found: Any) -> types.CodeType | None:
+    found = _unbound(found)
+    if isinstance(found, types.CodeType):
+        return found
+    return found.__code__ if isinstance(found, types.FunctionType) else None
+
+
+def _is_our_name(module: object) -> bool:
+    return isinstance(module, str) and f"{module}.".startswith(f"{_PACKAGE}.")
+
+
+def _is_our_stand_in(module: object) -> bool:
+    found = sys.modules.get(module) if isinstance(module, str) else None
+    return isinstance(found, types.ModuleType) and is_ours(found)
+
+
+def _definition(found: Any) -> str:
+    """Where it is defined, as far as that is known."""
+    if (code := _code(found)) is not None:
+        return place_of(code.co_filename, code.co_firstlineno)
+    kind = found if isinstance(found, (type, types.ModuleType)) else type(found)
+    module = kind if isinstance(kind, types.ModuleType) else sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None) or ""
+    if not is_our_file(file):
+        return _PACKAGE.replace(".", "/")
+    line = 1
+    if isinstance(kind, type):
+        try:
+            line = inspect.getsourcelines(kind)[1]
+        except (OSError, TypeError):
+            pass
+    return place_of(file, line)
