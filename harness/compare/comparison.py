@@ -211,6 +211,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     small_differences: int  #: exact differences below the thresholds that were counted, not listed
     not_compared: tuple[NotCompared, ...]
     not_judged: tuple[NotJudged, ...]
+    cards: dict[str, dict[str, list[str]]]  #: that simulated runs name -> workload -> stack ids
     step_times: tuple[StepTime, ...]
     control: tuple[StepTime, ...]
     problems: tuple[Problem, ...]  #: the gravest first

@@ -87,6 +87,7 @@ def combine(
             *unknown,
         ),
         not_judged=tuple(NotJudged(*missing, cells) for missing, cells in sorted(remarks.not_judged.items())),
+        cards=remarks.cards,
         step_times=tuple(step_times),
         control=tuple(control),
         problems=tuple(problems(all_episodes, found, settings, [stack.id for stack in stacks], measured)),
