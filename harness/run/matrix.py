@@ -75,8 +75,8 @@ def build(
 
     ``default`` holds globs over ``scenario/variant/device`` and is what a plain run selects. ``--device`` alone runs that
     same default elsewhere; ``--scenario`` or ``--variant`` replace it. Of several scenarios, a variant is run in those that
-    have it. Raises UsageError for a glob that matches nothing, and for a stack to be built whose torch is too old for each of
-    its cells.
+    have it. Raises UsageError for a glob that matches nothing, and for a stack to be built whose torch is too old for each
+    of its cells.
     """
     cells: list[Cell] = []
     skipped: dict[str, str] = {}
