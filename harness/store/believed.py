@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -52,12 +51,13 @@ def _undisputed(found: Iterable[tuple[str, Result]], left_out: list[LeftOut]) ->
     """Those whose run is told in one way alone: copies of a result agree, unless one of them was changed."""
     by_run: dict[tuple[str, str, str], list[tuple[str, Result]]] = defaultdict(list)
     for file, result in found:
-        by_run[result.cell.id, *result.when].append((file, result))
+        by_run[(result.cell.id, *result.when)].append((file, result))
     for copies in by_run.values():
         (first, told), *others = copies
         differing = [file for file, result in others if schema.encode(result) != schema.encode(told)]
         if not differing:
             yield from (result for _, result in copies)
         for file in differing:
-            why = f"the same run as {os.path.relpath(first)}, with other figures: neither counts; leave out the one that was edited"
+            told_by = f"the same run as {os.path.relpath(first)}, with other figures"
+            why = f"{told_by}: neither counts; leave out the one that was edited"
             left_out.append(LeftOut(file, why, is_disputed=True))

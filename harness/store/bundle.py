@@ -4,8 +4,9 @@
     zcat RUN.jsonl.gz | jq -r 'select(.kind == "result") | .content.cell.scenario'    its results
 
 The first line is the header. Each other line is one file: ``kind``, ``path`` in the folder, and ``content``, the file's
-JSON byte for byte; a file that is no single line of JSON is a string in ``text``. Its last field is a checksum
-(`harness.store.checksum`). What a folder keeps compressed stands in a bundle as it is. Lines that are alike are neighbours, which halves the size. Equal folders make equal bytes.
+JSON byte for byte; a file that is no single line of JSON is a string in ``text``. Each line ends with its checksum
+(`harness.store.checksum`). What a folder keeps compressed stands in a bundle as it is. Lines that are alike are
+neighbours, which halves the size. Equal folders make equal bytes.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.compare.summary import summarize
 from harness.advice import gpus
+from harness.compare.summary import summarize
 from harness.report.tables import fits
 from tests.builders import synthetic
 from tests.builders.synthetic import result
