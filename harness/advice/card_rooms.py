@@ -50,8 +50,8 @@ class CardRooms:
         self._known: dict[str, dict[str, CardRoom]] = {}
 
     def of(self, stack: str, workload: str) -> CardRoom | None:
-        """None where the run was not simulated, names no card, or did not run to the end. Raises ResultsError where results
-        have gone since they were compared."""
+        """None where the run was not simulated, names no known card, or did not run to the end. Raises ResultsError where
+        results have gone since they were compared."""
         if split_workload(workload).device != "sim":
             return None
         if workload not in self._known:
@@ -84,8 +84,7 @@ class CardRooms:
 
 
 def _named_card(cell: ResultSummary) -> Card | None:
-    name = cell.result.cell.parameters.get("gpu")
-    return gpus.card(str(name)) if name else None
+    return gpus.named_card(cell.result.cell.parameters)
 
 
 def _smallest(cell: ResultSummary, fit: FitVerdict) -> str:

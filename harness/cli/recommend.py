@@ -73,7 +73,7 @@ def command(
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
     if card is None and (name := declared.parameters.get("gpu")) is not None:
-        card = gpus.card(name)
+        card = gpus.card(name, where=f"{scenario}: gpu")
     question = recommend.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
     requested = _requested(settings, stacks)
     package = targets.varied_package(settings)

@@ -83,7 +83,7 @@ def command(
     declared = declared_scenario(settings, scenario)
     mode = _device(declared, device)
     if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
-        card = gpus.card(name)
+        card = gpus.card(name, where=f"{scenario}: gpu")
     question = remedies.RemediesQuery(
         scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
     )

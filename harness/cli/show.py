@@ -100,13 +100,17 @@ def _loss_scales(result: Result) -> Iterator[str]:
 def _models(result: Result) -> Iterator[str]:
     """What models say of a simulated cell that names its card: where its bytes go, and how long a step takes."""
     cell = result.cell
-    card = cell.parameters.get("gpu")
-    if cell.device != "sim" or card is None or "world_size" not in cell.parameters:
+    name = cell.parameters.get("gpu")
+    if cell.device != "sim" or name is None or "world_size" not in cell.parameters:
+        return
+    card = gpus.known_card(str(name))
+    if card is None:
+        yield f"nothing is said of its card: {name} is not known here"
         return
     question = fit.FitQuery(
         scenario=cell.scenario,
         variant=cell.variant,
-        cards=(gpus.card(str(card)),),
+        cards=(card,),
         ranks=(cell.parameters["world_size"],),
     )
     line = fit.judge_cell(question, question.cards[0], result)

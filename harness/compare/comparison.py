@@ -53,6 +53,14 @@ def not_measured(stack: str, workload: str, reason: str, remedy: str = "") -> No
     return NotCompared(stack, workload, EVERYTHING, reason, f"{remedy}, then {_AGAIN}" if remedy else _AGAIN)
 
 
+class NotJudged(msgspec.Struct, frozen=True):
+    """Cells of which an oracle says nothing, and why."""
+
+    oracle: str  #: ``memory`` or ``numerics``
+    reason: str
+    stacks_by_workload: dict[str, list[str]]  #: the cells
+
+
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     """The step time of one cell against the baseline's, or of the baseline against itself."""
 
@@ -202,6 +210,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     small: tuple[Finding, ...]  #: what is below the thresholds, as far as it is listed
     small_differences: int  #: exact differences below the thresholds that were counted, not listed
     not_compared: tuple[NotCompared, ...]
+    not_judged: tuple[NotJudged, ...]
+    cards: dict[str, dict[str, list[str]]]  #: that simulated runs name -> workload -> stack ids
     step_times: tuple[StepTime, ...]
     control: tuple[StepTime, ...]
     problems: tuple[Problem, ...]  #: the gravest first

@@ -23,17 +23,26 @@ class Remarks(msgspec.Struct, frozen=True):
     bits: dict[str, int] = {}  #: workloads whose trained parameters are not bit-identical to the baseline's
     left: dict[str, list[str]] = {}  #: what runs left running, a line each
     noted: dict[str, list[str]] = {}  #: what their ranks noted -> the workloads
+    #: oracle and why it says nothing -> workload -> the stacks
+    not_judged: dict[tuple[str, str], dict[str, list[str]]] = {}
+    cards: dict[str, dict[str, list[str]]] = {}  #: that simulated runs name -> workload -> the stacks
 
 
 def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
-    """What was left running and noted, of all pairs; slow starts and different bits, of those that were compared."""
-    remarks = Remarks({}, {}, {}, {}, {})
+    """What was left running, noted and not judged by an oracle, of all pairs; slow starts and different bits, of those that
+    were compared."""
+    remarks = Remarks({}, {}, {}, {}, {}, {}, {})
     for pair in pairs:
         if pair.result.left:
             remarks.left.setdefault(pair.stack, []).append(f"{pair.workload} {left_text(pair.result.left)}")
         for note in pair.own.notes:
             if pair.workload not in (known := remarks.noted.setdefault(note, [])):
                 known.append(pair.workload)
+        cell = pair.result.cell
+        if cell.device == "sim" and (card := cell.parameters.get("gpu")):
+            remarks.cards.setdefault(str(card), {}).setdefault(pair.workload, []).append(pair.stack)
+        for missing in pair.own.not_judged:
+            remarks.not_judged.setdefault(missing, {}).setdefault(pair.workload, []).append(pair.stack)
     for pair in comparable:
         base, own = pair.base, pair.own
         if base is None or pair.is_baseline:
@@ -48,7 +57,7 @@ def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
 
 def together(all_remarks: Iterable[Remarks]) -> Remarks:
     """Those of all workloads."""
-    whole = Remarks({}, {}, {}, {}, {})
+    whole = Remarks({}, {}, {}, {}, {}, {}, {})
     for remarks in all_remarks:
         whole.compared.update(remarks.compared)
         for stack, lines in remarks.starts.items():
@@ -59,6 +68,10 @@ def together(all_remarks: Iterable[Remarks]) -> Remarks:
             whole.left.setdefault(stack, []).extend(lines)
         for note, workloads in remarks.noted.items():
             whole.noted.setdefault(note, []).extend(workloads)
+        for missing, by_workload in remarks.not_judged.items():
+            whole.not_judged.setdefault(missing, {}).update(by_workload)
+        for card, by_workload in remarks.cards.items():
+            whole.cards.setdefault(card, {}).update(by_workload)
     return whole
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from harness.compare.coverage import not_judged
 from harness.compare.metrics import (
     DEVICE_EXCESS,
     DEVICE_RETAINED,
@@ -42,6 +43,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  #: what a reader of its figures has to know
     saved: tuple[SavedTensors, ...] = ()  #: by a program
     excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
+    not_judged: tuple[tuple[str, str], ...] = ()  #: oracles that say nothing of it, and why
 
     def flat(self) -> dict[str, float]:
         """Every metric under its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
@@ -73,7 +75,8 @@ def summarize(result: Result) -> ResultSummary:
     suspects: list[tuple[int, str, Numerics]] = []
     trained: dict[str, Numerics] = {}
     digests: dict[str, str] = {}
-    for rank, model, numbers in _numerics(record):
+    all_numerics = list(_numerics(record))
+    for rank, model, numbers in all_numerics:
         digests.setdefault(model, numbers.parameter_digest)
         measured = distances(numbers)
         if numbers.learning_rates or (numbers.losses and not measured):  # of programs, and of what has no truth
@@ -83,6 +86,7 @@ def summarize(result: Result) -> ResultSummary:
             errors[name] = max(size, errors.get(name, 0.0))
         if suspicious(numbers, measured):
             suspects.append((rank, model, numbers))
+    over = excesses(record)
     return ResultSummary(
         result=msgspec.structs.replace(result, record=None, installed={}),
         exact=exact_values(record),
@@ -99,7 +103,8 @@ def summarize(result: Result) -> ResultSummary:
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         notes=noted(record),
         saved=saved_tensors(record),
-        excesses=excesses(record),
+        excesses=over,
+        not_judged=not_judged(result, record, over, [numbers for *_, numbers in all_numerics], judged=bool(errors)),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from harness.compare import configuration, demands, episodes, exact, notes, timing
-from harness.compare.comparison import Cells, Comparison, DetailOf, Group, ReadCells
+from harness.compare.comparison import Cells, Comparison, DetailOf, Group, NotJudged, ReadCells
 from harness.compare.groups import severity
 from harness.compare.judged import MOST_SMALL, Judged, judge_workloads
 from harness.compare.metrics import BY_NAME, HOST_CALLS
@@ -86,6 +86,8 @@ def combine(
             *(missing for part in parts for missing in part.untimed),
             *unknown,
         ),
+        not_judged=tuple(NotJudged(*missing, cells) for missing, cells in sorted(remarks.not_judged.items())),
+        cards=remarks.cards,
         step_times=tuple(step_times),
         control=tuple(control),
         problems=tuple(problems(all_episodes, found, settings, [stack.id for stack in stacks], measured)),

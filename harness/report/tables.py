@@ -8,7 +8,7 @@ import msgspec
 
 from harness.advice import gpus
 from harness.advice.capacity import compared_verdict
-from harness.advice.gpus import step_time
+from harness.advice.gpus import Card, step_time
 from harness.compare import Comparison, Group, StepTime
 from harness.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
 from harness.compare.readings import collectives_by_kind, worst_rank
@@ -72,10 +72,10 @@ def notes(tables: Iterable[Table]) -> list[str]:
 def _table(comparison: Comparison, workload: str, times: Mapping[tuple[str, str], StepTime]) -> Table:
     cells = comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
-    card = first.parameters.get("gpu") if first.device == "sim" else None
+    card = gpus.named_card(first.parameters) if first.device == "sim" else None
     columns = [column for column in _COLUMNS if first.device != "sim" or column[0] is not HOST_CALLS]
     titles = [f"{metric.heading} {phase}" for metric, _, phase in columns]
-    headings = ("stack", *titles, *((_MODELLED, f"on {card}") if card else ("step time ratio",)))
+    headings = ("stack", *titles, *((_MODELLED, f"on {card.name}") if card else ("step time ratio",)))
     rows = []
     for stack in comparison.stacks:
         if stack.id not in cells:
@@ -93,13 +93,13 @@ def _table(comparison: Comparison, workload: str, times: Mapping[tuple[str, str]
         if not isinstance(cell.result.outcome, Passed):
             last = _ended(cell)
         elif card is not None:
-            values.append(_least_step(cell, str(card)))
-            last = fits(cell, str(card))
+            values.append(_least_step(cell, card))
+            last = fits(cell, card)
         rows.append((name, *values, *("-" for _ in headings[len(values) + 2 :]), last))
     return Table(title=workload, columns=headings, rows=tuple(rows))
 
 
-def _least_step(cell: ResultSummary, card: str) -> str:
+def _least_step(cell: ResultSummary, card: Card) -> str:
     """A model of the least time of a step of the simulated rank: no release can be faster on this card."""
     exact = cell.exact
     parameters = cell.result.cell.parameters
@@ -112,7 +112,7 @@ def _least_step(cell: ResultSummary, card: str) -> str:
             )
     bounds = step_time.step_bound(
         phases,
-        gpus.card(card),
+        card,
         str(parameters.get("dtype", "bf16")),
         int(parameters.get("world_size", 1)),
         state_bytes=cell.state_bytes,
@@ -120,9 +120,9 @@ def _least_step(cell: ResultSummary, card: str) -> str:
     return f">= {quantity(sum(bound.least_s for bound in bounds.values()), 's')}" if bounds else "-"
 
 
-def fits(cell: ResultSummary, card: str) -> str:
-    """Whether the simulated rank fits a card, in words. Raises UsageError for an unknown card."""
-    found = compared_verdict(cell, gpus.card(card))
+def fits(cell: ResultSummary, card: Card) -> str:
+    """Return whether the simulated rank fits a card, in words."""
+    found = compared_verdict(cell, card)
     return "fits" if found.fits else f"OUT OF MEMORY in {found.fails_in}"
 
 

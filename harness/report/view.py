@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from harness.advice import gpus
 from harness.advice.card_rooms import CardRooms
 from harness.compare import Comparison
 from harness.compare.comparison import EVERYTHING
@@ -62,7 +63,7 @@ def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
         tables=tuple(workloads),
         compatibility=tuple(compatibility),
         patterns=tuple(patterns),
-        notes=(*comparison.notes, *tables.notes(workloads)),
+        notes=(*comparison.notes, *_not_judged(comparison), *_unknown_cards(comparison), *tables.notes(workloads)),
         reproduce=_reproduce(comparison, screen),
     )
 
@@ -144,6 +145,30 @@ def _not_compared(comparison: Comparison) -> list[str]:
     if len(stacks) > MOST_LINES:
         lines.append(f"and {len(stacks) - MOST_LINES} more")
     return lines
+
+
+def _not_judged(comparison: Comparison) -> list[str]:
+    """A line for each oracle and reason."""
+    return [
+        _noted(f"not judged by the {missing.oracle} oracle: {missing.reason}", missing.stacks_by_workload, comparison)
+        for missing in comparison.not_judged
+    ]
+
+
+def _unknown_cards(comparison: Comparison) -> list[str]:
+    """A line for each card that results name and this version does not know."""
+    return [
+        _noted(f"whether it fits its card is not said: {card} is not known here", cells, comparison)
+        for card, cells in comparison.cards.items()
+        if gpus.known_card(card) is None
+    ]
+
+
+def _noted(note: str, stacks_by_workload: Mapping[str, Sequence[str]], comparison: Comparison) -> str:
+    """A note on some cells."""
+    stacks = {stack for by_workload in stacks_by_workload.values() for stack in by_workload}
+    of = "" if len(stacks) == len(comparison.stacks) else f"{_releases(sorted(stacks), comparison)}: "
+    return f"{of}{note} ({listing(list(stacks_by_workload), 2)})"
 
 
 def _releases(ids: Sequence[str], comparison: Comparison) -> str:

@@ -235,8 +235,8 @@ def _explained(cell: Cell, ended: Ended, context: ExplainContext) -> Explained:
 
 def room_bytes(cell: Cell) -> int:
     """What the card of a simulated cell has for its tensors; 0 where the cell names none."""
-    name = cell.parameters.get("gpu")
-    return available_bytes(gpus.card(str(name)), cell.parameters) if name and cell.device == "sim" else 0
+    card = gpus.named_card(cell.parameters) if cell.device == "sim" else None
+    return available_bytes(card, cell.parameters) if card is not None else 0
 
 
 def _why_not(ended: Ended) -> str:

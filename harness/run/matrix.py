@@ -7,7 +7,8 @@ selection that silently shrinks would look like a pass.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -73,23 +74,23 @@ def build(
     """The matrix of a run.
 
     ``default`` holds globs over ``scenario/variant/device`` and is what a plain run selects. ``--device`` alone runs that
-    same default elsewhere; ``--scenario`` or ``--variant`` replace it. Raises UsageError for a glob that matches nothing,
-    and for a stack to be built whose torch is too old for each of its cells.
+    same default elsewhere; ``--scenario`` or ``--variant`` replace it. Of several scenarios, a variant is run in those that
+    have it. Raises UsageError for a glob that matches nothing, and for a stack to be built whose torch is too old for each
+    of its cells.
     """
     cells: list[Cell] = []
     skipped: dict[str, str] = {}
     listed: set[str] = set()
-    for pattern in _patterns(selection, default):
-        for name, variant, device in _expand(pattern, scenarios, hardware):
-            workload = f"{name}/{variant}/{device}"
-            if workload in listed:
-                continue
-            listed.add(workload)
-            reason = _obstacle(scenarios[name], device, hardware)
-            if reason:
-                skipped[workload] = reason
-            else:
-                cells += _cells(stacks, name, scenarios[name], variant, device)
+    for name, variant, device in _expand(_patterns(selection, default), scenarios, hardware, skipped):
+        workload = f"{name}/{variant}/{device}"
+        if workload in listed:
+            continue
+        listed.add(workload)
+        reason = _obstacle(scenarios[name], device, hardware)
+        if reason:
+            skipped[workload] = reason
+        else:
+            cells += _cells(stacks, name, scenarios[name], variant, device)
     _refuse_old_torch(cells)
     return CellMatrix(
         cells=tuple(cells),
@@ -99,19 +100,29 @@ def build(
 
 def scenario_globs(selection: Selection, default: Sequence[str]) -> tuple[str, ...]:
     """The globs over names of scenarios in what `build` would run. Raises UsageError."""
-    return tuple(dict.fromkeys(scenario for scenario, _, _ in _patterns(selection, default)))
+    return tuple(dict.fromkeys(pattern.scenario for pattern in _patterns(selection, default)))
 
 
-def _patterns(selection: Selection, default: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(scenario, variant, device) globs, in the order to run them."""
+class _Pattern(NamedTuple):
+    """Globs over workloads."""
+
+    scenario: str
+    variant: str
+    device: str
+    beside: tuple[str, ...]  #: the globs of scenarios, one of which has to have the variant
+
+
+def _patterns(selection: Selection, default: Sequence[str]) -> list[_Pattern]:
+    """In the order to run them."""
     if selection.scenarios or selection.variants:
+        beside = selection.scenarios or ("*",)
         return [
-            (scenario, variant, device)
-            for scenario in selection.scenarios or ("*",)
+            _Pattern(scenario, variant, device, beside)
+            for scenario in beside
             for variant in selection.variants or ("*",)
             for device in selection.devices or (AUTO,)
         ]
-    patterns = []
+    patterns: list[_Pattern] = []
     for text in default:
         parts = text.split("/")
         if len(parts) != 3 or not all(parts):
@@ -120,34 +131,58 @@ def _patterns(selection: Selection, default: Sequence[str]) -> list[tuple[str, s
                 where="[tool.dsregress] select",
                 hint="write scenario/variant/device, each a name or a glob",
             )
-        patterns += [(parts[0], parts[1], device) for device in selection.devices or (parts[2],)]
+        beside = (parts[0],)
+        patterns += [_Pattern(parts[0], parts[1], device, beside) for device in selection.devices or (parts[2],)]
     return patterns
 
 
 def _expand(
-    pattern: tuple[str, str, str], scenarios: Mapping[str, Scenario], hardware: Hardware
-) -> list[tuple[str, str, str]]:
-    """The (scenario, variant, device) that one pattern names."""
-    scenario_glob, variant_glob, device_glob = pattern
-    names = fnmatch.filter(scenarios, scenario_glob)
+    patterns: Iterable[_Pattern], scenarios: Mapping[str, Scenario], hardware: Hardware, skipped: dict[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """The (scenario, variant, device) that patterns name. ``skipped`` gets the scenarios that lack a variant of others."""
+    for pattern in patterns:
+        names = _names(pattern.scenario, scenarios)
+        variants = {name: own for name in names if (own := _own_variants(scenarios[name], pattern.variant))}
+        if not variants:
+            _check_variant(pattern, scenarios)
+            skipped[f"{pattern.scenario}/{pattern.variant}"] = "the scenario has no such variant"
+            continue
+        devices = {name: _devices(scenarios[name], pattern.device, hardware) for name in variants}
+        if not any(devices.values()):
+            raise no_such("device", pattern.device, DEVICES, where=listing(list(variants), 3))
+        for name, own in variants.items():
+            yield from ((name, variant, device) for variant in own for device in devices[name])
+
+
+def _own_variants(scenario: Scenario, glob: str) -> list[str]:
+    """As `_variants`; none where the scenario lacks the variant that the text spells out."""
+    try:
+        return _variants(scenario, glob)
+    except ScenarioError:
+        return []
+
+
+def _names(glob: str, scenarios: Mapping[str, Scenario]) -> list[str]:
+    names = fnmatch.filter(scenarios, glob)
     if not names:
-        raise no_such("scenario", scenario_glob, scenarios, most=MOST_NAMES)
-    found = []
+        raise no_such("scenario", glob, scenarios, most=MOST_NAMES)
+    return names
+
+
+def _check_variant(pattern: _Pattern, scenarios: Mapping[str, Scenario]) -> None:
+    """Raises UsageError where none of the scenarios beside each other has the variant."""
+    names = list(dict.fromkeys(name for glob in pattern.beside for name in _names(glob, scenarios)))
     complaints = []
     for name in names:
         try:
-            variants = _variants(scenarios[name], variant_glob)
+            if _variants(scenarios[name], pattern.variant):
+                return
         except ScenarioError as error:
             complaints.append(f"{name}: {error}")
-            continue
-        devices = _devices(scenarios[name], device_glob, hardware)
-        found += [(name, variant, device) for variant in variants for device in devices]
-    if not found and complaints:
+    if complaints:
         raise UsageError(complaints[0], hint=f"`{commands.SCENARIOS}` lists scenarios with their variants")
-    if not found:
-        declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
-        raise no_such("variant", variant_glob, declared, where=listing(names, 3), most=MOST_NAMES)
-    return found
+    declared = {variant: None for name in names for variant in scenarios[name].variant_ids}
+    raise no_such("variant", pattern.variant, declared, where=listing(names, 3), most=MOST_NAMES)
 
 
 def _variants(scenario: Scenario, glob: str) -> list[str]:

@@ -199,8 +199,10 @@ def compare_stored(
             problem(next(store for store in stores if file.startswith(store.folder + os.sep)).problem(file, why))
 
     comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores, once))
+    unread_cells = [*stored.unreadable, *stored.disputed]
     comparison = _with_absent(comparison, stored.unreadable, "what is stored of it cannot be read")
-    empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in stored.unreadable}
+    comparison = _with(comparison, [_disputed(*cell) for cell in dict.fromkeys(stored.disputed)])
+    empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in unread_cells}
     lost = [
         *(compare.not_measured(stack, "every workload", "nothing is stored of it") for stack in sorted(empty)),
         *(compare.not_measured(folder, "some workloads", "a part of it cannot be read") for folder in stored.damaged),
@@ -209,6 +211,13 @@ def compare_stored(
     comparison = _with(comparison, lost)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
     return explain.attach_stored(comparison, explained_in(explained, once))
+
+
+def _disputed(stack: str, workload: str) -> compare.NotCompared:
+    """The entry for a cell of which a result was edited: whatever else is stored of it, it has not passed."""
+    return compare.not_measured(
+        stack, workload, "a result of it was damaged or edited", "restore what was edited, or remove it"
+    )
 
 
 def _with_absent(comparison: compare.Comparison, cells: Iterable[tuple[str, str]], reason: str) -> compare.Comparison:

@@ -183,18 +183,19 @@ def _declared(settings: Settings) -> dict[str, Scenario]:
 @functools.lru_cache(maxsize=1)  # a scenario that is a program hashes the program's files
 def _loaded(folder: Path, changed: tuple[tuple[Path, int], ...]) -> dict[str, Scenario]:
     """``changed``: the folder's files, and when each changed. Raises UsageError."""
-    return {name: _with_card(scenario) for name, scenario in declared.scenarios(folder).items()}
+    return {name: _with_card(name, scenario) for name, scenario in declared.scenarios(folder).items()}
 
 
-def _with_card(scenario: Scenario) -> Scenario:
+def _with_card(name: str, scenario: Scenario) -> Scenario:
     """A program's, with what its GPU is; others' as they are. Raises UsageError."""
     if scenario.framework != ADAPTER:
         return scenario
+    where = f"{name}: gpu"
     devices = {
-        device: {**values, "card": _facts(gpus.card(values["gpu"]))} if "gpu" in values else values
+        device: {**values, "card": _facts(gpus.card(values["gpu"], where))} if "gpu" in values else values
         for device, values in scenario.devices.items()
     }
-    facts = _facts(gpus.card(scenario.parameters["gpu"]))
+    facts = _facts(gpus.card(scenario.parameters["gpu"], where))
     return dataclasses.replace(scenario, parameters={**scenario.parameters, "card": facts}, devices=devices)
 
 

@@ -4,8 +4,9 @@
     zcat RUN.jsonl.gz | jq -r 'select(.kind == "result") | .content.cell.scenario'    its results
 
 The first line is the header. Each other line is one file: ``kind``, ``path`` in the folder, and ``content``, the file's
-JSON byte for byte; a file that is no single line of JSON is a string in ``text``. What a folder keeps compressed stands
-in a bundle as it is. Lines that are alike are neighbours, which halves the size. Equal folders make equal bytes.
+JSON byte for byte; a file that is no single line of JSON is a string in ``text``. Each line ends with its checksum
+(`harness.store.checksum`). What a folder keeps compressed stands in a bundle as it is. Lines that are alike are
+neighbours, which halves the size. Equal folders make equal bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +24,20 @@ import msgspec
 
 from harness.errors import ResultsError
 from harness.probe.border.untrusted import open_regular
+from harness.store.checksum import is_as_written, with_checksum
 from harness.system.decoding import Damaged, decoded
 
 #: Of every bundle's name.
 SUFFIX = ".jsonl.gz"
 
 #: History: 1  2026-11  First.
-SCHEMA = 1
+#:          2  2026-11  Each line ends with its checksum. A line that does not match its own is not read, nor is a bundle
+#:                      believed that lacks lines.
+SCHEMA = 2
+
+_CHECKSUMS_SINCE = 2
+
+_CHANGED = "damaged or edited after it was written: its checksum does not match; fetch the bundle again"
 
 #: The longest line that is read: the largest published one has 98 KB.
 MOST_LINE_BYTES = 1 << 25
@@ -92,7 +100,7 @@ def pack(entries: list[Entry]) -> bytes:
     packed = io.BytesIO()
     # Not gzip.compress, whose header differs between Pythons.
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
-        stream.write(_encode(Header(SCHEMA, _KIND, _ABOUT, counts)) + b"\n")
+        stream.write(with_checksum(_encode(Header(SCHEMA, _KIND, _ABOUT, counts))) + b"\n")
         for entry in entries:
             stream.write(_line(entry) + b"\n")
     return packed.getvalue()
@@ -110,8 +118,10 @@ def _line(entry: Entry) -> bytes:
     content = entry.data.removesuffix(b"\n")
     _check_json(content)
     if b"\n" in content:
-        return _encode(_Line(entry.kind, entry.path, text=entry.data.decode()))
-    return _encode(_Line(entry.kind, entry.path, content=msgspec.Raw(content)))
+        line = _Line(entry.kind, entry.path, text=entry.data.decode())
+    else:
+        line = _Line(entry.kind, entry.path, content=msgspec.Raw(content))
+    return with_checksum(_encode(line))
 
 
 class Bundle:
@@ -123,7 +133,7 @@ class Bundle:
         self._folders: dict[str, set[str]] = {}
         self._names: dict[str, list[str]] = {}
         problems: list[str] = []
-        damaged = 0
+        damaged = number = 0
         with (
             open(open_regular(file, follow_links=True), "rb") as packed,
             gzip.GzipFile(fileobj=packed) as stream,
@@ -131,11 +141,16 @@ class Bundle:
             lines = _lines(stream, problems)
             _, first = next(lines, (1, b""))
             self.header = _header(first, file)
+            if not self._is_as_written(first):
+                problems.append(f"line 1: {_CHANGED}")
             for number, line in lines:
                 if why := self._add(line):
                     damaged += 1
                     if damaged <= _MOST_PROBLEMS:
                         problems.append(f"line {number}: {why}")
+        listed = 1 + sum(self.header.lines.values())
+        if not problems and number != listed:
+            problems.append(f"damaged: it has {number} lines, and its first one lists {listed}; fetch the bundle again")
         if damaged > _MOST_PROBLEMS:
             problems.append(f"{damaged - _MOST_PROBLEMS} more lines: damaged")
         shown = os.path.basename(file)
@@ -162,6 +177,9 @@ class Bundle:
             raise FileNotFoundError(2, "No such file in the bundle", path)
         return bytes(line.content) or line.text.encode()
 
+    def _is_as_written(self, data: bytes) -> bool:
+        return self.header.schema < _CHECKSUMS_SINCE or is_as_written(data)
+
     def _add(self, data: bytes) -> str:
         """Keeps a line; returns why not, or nothing."""
         try:
@@ -170,6 +188,8 @@ class Bundle:
             return f"damaged: {error}"
         if not _PATH.fullmatch(line.path):
             return f"damaged: {line.path!r} is no path in a results folder"
+        if not self._is_as_written(data):
+            return f"{line.path}: {_CHANGED}"
         if line.path in self._files:
             return f"{line.path}: a second time"
         self._files[line.path] = line

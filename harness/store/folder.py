@@ -212,16 +212,20 @@ def readable(files: Iterable[str], problem: ProblemHandler) -> Iterator[tuple[st
     """Files with the results in them, in order. ``problem`` gets each file that cannot be read, and why."""
     for file in files:
         try:
-            result = schema.decode(contents.read(file))
+            yield file, read_result(file)
         except schema.NotAResult as error:
             problem(file, str(error))
-        except OSError as error:
-            problem(file, contents.why_unread(error))
-        else:
-            if is_named(file, result.cell):
-                yield file, result
-            else:
-                problem(file, f"named wrongly, it holds {result.cell.id}")
+
+
+def read_result(file: str) -> Result:
+    """Return the result in a file. Raises NotAResult."""
+    try:
+        result = schema.decode(contents.read(file))
+    except OSError as error:
+        raise schema.NotAResult(contents.why_unread(error)) from None
+    if not is_named(file, result.cell):
+        raise schema.NotAResult(f"named wrongly, it holds {result.cell.id}")
+    return result
 
 
 def is_named(file: str, cell: Cell) -> bool:

@@ -1,6 +1,7 @@
 """One result as bytes, and back: the schema of the files under ``results/``.
 
 History of the schema
+    2  2026-11  Ends with a checksum, ``sha256`` (`harness.store.checksum`). A file that does not match its own is not read.
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
                 (see `harness.store.details`). Optional, and absent from older files: ``image``, the ``shape`` of the model
@@ -9,7 +10,7 @@ History of the schema
                 no word for (infinity, NaN, more than 64 bits, bytes) are texts since 2026-11-22
                 (`harness.probe.border.encoding`); before, such a run failed. Since then an outcome may be
                 ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed without
-                figures, which is read as a failure of the harness.
+                figures, which is read as a failure of the harness. So is one whose oracle broke, by its note.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,19 +41,30 @@ from harness.model import (
 )
 from harness.probe.border import machine, own_faults
 from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
-from harness.probe.border.wire import Detail
+from harness.probe.border.wire import NO_TRUTH, Detail, RunRecord
+from harness.store.checksum import is_as_written, with_checksum
 from harness.system import clock
 from harness.system.decoding import Damaged, decoded
 
-SCHEMA = 1
+SCHEMA = 2
+
+#: Of the content key, which does not depend on how a file is spelled.
+_KEY_SCHEMA = 1
 
 _GIB = 1 << 30
+
+#: The signature of an error that an oracle raised, but for the one that said that it does not cover the job.
+_ERROR = re.compile(r"(?!NotImplementedError\b)\w+(?:Error|Exception)\b(?::|$)")
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class NotAResult(Exception):
     """Why a file is not one that this version can read, in a few words."""
+
+
+class ChangedError(NotAResult):
+    """A file is not what was written, so that nothing in it counts."""
 
 
 class _Head(msgspec.Struct):
@@ -64,13 +77,13 @@ _result = msgspec.json.Decoder(Result)
 
 
 def encode(result: Result) -> bytes:
-    """The whole file."""
+    """Return the whole file, which is of the newest schema."""
     record = result.record
     if record is not None and len(record.ranks) > 1:
         first, *others = record.ranks
         once = [dataclasses.replace(rank, ideal={}) if rank.ideal == first.ideal else rank for rank in others]
         result = msgspec.structs.replace(result, record=dataclasses.replace(record, ranks=[first, *once]))
-    return _encoder.encode(result) + b"\n"
+    return with_checksum(_encoder.encode(msgspec.structs.replace(result, schema=SCHEMA))) + b"\n"
 
 
 def decode(data: bytes) -> Result:
@@ -118,7 +131,7 @@ def content_key(
     Memory counts in whole GiB, because kernels of the same machine differ in what they keep for themselves.
     """
     parts: Mapping[str, Any] = {
-        "schema": SCHEMA,
+        "schema": _KEY_SCHEMA,
         "cell": cell.id,
         "scenario_version": cell.scenario_version,
         "framework": cell.framework,
@@ -174,6 +187,16 @@ def _load_1(data: bytes) -> Result:
     return result if outcome is result.outcome else msgspec.structs.replace(result, outcome=outcome)
 
 
+def _load_2(data: bytes) -> Result:
+    result = _load_1(data)
+    if not is_as_written(data):
+        raise ChangedError(
+            f"damaged or edited after {result.cell.id} was measured: its checksum does not match; restore it, or remove it "
+            "and measure again"
+        )
+    return result
+
+
 def _true_outcome(result: Result) -> Outcome:
     """Of a result that was written before runs were distinguished by whether the release, the machine or the harness ended
     them."""
@@ -181,6 +204,8 @@ def _true_outcome(result: Result) -> Outcome:
     match outcome:
         case Passed() if not has_figures(result.record):
             return Failed("harness", NO_FIGURES)
+        case Passed() if result.record is not None and (broken := _broken_oracle(result.record)):
+            return Failed("harness", broken)
         case Failed(stage, signature, detail) if stage != "harness":
             if fault := machine.in_message(signature) or machine.in_log(detail):
                 return MachineFault(stage, fault, signature, detail)
@@ -189,6 +214,17 @@ def _true_outcome(result: Result) -> Outcome:
         case OutOfMemory(phase, detail) if not result.image and (fault := machine.in_message(detail)):
             return MachineFault(phase, fault, detail)  # a container has a limit of its own
     return outcome
+
+
+def _broken_oracle(record: RunRecord) -> str:
+    """What is noted of an oracle that raised an error; empty where none did. Such a run is not judged."""
+    for rank in record.ranks:
+        if _ERROR.match(rank.ideal_note):
+            return f"the memory oracle broke: {rank.ideal_note}"
+        for numbers in (rank.numerics, *rank.models.values()):
+            if numbers is not None and _ERROR.match(note := numbers.note.removeprefix(f"{NO_TRUTH}: ")):
+                return f"the numerics oracle broke: {note}"
+    return ""
 
 
 def _why_impossible(result: Result) -> str:
@@ -209,4 +245,4 @@ def _why_impossible(result: Result) -> str:
     return why_implausible(result.record) if result.record is not None else ""
 
 
-_LOADERS: dict[int, Callable[[bytes], Result]] = {1: _load_1}
+_LOADERS: dict[int, Callable[[bytes], Result]] = {1: _load_1, 2: _load_2}

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from harness.model import Result, split_workload
+from harness.store.believed import LeftOut, believed
 from harness.store.bulk import in_order
 from harness.store.bundle import KEY
-from harness.store.folder import Store, readable
+from harness.store.folder import Store
 
 _T = TypeVar("_T")
-
-_Problems = list[tuple[str, str]]  #: files that could not be read, and why
 
 
 class StoredWorkloads:
@@ -31,6 +30,8 @@ class StoredWorkloads:
         self._files: dict[str, list[str]] = defaultdict(list)  #: by what their names say of the workload
         self._damage: list[str] = []  #: parts of bundles that cannot be read, a line each
         self.unreadable: list[tuple[str, str]] = []  #: stack and workload of files that `map` could not read
+        #: those of them that were edited, or that another source has otherwise
+        self.disputed: list[tuple[str, str]] = []
         self.damaged: list[str] = []  #: folders of stores that lost more than single files
         for store in self._stores:
             damage = store.damage()
@@ -48,11 +49,11 @@ class StoredWorkloads:
         """
         for why in self._damage:
             problem(why)
-        for value, problems in in_order(functools.partial(_apply, function), self._files.values()):
-            for file, why in problems:
+        for value, left_out in in_order(functools.partial(_apply, function), self._files.values()):
+            for file, why, is_disputed in left_out:
                 owner = next(store for store in self._stores if file.startswith(store.folder + os.sep))
                 problem(owner.problem(file, why))
-                self.unreadable.append(_named_cell(file))
+                (self.disputed if is_disputed else self.unreadable).append(_named_cell(file))
             yield value
 
     def read(self, workload: str, stack: str | None = None) -> Iterator[Result]:
@@ -61,16 +62,12 @@ class StoredWorkloads:
         files = self._files.get(f"/{scenario}/{variant}-{device}", [])
         if stack is not None:
             files = [file for file in files if file.split(os.sep)[-3] == stack]
-        return _results(files, [])
+        return believed(files, [])
 
 
-def _apply(function: Callable[[Iterable[Result]], _T], files: list[str]) -> tuple[_T, _Problems]:
-    problems: _Problems = []
-    return function(_results(files, problems)), problems
-
-
-def _results(files: Iterable[str], problems: _Problems) -> Iterator[Result]:
-    return (result for _, result in readable(files, lambda *problem: problems.append(problem)))
+def _apply(function: Callable[[Iterable[Result]], _T], files: list[str]) -> tuple[_T, list[LeftOut]]:
+    left_out: list[LeftOut] = []
+    return function(believed(files, left_out)), left_out
 
 
 def _named_workload(file: str) -> str:

@@ -88,7 +88,7 @@ def result(
     """One result; ``run`` defaults to `record` where it passed."""
     ended = outcome if outcome is not None else Passed()
     fields: dict[str, Any] = {
-        "schema": 1,
+        "schema": SCHEMA,
         "cell": Cell(
             stack=stack(deepspeed),
             scenario=scenario,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,18 @@ def catalogue() -> dict[str, Card]:
     return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in table.items()}
 
 
-def card(name: str) -> Card:
-    """The card called ``name``, however it is spelled: ``rtx 3090``, ``A100-80GB``, and ``H100`` where one kind alone is
-    called so. Raises UsageError, naming the known ones."""
+def card(name: str, where: str = "--gpu") -> Card:
+    """Return the card that an option, or what else ``where`` names, calls ``name``: see `known_card`. Raises UsageError,
+    naming the known ones."""
+    found = known_card(name)
+    if found is None:
+        raise no_such("GPU", name, catalogue(), where=where)
+    return found
+
+
+def known_card(name: str) -> Card | None:
+    """Return the card called ``name``, however it is spelled: ``rtx 3090``, ``A100-80GB``, and ``H100`` where one kind alone
+    is called so; None where none is. Results of other versions may name cards that this one does not know."""
     known = {_spelling(each): found for each, found in catalogue().items()}
     spelled = _spelling(name)
     if spelled in known:
@@ -68,7 +78,12 @@ def card(name: str) -> Card:
     longer = [found for each, found in known.items() if each.startswith(spelled)]
     if spelled and len(longer) == 1:
         return longer[0]
-    raise no_such("GPU", name, catalogue(), where="--gpu")
+    return None
+
+
+def named_card(parameters: Mapping[str, Any]) -> Card | None:
+    """Return the card that the parameters of a stored cell name; None where they name none, or one that is not known."""
+    return known_card(str(parameters.get("gpu") or ""))
 
 
 def _spelling(name: str) -> str:

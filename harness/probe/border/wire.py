@@ -150,6 +150,12 @@ class SavedTensors:
     mean: float | None = None  #: of the absolute values; None where they are not known
 
 
+#: How `Numerics.note` begins where it says why a program's figures are compared between releases alone.
+NO_TRUTH = "no truth to compare with, only other releases"
+
+#: `Numerics.note` of what is simulated.
+NO_VALUES = "a simulation computes no values"
+
 #: JSON has no infinity: an error this large says that what was measured is no number.
 NO_NUMBER = 1e300
 

@@ -30,6 +30,7 @@ from harness.probe.frameworks.deepspeed_engine import (
     whole_parameters,
 )
 from harness.probe.frameworks.deepspeed_files import exported_parameters, shared_folder, universal
+from harness.probe.oracles.unbroken import NotCoveredError
 from harness.probe.process import meeting
 
 
@@ -524,7 +525,7 @@ def ideal(
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
     if work.second_engine or work.reference == "beside":
-        raise NotImplementedError("of one engine alone")
+        raise NotCoveredError("ZeRO's arithmetic is that of one engine")
     job = oracle.from_configuration(
         effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
@@ -534,7 +535,7 @@ def ideal(
         backwards=len(objectives.of(work).losses),
     )
     if job.stage == 0:
-        return {}  # whatever the model takes
+        raise NotCoveredError("without ZeRO the framework holds what it likes")
     taken = _taken(work, shape, meter, device) if device != "cuda" else None
     return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")
 

@@ -153,6 +153,8 @@ def _worst_parameter(
     for name, values in true.parameters.items():
         if name not in trained:
             return math.inf, f"{name} is missing"
+        if trained[name].shape != values.shape:
+            return math.inf, f"{name} has the shape {list(trained[name].shape)} instead of {list(values.shape)}"
         away = distance(trained[name], values)
         spread = max(yardstick.distances[name] for yardstick in yardsticks)
         # Where the framework keeps no fp32 weights, its weights are as coarse as their dtype.

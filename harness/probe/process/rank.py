@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border.encoding import encode, free_value
-from harness.probe.border.faults import signature_of
+from harness.probe.border.faults import HARNESS
 from harness.probe.border.merging import explanation_file
 from harness.probe.border.untrusted import write_whole
-from harness.probe.border.wire import CellRequest, Detail, Numerics, PhaseReading, RankRecord
+from harness.probe.border.wire import NO_VALUES, CellRequest, Detail, Numerics, PhaseReading, RankRecord
 from harness.probe.framework import Framework, Meter, Training
 from harness.probe.holders import sites
 from harness.probe.meters.host_work import FUNCTIONS_KEPT
@@ -32,6 +32,7 @@ from harness.probe.meters.phases import (
     walk,
 )
 from harness.probe.meters.warning_counts import count_warnings
+from harness.probe.oracles.unbroken import NotCoveredError, unbroken
 from harness.probe.process import placement, scheduling
 from harness.probe.process.channel import Channel
 from harness.probe.process.heartbeat import Heartbeat
@@ -143,18 +144,18 @@ class RankMeasurement:
         self.record.phases.update(metered.readings)
 
     def _compute_ideal(self) -> None:
-        """The bytes that the job had to hold, where the adapter computes them, else why not. An error here does not cost
-        the cell its measurement."""
-        self._announce("measure")
+        """The bytes that the job had to hold, where the adapter computes them, else why not. Raises HarnessFault."""
+        self._announce(HARNESS)
         gc.freeze()  # the phases of the ideal are about what is made from here on
         compute = getattr(self._framework, "ideal", None)
         if compute is None:
             self.record.ideal_note = "the adapter computes no ideal"
             return
         try:
-            self.record.ideal = compute(self._request.parameters, self._request.device, self._shape, self._meter)
-        except Exception as error:
-            self.record.ideal_note = signature_of(error)
+            with unbroken("memory"):
+                self.record.ideal = compute(self._request.parameters, self._request.device, self._shape, self._meter)
+        except NotCoveredError as error:
+            self.record.ideal_note = str(error)
 
     def _walk_profiled_step(self) -> None:
         profiled = ProfiledPhases()
@@ -167,14 +168,24 @@ class RankMeasurement:
             self.detail.host_functions[phase] = dict(list(functions.items())[:FUNCTIONS_KEPT])
 
     def _compare_with_plain_pytorch(self) -> None:
-        """Fills in how far the first steps are from the same training without the framework."""
+        """Fills in how far the first steps are from the same training without the framework, or why that is not known.
+        Raises HarnessFault."""
         self._announce("measure")
         parameters = self.training.parameters()  # a collective operation: every rank takes part
-        if parameters is not None:
-            self._framework.judge(
-                self._request.parameters, self._request.device, self._shape, TRUTH_STEPS, parameters, self._numerics
-            )
+        self._announce(HARNESS)
+        try:
+            with unbroken("numerics"):
+                self._judge_numerics(parameters)
+        except NotCoveredError as error:
+            self._numerics.note = str(error)
+        self._announce("measure")  # what follows is the framework's again
         self.record.numerics = representable(self._numerics) if self.record.rank == 0 else None
+
+    def _judge_numerics(self, parameters: Mapping[str, Any] | None) -> None:
+        if parameters is None:
+            raise NotCoveredError(NO_VALUES if self._simulated else "the adapter hands out no trained values")
+        request = self._request
+        self._framework.judge(request.parameters, request.device, self._shape, TRUTH_STEPS, parameters, self._numerics)
 
     def _walk(self, phase: Phase) -> None:
         walk(self.training, phase)

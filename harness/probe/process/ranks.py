@@ -207,6 +207,8 @@ class Ranks:
     def _stuck(self, outcome: str, rank: _RankProcess, why: str) -> CellEnded:
         places = whereabouts.ask(self._folder, {one.number: one.pid for one in self._ranks if one.open})
         log = faults.tail(str(rank.log)) or ""
+        if rank.stage == faults.HARNESS:  # an oracle's time, not the framework's
+            outcome = "failed"
         return CellEnded(outcome, rank.stage, f"{why} in {rank.stage}", log, whereabouts=places)
 
     def _listen(self, rank: _RankProcess) -> Message:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.probe.border.encoding import encode
+from harness.probe.border.faults import HARNESS
 from harness.probe.border.merging import explanation_file
 from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, RankRecord
@@ -185,7 +186,7 @@ def run(
             truth = ProgramTruth(
                 stack.enter_context(
                     repeats.at_hand(
-                        folder, rank, _repeated(request), _places(request), lambda: heartbeat.stage("measure")
+                        folder, rank, _repeated(request), _places(request), lambda: heartbeat.stage(HARNESS)
                     )
                 ),
                 rank,

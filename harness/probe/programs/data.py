@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.probe.programs import known_data, more_columns, synthetic
-from harness.probe.programs.errors import NotHere
+from harness.probe.programs.errors import NotHere, is_absence
 from harness.probe.programs.pools import processors
 from harness.probe.replacing import Patches, attribute
 
@@ -78,6 +78,8 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
         try:
             return from_disk(dataset_path, *args, **options)
         except FileNotFoundError as error:
+            if not is_absence(error):
+                raise
             title = os.path.basename(os.fspath(dataset_path).rstrip("/"))
             missing(title, error)
             return _answer(schema_of(title), title, "train", None, False)
@@ -168,7 +170,7 @@ def _title(path: str, files: Any) -> str:
 
 def _is_absence(error: Exception) -> bool:
     """Whether a data set is not on this machine; everything else is the program's own error."""
-    return isinstance(error, (ConnectionError, FileNotFoundError)) or "Couldn't find cache for" in str(error)
+    return is_absence(error) if isinstance(error, OSError) else "Couldn't find cache for" in str(error)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
+
+from harness.probe.error_chain import behind_one_another
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Folders of installed packages and of Python's own modules.
@@ -27,6 +30,14 @@ class NotHere(RuntimeError):
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{place()}: {what}: {remedy}")
+
+
+def is_absence(error: BaseException) -> bool:
+    """Return whether what was asked for is not there: a file that is missing, or that only a network has. A machine or a
+    user that refuses what is there (EMFILE, EACCES, ENOSPC) is another matter, also where a library calls that absent."""
+    chain = [one for one in behind_one_another(error) if isinstance(one, OSError)]
+    refusals = (one for one in chain if one.errno not in (None, errno.ENOENT))
+    return next(refusals, None) is None and any(isinstance(one, (FileNotFoundError, ConnectionError)) for one in chain)
 
 
 def place() -> str:

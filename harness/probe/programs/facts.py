@@ -10,11 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from harness.probe.border.wire import Numerics
+from harness.probe.border.wire import NO_TRUTH, Numerics
 from harness.probe.workloads.flatten import flatten
-
-#: How a note begins that says why a program's figures are compared between releases alone.
-NO_TRUTH = "no truth to compare with, only other releases"
 
 
 class NumericsOracle(Protocol):
@@ -99,14 +96,12 @@ def loss_scale(stepper: Any) -> float | None:
     return None if scale is None else float(scale)
 
 
-def compare(stepper: Any, numerics: Numerics, truth: NumericsOracle | None) -> None:
-    """Fills in what other releases' results are compared with, and how far it is from the truth. A collective operation of
-    the engine's ranks."""
-    trained = parameters(stepper)
+def gathered(stepper: Any, numerics: Numerics) -> dict[str, torch.Tensor]:
+    """What `parameters` has, with its digest in ``numerics``. A collective operation of the engine's ranks."""
+    trained = dict(parameters(stepper))
     numerics.parameter_digest = _digest(trained)
     numerics.note = NO_TRUTH
-    if truth is not None:
-        truth.judge(stepper, trained, numerics)
+    return trained
 
 
 def has_left_its_group() -> bool:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.probe.programs import known_images
-from harness.probe.programs.errors import NotHere
+from harness.probe.programs.errors import NotHere, is_absence
 from harness.probe.programs.known_images import KnownImages
 from harness.probe.replacing import Patches
 
@@ -131,15 +131,17 @@ def _is_absence(error: Exception) -> bool:
     """Files that are missing, or a download that failed. Everything else is the program's own error."""
     if isinstance(error, NotHere):
         return False
-    return isinstance(error, OSError) or (
-        isinstance(error, RuntimeError) and re.search(r"not found|download|not present", str(error)) is not None
-    )
+    if isinstance(error, RuntimeError):
+        return re.search(r"not found|download|not present", str(error)) is not None
+    return is_absence(error)
 
 
 def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, error: Exception) -> None:
-    """Raises NotHere."""
+    """Raises NotHere; OSError for a folder that is there and cannot be looked at, which a library takes for none."""
     name = next(kind.__name__ for kind in type(dataset).__mro__ if kind.__module__.startswith(f"{_PACKAGE}."))
     root = os.fspath(given.get("root") or "")
+    with contextlib.suppress(FileNotFoundError):
+        os.stat(root)
     what = f"the data set {name} is not in {root or 'its folder'}"
     if not wanted:
         raise NotHere(what, "give --synthetic-data for made-up images, or put its files there") from error
@@ -228,7 +230,9 @@ def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., A
     def get_state_dict(self: Any, *args: Any, **options: Any) -> Any:
         try:
             return original(self, *args, **options)
-        except OSError:
+        except OSError as error:
+            if not is_absence(error):
+                raise
             import torch
 
             names = [name for name in models.list_models() if models.get_model_weights(name) is type(self)]
@@ -252,7 +256,9 @@ def _keep_first_weights_of_timm(patches: Patches) -> None:
     def load_pretrained(*args: Any, **options: Any) -> None:
         try:
             original(*args, **options)
-        except (NotHere, OSError):
+        except (NotHere, OSError) as error:
+            if not isinstance(error, NotHere) and not is_absence(error):
+                raise
             return  # raised by what fetches them, before the model is touched
 
     patches.set(builder, "load_pretrained", load_pretrained)

@@ -27,6 +27,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.probe.border.encoding import free_value
+from harness.probe.border.faults import HARNESS
 from harness.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, PhaseReading, RankRecord
 from harness.probe.framework import Meter
 from harness.probe.holders.sites import SiteObserver
@@ -275,8 +276,11 @@ class Measuring:
         """Of rank 0. A collective operation of all ranks. A simulation knows of values the learning rates alone."""
         for name, model in self._models.by_name().items():
             if self._observer is None and not self._simulated and not facts.has_left_its_group():
-                truth = self._truth if model is self._models.leader else None
-                facts.compare(model.stepper, model.numerics, truth)
+                trained = facts.gathered(model.stepper, model.numerics)
+                if self._truth is not None and model is self._models.leader:
+                    self._announce(HARNESS)
+                    self._truth.judge(model.stepper, trained, model.numerics)
+                    self._announce("measure")
             if self.record.rank != 0:
                 continue
             if self._models.are_several:

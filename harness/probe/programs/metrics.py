@@ -16,7 +16,7 @@ import importlib.util
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from harness.probe.programs.errors import NotHere
+from harness.probe.programs.errors import NotHere, is_absence
 from harness.probe.replacing import everywhere
 
 
@@ -84,7 +84,9 @@ def _absent_evaluations() -> Iterator[None]:
     def load(path: str, config_name: str | None = None, *arguments: Any, **options: Any) -> Any:
         try:
             return original(path, config_name, *arguments, **options)
-        except (FileNotFoundError, ConnectionError):
+        except OSError as error:
+            if not is_absence(error):
+                raise
             return AbsentMetric(f"{path}/{config_name}" if config_name else path)
 
     with everywhere(original, load, "load"):

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from harness.probe.border.faults import signature_of
-from harness.probe.border.wire import Numerics
+from harness.probe.border.wire import NO_TRUTH, Numerics
 from harness.probe.oracles import truth
 from harness.probe.oracles.references import References, Truth, Yardstick
+from harness.probe.oracles.unbroken import unbroken
 from harness.probe.programs import facts, plain_training, random_state
 from harness.probe.programs.plain_training import Plain
 from harness.probe.programs.repeats import RepeatFailed, Repeats
@@ -52,13 +52,8 @@ class ProgramTruth:
             self._limit_s = _SLOWER * (time.monotonic() - self._began) + _PATIENCE_S
             self._steps = len(numerics.losses)
             try:
-                why = self._judge(trained, numerics)
-                if not why and truth.worst(numerics) > 1:
-                    numerics.right_when_repeated = self._is_right_again()
-            except RepeatFailed as error:
-                why = f"the program was repeated, and {error}"
-            except Exception as error:  # does not cost the cell its measurement
-                why = signature_of(error)
+                with unbroken("numerics"):
+                    why = self._judge_by_repeats(trained, numerics)
             finally:
                 self._repeats.end()
         elif not why:
@@ -66,7 +61,17 @@ class ProgramTruth:
         if why:
             numerics.true_losses, numerics.true_gradient_norms = [], []
             numerics.loss_error = numerics.gradient_norm_error = numerics.parameter_error = None
-            numerics.note = f"{facts.NO_TRUTH}: {why}"
+            numerics.note = f"{NO_TRUTH}: {why}"
+
+    def _judge_by_repeats(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
+        """As `_judge`; what was wrong is repeated with DeepSpeed."""
+        try:
+            why = self._judge(trained, numerics)
+            if not why and truth.worst(numerics) > 1:
+                numerics.right_when_repeated = self._is_right_again()
+        except RepeatFailed as error:
+            return f"the program was repeated, and {error}"
+        return why
 
     def _judge(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
         """Why there is no truth; empty where there is."""

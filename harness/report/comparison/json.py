@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from harness.compare import Comparison, StepTime
+from harness.compare.comparison import NotJudged
 from harness.compare.groups import severity
 from harness.compare.outcomes import signature, stage
 from harness.compare.readings import Exact, collectives_by_kind
@@ -63,6 +64,7 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
         "step_times": _times(comparison.step_times),
         "control": _times(comparison.control),
         "not_compared": msgspec.to_builtins(comparison.not_compared),
+        "not_judged": [_not_judged(missing) for missing in comparison.not_judged],
         "notes": comparison.notes,
     }
     yield b"],\n" + _encode(tail)[1:] + b"\n"
@@ -160,6 +162,11 @@ def _problem(line: ProblemLine) -> dict[str, Any]:
         "related": [plain(text) for text in line.related],
         "findings": len(line.keys),
     }
+
+
+def _not_judged(missing: NotJudged) -> dict[str, Any]:
+    cells = [f"{stack}/{workload}" for workload, stacks in missing.stacks_by_workload.items() for stack in stacks]
+    return {"oracle": missing.oracle, "reason": plain(missing.reason), "cells": cells}
 
 
 def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.advice import attribution
+from harness.advice import attribution, gpus
 from harness.bisect import questions
 from harness.compare import Comparison, Group
 from harness.compare.metrics import BY_NAME
@@ -26,7 +26,8 @@ def next_steps(
         return []
     stacks = dict(zip(comparison.names, comparison.stacks, strict=True))  # an id takes a while to make from a stack
     own = stacks[found.stack]
-    card = str(parameters.get("gpu") or "") if found.device == "sim" else ""  # only a simulation is of the real size
+    known = gpus.named_card(parameters) if found.device == "sim" else None  # only a simulation is of the real size
+    card = known.name if known is not None else ""
     steps = []
     if attribution.moment_of(found.metric, found.phase) and found.stack != comparison.baseline:
         baseline = f"{comparison.baseline}/{found.workload}"

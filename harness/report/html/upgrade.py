@@ -144,7 +144,7 @@ def data(
                 "name": plain(workload),
                 "page": urls.workload_page(workload),
                 "said": kinds[workload],
-                "card": str(comparison.parameters[workload].get("gpu") or ""),
+                "card": card.name if (card := gpus.named_card(comparison.parameters[workload])) is not None else "",
                 "share": float(comparison.parameters[workload].get("gpu_memory_utilization") or 0.0),
                 "ran": "".join(standing(stack, workload) for stack in order),  # a letter for each release
                 "needs": [needs(stack, workload) for stack in order] if workload.endswith("/sim") else [],

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from harness.advice import gpus
+from harness.advice.gpus import Card
 from harness.compare import Comparison, Group, Thresholds
 from harness.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, STEP_TIME, Metric
 from harness.compare.readings import Exact
@@ -269,10 +270,12 @@ def _judged(values: dict[str, float]) -> dict[str, float | str]:
 
 
 def _cards(order: Sequence[str], cells: dict[str, ResultSummary]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((card, tuple(_on(cells.get(stack), card) for stack in order)) for card in gpus.catalogue())
+    return tuple(
+        (name, tuple(_on(cells.get(stack), card) for stack in order)) for name, card in gpus.catalogue().items()
+    )
 
 
-def _on(cell: ResultSummary | None, card: str) -> str:
+def _on(cell: ResultSummary | None, card: Card) -> str:
     if cell is None or not cell.recorded or not isinstance(cell.result.outcome, Passed):
         return "-"
     return fits(cell, card)

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from harness.probe.border import faults
+from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import CellRequest, PhaseReading
+from harness.probe.oracles.unbroken import NotCoveredError
 from harness.probe.process.rank import RankMeasurement
 
 STEP = ["forward", "backward", "step"]
@@ -93,7 +96,7 @@ def measured(device: str = "cpu", rank: int = 0, **optional: Any) -> tuple[RankM
         rounds=0,
         timeout_s=9.0,
     )
-    framework: Any = SimpleNamespace(start=start, judge=judge, **optional)
+    framework: Any = SimpleNamespace(**{"start": start, "judge": judge, **optional})
     measurement = RankMeasurement(framework, request, rank, {}, Meter(), stages.append)
     measurement.measure()
     return measurement, stages
@@ -101,12 +104,12 @@ def measured(device: str = "cpu", rank: int = 0, **optional: Any) -> tuple[RankM
 
 def test_the_steps_come_in_the_order_of_the_documentation() -> None:
     _, stages = measured()
-    assert stages == ["init", *STEP, *STEP, "measure", *STEP, "measure"]
+    assert stages == ["init", *STEP, *STEP, "harness", *STEP, "measure", "harness", "measure"]
 
 
 def test_a_simulation_is_not_profiled() -> None:
     measurement, stages = measured("sim")
-    assert stages == ["init", *STEP, *STEP, "measure", "measure"]
+    assert stages == ["init", *STEP, *STEP, "harness", "measure", "harness", "measure"]
     assert {reading.host_calls for reading in measurement.record.phases.values()} == {0}
     assert measurement.detail.host_functions == {}
 
@@ -133,13 +136,39 @@ def test_only_rank_0_records_numerics() -> None:
     assert measurement.record.numerics is None
 
 
-def test_an_adapter_without_an_ideal_or_with_a_broken_one_costs_no_measurement() -> None:
-    def broken(*_: object) -> None:
-        raise KeyError("hidden_size")
+def raising(error: Exception) -> Any:
+    def oracle(*_: object) -> None:
+        raise error
 
+    return oracle
+
+
+def test_a_job_that_an_oracle_does_not_cover_is_measured_and_the_record_says_why() -> None:
     without, _ = measured()
-    failing, _ = measured(ideal=broken)
+    uncovered, _ = measured(ideal=raising(NotCoveredError("of one engine")))
+    unjudged, _ = measured(judge=raising(NotCoveredError("dropout is random")))
     computed, _ = measured(ideal=lambda *_: {"step.device_peak_bytes": {"batch": 1}})
     assert without.record.ideal_note == "the adapter computes no ideal"
-    assert failing.record.ideal_note == "KeyError: 'hidden_size'"
+    assert uncovered.record.ideal_note == "of one engine"
+    assert unjudged.record.numerics is not None
+    assert unjudged.record.numerics.note == "dropout is random"
     assert computed.record.ideal == {"step.device_peak_bytes": {"batch": 1}}
+
+
+@pytest.mark.parametrize(("name", "oracle"), [("ideal", "memory"), ("judge", "numerics")])
+@pytest.mark.parametrize("error", [KeyError("hidden_size"), NotImplementedError("aten::mm on meta")], ids=repr)
+def test_an_oracle_that_breaks_ends_the_measurement_in_the_harness(name: str, oracle: str, error: Exception) -> None:
+    with pytest.raises(HarnessFault) as caught:
+        measured(**{name: raising(error)})
+    assert str(caught.value) == f"the {oracle} oracle broke: {type(error).__name__}: {error}"
+    assert faults.stage_of(caught.value) == "harness"
+
+
+@pytest.mark.parametrize(
+    ("device", "why"), [("sim", "a simulation computes no values"), ("cpu", "the adapter hands out no trained values")]
+)
+def test_a_job_without_trained_values_says_so(device: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "parameters", lambda job: None)
+    numerics = measured(device)[0].record.numerics
+    assert numerics is not None
+    assert numerics.note == why

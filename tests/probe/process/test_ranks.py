@@ -17,6 +17,7 @@ import pytest
 
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border.machine import DISK_FULL, KILLED
+from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import RoundCost
 from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel
@@ -180,6 +181,25 @@ def test_a_slip_of_the_probe_itself_is_the_harness_failing_and_no_crash_of_what_
     fault = ended(body, tmp_path)
     assert (fault.outcome, fault.stage) == ("failed", "harness")
     assert fault.signature.startswith("KeyError: 7 (harness/probe/allocator/model.py:")
+
+
+def test_an_oracle_that_breaks_is_the_harness_failing_also_for_want_of_memory(tmp_path: Path) -> None:
+    def body(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "harness"})
+        raise HarnessFault("the memory oracle broke: OutOfMemoryError: CUDA out of memory")
+
+    fault = ended(body, tmp_path)
+    assert (fault.outcome, fault.stage) == ("failed", "harness")
+    assert fault.signature == "HarnessFault: the memory oracle broke: OutOfMemoryError: CUDA out of memory"
+
+
+def test_an_oracle_that_hangs_is_no_timeout_of_what_is_measured(tmp_path: Path) -> None:
+    def hang(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "harness"})
+        time.sleep(600)
+
+    fault = ended(hang, tmp_path, timeout_s=0.5)
+    assert (fault.outcome, fault.stage) == ("failed", "harness")
 
 
 def test_a_rank_that_hangs_is_timed_out_and_reaped(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,20 @@ def test_columns_have_the_types_by_which_programs_read_them() -> None:
     assert image["label"].num_classes == 10
     assert sound["audio"].sampling_rate == 16_000
     assert text["translation"].languages == ["en", "ro"]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.ENOSPC], ids=errno.errorcode.get)
+@pytest.mark.parametrize("name", ["load_dataset", "load_from_disk"])
+def test_a_data_set_that_cannot_be_read_is_not_replaced_by_made_up_rows(
+    name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        try:
+            raise OSError(number, os.strerror(number), "train.arrow")
+        except OSError as error:
+            raise FileNotFoundError("Couldn't find any data file at train.arrow") from error
+
+    monkeypatch.setattr(datasets, name, refuses)
+    with synthetic_data(True) as made, pytest.raises(FileNotFoundError, match="any data file"):
+        getattr(datasets, name)("train.arrow")
+    assert made.names == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,3 +211,40 @@ def test_a_model_of_timm_keeps_the_weights_that_it_begins_with(tmp_path: Path, m
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "timm"]:
             del sys.modules[name]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.ENOSPC], ids=errno.errorcode.get)
+def test_images_that_cannot_be_read_are_not_replaced_by_noise(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    with made_up_images(True):
+        datasets = imported("datasets")
+
+        def refuses(*_: Any, **__: Any) -> Any:
+            raise OSError(number, os.strerror(number), "data")
+
+        monkeypatch.setattr(datasets.os, "listdir", refuses)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            datasets.ImageFolder("data")
+
+
+def test_a_folder_that_may_not_be_looked_into_is_not_replaced_by_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = os.stat
+
+    def refuses(path: Any, *args: Any, **options: Any) -> Any:
+        if str(path) == "shut":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return stat(path, *args, **options)
+
+    with made_up_images(True):
+        datasets = imported("datasets")
+        monkeypatch.setattr(os, "stat", refuses)  # `os.path.isdir` takes it for none
+        with pytest.raises(PermissionError):
+            datasets.CIFAR10("shut")
+
+
+def test_weights_that_cannot_be_read_are_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(imported("models").WeightsEnum, "get_state_dict", refuses)
+    with made_up_images(False), pytest.raises(OSError, match="Too many open files"):
+        imported("models").small(weights=imported("models").Small_Weights())

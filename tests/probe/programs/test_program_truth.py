@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 
 from harness.probe.border.wire import Numerics  # noqa: E402
+from harness.probe.programs import program_truth  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -107,6 +108,20 @@ def test_a_program_without_truth_says_why_and_nothing_is_wrong(
     numerics = trained(folder, before=before)
     assert why in numerics.note
     assert (numerics.true_losses, numerics.loss_error, numerics.parameter_error) == ([], None, None)
+
+
+def test_an_oracle_that_breaks_is_the_harness_failing_and_no_program_catches_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("losses")
+
+    monkeypatch.setattr(program_truth.ProgramTruth, "_plainly", broken)
+    caught = "step = engine.step\ndef stepped():\n    try: step()\n    except Exception: pass\nengine.step = stepped"
+    (folder / "train.py").write_text(TRAIN.replace("STAGE", "2").replace("BEFORE", caught))
+    record = ran(folder, "cpu", 2, "deepspeed train.py")
+    assert (record.outcome, record.stage) == ("failed", "harness")
+    assert record.signature.startswith("HarnessFault: the numerics oracle broke: KeyError: 'losses'")
 
 
 def test_what_rounding_alone_decides_is_not_wrong(folder: Path, quartered: None) -> None:

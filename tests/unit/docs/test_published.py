@@ -76,10 +76,18 @@ def test_reports_made_from_a_bundle_equal_those_made_from_its_folder(name: str, 
     assert len(made["bundle"][2]) > 10
 
 
+def without_checksums(file: Path) -> list[bytes]:
+    header, *lines = gzip.decompress(file.read_bytes()).splitlines()
+    lines.insert(0, re.sub(rb'"schema":\d', b"", header, count=1))
+    if b'"schema":1' in header:
+        return lines
+    return [re.sub(rb',"sha256":"[0-9a-f]{64}"}$', b"}", line) for line in lines]
+
+
 @pytest.mark.parametrize("name", ["2026-11-26", "2026-11-21-bisect"])
 def test_a_bundle_of_the_folder_it_becomes_is_the_bundle(name: str, tmp_path: Path) -> None:
-    """Line by line: compressed bytes depend on the version of zlib."""
+    """Line by line: compressed bytes depend on the version of zlib, and bundles of before have no checksums."""
     unpack(RESULTS / f"{name}{SUFFIX}", tmp_path / name)
     again = tmp_path / f"again{SUFFIX}"
     assert publish(str(tmp_path / name), str(again)).problems == ()
-    assert gzip.decompress(again.read_bytes()) == gzip.decompress((RESULTS / f"{name}{SUFFIX}").read_bytes())
+    assert without_checksums(again) == without_checksums(RESULTS / f"{name}{SUFFIX}")

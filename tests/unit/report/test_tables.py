@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from harness.advice import gpus
 from harness.compare.summary import summarize
 from harness.report.tables import fits
 from tests.builders import synthetic
@@ -17,6 +18,6 @@ def test_what_a_generation_engine_keeps_of_the_card_is_not_there_for_the_job() -
             rank.phases["backward"].device_peak_bytes = 30 << 30
         one = result(device="sim", run=run)
         cell = msgspec.structs.replace(one.cell, parameters={"gpu_memory_utilization": share})
-        return fits(summarize(msgspec.structs.replace(one, cell=cell)), "A100-80G")
+        return fits(summarize(msgspec.structs.replace(one, cell=cell)), gpus.card("A100-80G"))
 
     assert (verdict(0.0), verdict(0.5), verdict(0.7)) == ("fits", "fits", "OUT OF MEMORY in backward")

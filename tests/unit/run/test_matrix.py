@@ -131,6 +131,18 @@ def test_a_workload_that_several_globs_name_runs_once() -> None:
             Selection(scenarios=("llama",), variants=("zero_stage=*1",)),
             "llama: no such variant: zero_stage=*1; did you mean zero_stage=2?",
         ),
+        (
+            Selection(scenarios=("llama", "qwen"), variants=("zero_stage=*1",)),
+            "llama, qwen: no such variant: zero_stage=*1; did you mean zero_stage=2?",
+        ),
+        (
+            Selection(scenarios=("qwen", "llama"), variants=("zero_stage=2", "lr=1")),
+            (
+                "qwen: no such variant: lr=1 ('lr' is not a parameter of this scenario); "
+                "`python -m harness scenarios` lists scenarios with their variants"
+            ),
+        ),
+        (Selection(scenarios=("qwen",), devices=("s*",)), "qwen: no such device: s*; there are: sim, cpu, cuda"),
         (Selection(devices=("metal",)), "no such device: metal; there are: sim, cpu, cuda, auto"),
     ],
 )
@@ -138,6 +150,27 @@ def test_a_glob_that_matches_nothing_names_what_exists(selection: Selection, mes
     with pytest.raises(UsageError) as caught:
         workloads(selection)
     assert str(caught.value) == message
+
+
+LORA = Scenario(
+    version=1,
+    summary="",
+    framework="f",
+    parameters={**PARAMETERS, "rank": 8},
+    devices={"cpu": {}},
+    variants=({}, {"rank": 16}),
+)
+
+
+@pytest.mark.parametrize("scenarios", [("llama", "lora"), ("lora", "llama")], ids=" then ".join)
+@pytest.mark.parametrize("variant", ["rank=16", "rank=*6", "rank=4"])
+def test_a_variant_of_one_of_several_scenarios_runs_there_and_says_so(scenarios: tuple[str, ...], variant: str) -> None:
+    selection = Selection(scenarios=scenarios, variants=(variant,))
+    built = matrix.build(STACKS, {**SCENARIOS, "lora": LORA}, selection, DEFAULT, NO_GPU)
+    assert list(built.workloads) == [f"lora/{variant.replace('*', '1')}/cpu"]
+    assert [(skip.workload, skip.reason) for skip in built.skipped] == [
+        (f"llama/{variant}", "the scenario has no such variant")
+    ]
 
 
 def test_a_value_that_our_own_adapters_do_not_know_is_no_releases_failure() -> None:

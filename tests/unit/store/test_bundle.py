@@ -14,6 +14,7 @@ from harness.model import Result
 from harness.probe.border.wire import Detail, Explanation
 from harness.store import Explanations, Store, StoredWorkloads, bundle, key_of
 from harness.store.publishing import publish, unpack
+from tests.builders.edits import forged
 from tests.builders.synthetic import stored_result as result
 
 DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, warnings={"w": 2})
@@ -83,7 +84,7 @@ def test_its_workloads_are_judged_as_those_of_a_folder(folder: Path, bundled: Pa
 
 def test_it_is_json_lines_with_a_header_that_says_what_it_is(bundled: Path) -> None:
     header, *others = [json.loads(line) for line in lines(bundled)]
-    assert (header["schema"], header["kind"]) == (1, "bundle")
+    assert (header["schema"], header["kind"]) == (2, "bundle")
     assert "dsregress" in header["about"]
     assert header["lines"] == {"result": 2, "benchmark": 1, "explanation": 1, "detail": 3, "other": 1}
     assert [line["kind"] for line in others] == ["result"] * 2 + ["benchmark", "explanation"] + ["detail"] * 3 + [
@@ -160,9 +161,8 @@ def test_a_damaged_line_is_named_and_hides_no_other(bundled: Path) -> None:
 
 def test_a_damaged_result_is_named_by_its_path(bundled: Path) -> None:
     def damage(found: list[bytes]) -> list[bytes]:
-        line = json.loads(found[1])
-        line["content"]["duration_s"] = "long"
-        return [found[0], json.dumps(line).encode() + b"\n", *found[2:]]
+        line = forged(found[1], lambda line: line["content"].update(duration_s="long"))
+        return [found[0], line + b"\n", *found[2:]]
 
     loaded = Store(str(edited(bundled, damage))).load()
     assert len(loaded.results) == 1

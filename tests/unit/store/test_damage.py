@@ -18,6 +18,7 @@ from harness.probe.border.wire import Detail
 from harness.store import Explanations, Store, StoredWorkloads, key_of
 from harness.store import bundle as bundles
 from harness.store.publishing import publish
+from tests.builders.edits import forged
 from tests.builders.explanations import explanation
 from tests.builders.synthetic import record, stored_result
 
@@ -25,13 +26,14 @@ DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, 
 
 
 def replaced(data: bytes, *path: str | int, by: object) -> bytes:
-    """A stored result with another value in it."""
-    document: Any = json.loads(data)
-    at = document
-    for name in path[:-1]:
-        at = at[name]
-    at[path[-1]] = by
-    return json.dumps(document).encode()
+    """A stored result with another value in it, and the checksum of that."""
+
+    def replace(at: Any) -> None:
+        for name in path[:-1]:
+            at = at[name]
+        at[path[-1]] = by
+
+    return forged(data, replace)
 
 
 PEAK = ("record", "ranks", 0, "phases", "init", "device_peak_bytes")

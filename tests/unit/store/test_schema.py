@@ -35,4 +35,5 @@ def test_what_is_the_same_for_all_ranks_is_written_once() -> None:
 
 def test_a_file_that_repeats_it_is_read_as_well() -> None:
     one = ideals(IDEAL, IDEAL)
-    assert decode(msgspec.json.encode(one)) == one
+    of_before = msgspec.structs.replace(one, schema=1)
+    assert decode(msgspec.json.encode(of_before)) == of_before

@@ -1,0 +1,24 @@
+"""How an oracle ends without a verdict: it does not cover the job, or it broke. Imports no torch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from harness.probe.border.faults import signature_of
+from harness.probe.border.own_faults import HarnessFault
+
+
+class NotCoveredError(Exception):
+    """The oracle does not cover this job; the message says why. The job is measured without its verdict."""
+
+
+@contextlib.contextmanager
+def unbroken(oracle: str) -> Iterator[None]:
+    """Inside, nothing of a framework runs. Every error but a NotCoveredError is a HarnessFault that names the oracle."""
+    try:
+        yield
+    except NotCoveredError:
+        raise
+    except Exception as error:  # whatever its arithmetic, torch or transformers raise
+        raise HarnessFault(f"the {oracle} oracle broke: {signature_of(error)}") from error
