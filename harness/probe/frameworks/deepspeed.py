@@ -7,11 +7,11 @@ import copy
 import functools
 import gc
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
 from harness.probe.frameworks.deepspeed_config import (
@@ -394,7 +394,7 @@ class DeepSpeedTraining:
             raise RuntimeError("the framework finds no checkpoint where it saved one")
         dist.barrier()
         if self._rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def forward(self, micro_batch: int) -> None:
         from harness.probe.workloads.objectives import with_infinite_gradient

@@ -19,7 +19,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import shutil
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.probe.border.encoding import encode
 from harness.probe.border.merging import explanation_file
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, RankRecord
 from harness.probe.framework import Meter
@@ -116,7 +116,7 @@ def again(folder: Path) -> bool:
     if not more_columns.again(folder):
         return False
     for name in (*workplace.FOLDERS, peers.NAME):
-        shutil.rmtree(folder / name, ignore_errors=True)
+        remove_tree(folder / name)
     return True
 
 
