@@ -85,6 +85,12 @@ def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     return sorted({*(name for name, entry in foreign if entry.name != _BYTECODE), *missing})
 
 
+def is_removed(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Return True if nothing is left of what `copy` made. Whatever removes whole folders can have done that: another
+    release, or a program that cleans up."""
+    return not any(os.path.lexists(folder / name) for name in files)
+
+
 def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None]) -> Path:
     """The folder with these files, named by their content, below ``parent``.
 
