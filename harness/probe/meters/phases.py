@@ -50,7 +50,7 @@ class MeteredPhases:
         try:
             yield
         except BaseException:
-            with suppress(Exception):  # the meter's own error, on a card that is lost, must not hide what the phase raised
+            with suppress(Exception):  # the meter fails, too, on a card that is lost: that must not hide the cause
                 self.meter.end()
             raise
         reading = self.meter.end()

@@ -59,7 +59,9 @@ print(json.dumps(processes.end_descendants(grace_s=0.05)))
 def test_a_process_that_forks_and_exits_at_once_is_ended_and_named(tmp_path: Path, session: str) -> None:
     beat = tmp_path / "beat"
     command = [sys.executable, "-c", SUBREAPER, FORKER, str(beat), session]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, cwd=Path(__file__).parents[3])
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=True, cwd=Path(__file__).parents[3]
+    )
     beats = beat.stat().st_size
     time.sleep(0.1)
     assert beat.stat().st_size == beats

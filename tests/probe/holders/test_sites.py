@@ -212,7 +212,12 @@ def test_the_first_request_that_a_card_cannot_serve_is_reported_with_its_place()
 
 def test_nothing_is_observed_any_more_after_an_error() -> None:
     meter = SimpleNamespace(ledger=StorageLedger())
-    with pytest.raises(ValueError, match="^in it$"), sites.observe_sites(meter, SimpleNamespace(), "tests"):
-        assert meter.ledger.observer is not None
-        raise ValueError("in it")
+
+    def fails() -> None:
+        with sites.observe_sites(meter, SimpleNamespace(), "tests"):
+            assert meter.ledger.observer is not None
+            raise ValueError("in it")
+
+    with pytest.raises(ValueError, match="^in it$"):
+        fails()
     assert meter.ledger.observer is None

@@ -101,17 +101,25 @@ def test_a_stream_that_is_set_is_current_until_its_block_or_the_simulation_ends(
 
 
 def test_a_simulation_that_ends_by_an_error_leaves_its_stream_behind() -> None:
-    with pytest.raises(ValueError, match="^in it$"), Simulation():
-        streams.StreamContext(streams.Stream()).__enter__()
-        raise ValueError("in it")
+    def fails() -> None:
+        with Simulation():
+            streams.StreamContext(streams.Stream()).__enter__()
+            raise ValueError("in it")
+
+    with pytest.raises(ValueError, match="^in it$"):
+        fails()
     assert streams.current_stream() is streams.default_stream()
 
 
 def test_work_of_the_simulation_counts_as_nobodys_even_where_it_fails() -> None:
+    def fails(simulation: Simulation) -> None:
+        with simulation.mode.uncounted():
+            made().add_(1)
+            raise ValueError("in it")
+
     with Simulation() as simulation:
         made()
         launches, moved = simulation.mode.op_launches, simulation.mode.moved_bytes
-        with pytest.raises(ValueError, match="^in it$"), simulation.mode.uncounted():
-            made().add_(1)
-            raise ValueError("in it")
+        with pytest.raises(ValueError, match="^in it$"):
+            fails(simulation)
         assert (simulation.mode.op_launches, simulation.mode.moved_bytes) == (launches, moved)
