@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import MethodType
 from typing import Any
 
@@ -51,6 +51,20 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[None]:
+    """Within, a mapping has another value for a key, or has the key at all."""
+    before = mapping.get(key, _MISSING)
+    mapping[key] = value
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            mapping.pop(key, None)
+        else:
+            mapping[key] = before
 
 
 @contextlib.contextmanager
