@@ -7,6 +7,7 @@ asynchronously. What would need a GPU to be true (graphs, IPC, a compiled kernel
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -396,21 +397,17 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any])
         patches.replace(accelerator, name, answer, since=_ACCELERATOR_SINCE.get(name, ""))
 
 
+#: What is imported ahead of a program, and may have asked about the GPU before there was one.
+_IMPORTED_AHEAD = ("transformers", "accelerate", "trl", "peft", "torch.utils._triton")
+
+
 def _cached_answers() -> None:
-    """Forgets what frameworks remember about the GPU: they queried it at import, before there was one."""
+    """Forgets what frameworks remember about the GPU: all that their functions remember, wherever a release has them."""
     for name, module in list(sys.modules.items()):
-        if module is None or not name.startswith(
-            ("transformers.", "accelerate.", "trl.", "peft.", "torch.utils._triton")
-        ):
-            continue
-        if not name.endswith(
-            ("import_utils", "imports", "_triton", "generic", "other", "training_args", "environment")
-        ):
-            continue
-        for function in list(vars(module).values()):
-            forget = getattr(function, "cache_clear", None)
-            if forget is not None:
-                forget()
+        if f"{name}.".startswith(tuple(f"{package}." for package in _IMPORTED_AHEAD)):
+            for function in list(getattr(module, "__dict__", {}).values()):
+                if isinstance(function, functools._lru_cache_wrapper):
+                    function.cache_clear()
 
 
 def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:
