@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import click
@@ -50,6 +51,22 @@ COMMANDS = {
 EXIT_ENDS_GIT_BISECT = 128
 
 
+@dataclass
+class _Invocation:
+    """One call of the command line."""
+
+    debug: bool = False  #: whether to show tracebacks
+
+
+def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    ctx.ensure_object(_Invocation).debug |= value
+
+
+_DEBUG = click.Option(
+    ["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_show_tracebacks, hidden=True
+)
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,6 +76,8 @@ class _Commands(click.Group):
             return None
         module = importlib.import_module(f"harness.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
+        if _DEBUG not in command.params:
+            command.params.append(_DEBUG)  # people add it to the end of a command that failed
         return command
 
     def resolve_command(
@@ -76,9 +95,15 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dsregress", message="%(package)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+@click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_tracebacks,
+    help="Show a traceback when something goes wrong. May also follow the command.",
+)
+def cli() -> None:
     """Find out whether a release of DeepSpeed, torch or transformers is worse than another for your kind of training.
 
     \b
@@ -94,7 +119,6 @@ def cli(ctx: click.Context, debug: bool) -> None:
     Exit codes: 0 nothing is worse, 1 a regression, 2 wrong usage or configuration, 3 the harness or an environment
     failed, 4 nothing was measured.
     """
-    ctx.obj = debug
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -115,15 +139,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             why = output.failure.strerror
             note(f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again")
             code = EXIT_HARNESS
-    sys.exit(_as_git_reads_it(code) if "bisect-step" in words else code)
+    sys.exit(_as_git_reads_it(code) if _command_of(words) == "bisect-step" else code)
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """Return the first word that is no option: none of the options before the command takes a value."""
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _exit_code(words: list[str]) -> int:
     """Run a command; what it raises becomes a line on stderr and an exit code."""
-    debug = "--debug" in words or os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0")
+    invocation = _Invocation(debug=os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0"))
     try:
         _refuse_empty(words)
-        return _called(words)
+        return _called(words, invocation)
     except KeyboardInterrupt as error:
         return _interrupted(error)
     except click.ClickException as error:
@@ -132,12 +161,12 @@ def _exit_code(words: list[str]) -> int:
         click.echo(plain_lines(shown.getvalue()), nl=False, err=True)
         return EXIT_USAGE
     except HarnessError as error:
-        if debug:
+        if invocation.debug:
             traceback.print_exc()
         note(f"error: {error}")
         return error.exit_code
     except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
-        if debug:
+        if invocation.debug:
             traceback.print_exc()
         if fault := machine.of_error(error):
             note(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
@@ -154,11 +183,11 @@ def _interrupted(error: KeyboardInterrupt) -> int:
     return 128 + number  # as a shell reports a process that a signal ended
 
 
-def _called(words: list[str]) -> int:
+def _called(words: list[str], invocation: _Invocation) -> int:
     """Run a command. Not by click's own ``main``: it reads every EOFError as Ctrl-C, and a broken pipe to whichever
     process as a regression's exit code."""
     try:
-        with cli.make_context("dsregress", words) as context:
+        with cli.make_context("dsregress", words, obj=invocation) as context:
             code: int | None = cli.invoke(context)
             return code or EXIT_OK
     except click.exceptions.Exit as error:  # --help, --version

@@ -16,7 +16,6 @@ import dataclasses
 import fcntl
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 from collections import Counter
@@ -24,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from harness.envs import inside
+from harness.probe.border.trees import remove_tree
 from harness.system.files import new_folder, write_atomically
 from harness.system.locks import held
 
@@ -159,7 +159,7 @@ def _tidy(shared: Path) -> None:
     for entry in shared.iterdir():
         half = entry.name.startswith(".unfinished-")
         if entry.is_dir() and (half or all(os.lstat(file).st_nlink == 1 for file in _files(entry))):
-            shutil.rmtree(entry, ignore_errors=True)
+            remove_tree(entry)
 
 
 def _common(records: Mapping[str, Mapping[str, str]]) -> set[str]:

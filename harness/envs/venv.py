@@ -27,6 +27,7 @@ from harness.envs.installer import Installer
 from harness.envs.recipe import peers, recipe, without
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, LockedStack, NotInstalled
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
@@ -95,10 +96,10 @@ def build(
                 try:
                     made = _make(place, folder, locked, installer, gpu, framework, source)
                 except BaseException:
-                    shutil.rmtree(place, ignore_errors=True)  # a full disk gets its space back
+                    remove_tree(place)  # a full disk gets its space back
                     raise
                 if isinstance(made, NotInstalled):
-                    shutil.rmtree(place, ignore_errors=True)
+                    remove_tree(place)
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
                 marker, notes = made
                 build_s = round(time.monotonic() - began, 3)
@@ -172,7 +173,7 @@ def _place(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
 def _clear(place: Path) -> None:
     """Remove what a killed run left. Its installer ends milliseconds after it, and may write meanwhile."""
     for _ in range(20):
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
         if not place.exists():
             return
         time.sleep(0.1)

@@ -73,6 +73,7 @@ class LocalExecutor:
         self._variables = dict(variables)
         self._timeout_s = timeout_s
         self._workers: list[ServerWorker] = []
+        self._is_removal_noted = False  #: it concerns all servers at once
 
     def probe_sha256(self) -> str:
         return self._probe_sha256
@@ -104,7 +105,9 @@ class LocalExecutor:
             probe = staging.copy(self._files, home / "probe")  # its own: a release can write to what it imports
 
             def ended() -> None:
-                if changed := staging.changes(probe, self._files):
+                if staging.is_removed(probe, self._files):
+                    self._note_removal()
+                elif changed := staging.changes(probe, self._files):
                     name = staging.named(changed)
                     self._note(
                         f"{environment.stack.id} changed the code that measured it ({name}): do not trust its results"
@@ -123,6 +126,14 @@ class LocalExecutor:
         worker = ServerWorker(start_server, self._runs, self._timeout_s, report=report, folders=self._folders)
         self._workers.append(worker)
         return worker
+
+    def _note_removal(self) -> None:
+        if not self._is_removal_noted:
+            self._note(
+                f"{self._runs}: the run's folder was removed while it ran, by a release under test or a program that cleans "
+                "up: what lacks its measurements is measured again by the next run"
+            )
+        self._is_removal_noted = True
 
     def close(self) -> None:
         for worker in self._workers:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.system.files import new_folder, write_atomically
 from harness.system.obstacles import refused
@@ -83,6 +83,12 @@ def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     except OSError:
         return [folder.name]
     return sorted({*(name for name, entry in foreign if entry.name != _BYTECODE), *missing})
+
+
+def is_removed(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Return True if nothing is left of what `copy` made. Whatever removes whole folders can have done that: another
+    release, or a program that cleans up."""
+    return not any(os.path.lexists(folder / name) for name in files)
 
 
 def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None]) -> Path:
@@ -180,7 +186,7 @@ def _holds(entry: os.DirEntry[str], content: bytes) -> bool:
 
 def _remove(entry: os.DirEntry[str]) -> None:
     if entry.is_dir(follow_symlinks=False):
-        shutil.rmtree(entry.path, ignore_errors=True)  # another server may write its bytecode at this moment
+        remove_tree(entry.path)  # another server may write its bytecode at this moment
     else:
         os.unlink(entry.path)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +27,7 @@ from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, Time
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
 from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
 from harness.system import clock
@@ -187,7 +187,7 @@ class ServerWorker:
             if server.left:
                 self._report(server.left)
             if self._unusable is None:
-                shutil.rmtree(self._home, ignore_errors=True)
+                remove_tree(self._home)
 
     def interrupt(self) -> None:
         """Kill all that runs, from any thread."""
@@ -235,7 +235,7 @@ class ServerWorker:
         if self._limited_memory and isinstance(outcome, MachineFault) and outcome.fault == machine.MEMORY:
             outcome = OutOfMemory(phase=outcome.stage, detail=outcome.signature)
         if ended.record is not None and ended.record.outcome == "passed":
-            shutil.rmtree(run.folder, ignore_errors=True)  # what failed keeps its logs until the next run
+            remove_tree(run.folder)  # what failed keeps its logs until the next run
         return Ended(
             outcome=outcome,
             record=ended.record,

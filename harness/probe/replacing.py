@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -20,27 +22,44 @@ _MISSING = object()
 REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
 
 
+class MissingTarget(RuntimeError):
+    """A fault of the harness: what it replaces in a package is not there. No AttributeError, which a release or a program
+    that probes for attributes would take for its own."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
+        module = getattr(owner, "__module__", None)
+        super().__init__(f"{f'{module}.' if module else ''}{where} has no {name!r}, which the harness replaces")
+
+
 class Patches(contextlib.ExitStack):
     """Many replacements, which end with one block."""
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """As `attribute`."""
+        """As `attribute`: whether it is there or not."""
         self.enter_context(attribute(owner, name, value))
 
-    def replace(self, owner: Any, name: str, value: Any) -> None:
-        """As `set`, where this release has the attribute."""
+    def replace(self, owner: Any, name: str, value: Any, *, since: str = "", until: str = "", absent: str = "") -> None:
+        """As `set`, but the attribute must be there. Raise MissingTarget where it is not: a release has renamed it, and what
+        was to be replaced goes on as it is.
+
+        ``since`` and ``until`` name the releases that have it, as ``torch 2.6``: earlier ones than the first, and later ones
+        than the second, may lack it. ``absent`` says why any release may.
+        """
         if hasattr(owner, name):
             self.set(owner, name, value)
+        elif not (absent or _is_before(since) or _is_after(until)):
+            raise MissingTarget(owner, name)
 
     def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
         """As `everywhere`."""
         self.enter_context(everywhere(original, replacement, name))
 
-    def method(self, owner: type, name: str, replacement: Callable[..., Any]) -> None:
-        """Replaces a method, where this release has it: in its class, and `everywhere` that it is held under its name."""
+    def method(self, owner: type, name: str, replacement: Callable[..., Any], **may_lack_it: str) -> None:
+        """Replace a method in its class, and `everywhere` that it is held under its name. The rest is as of `replace`."""
         original = getattr(owner, name, None)
+        self.replace(owner, name, replacement, **may_lack_it)
         if original is not None:
-            self.set(owner, name, replacement)
             self.everywhere(original, replacement, name)
 
 
@@ -57,6 +76,20 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[None]:
+    """Within, a mapping has another value for a key, or has the key at all."""
+    before = mapping.get(key, _MISSING)
+    mapping[key] = value
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            mapping.pop(key, None)
+        else:
+            mapping[key] = before
 
 
 @contextlib.contextmanager
@@ -109,3 +142,24 @@ def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:
             names[name] = new
         elif isinstance(held, MethodType) and held.__func__ is old:
             names[name] = MethodType(new, held.__self__)
+
+
+def _is_before(since: str) -> bool:
+    """Return True if the installed package is older than a release of it, as ``torch 2.6``."""
+    package, _, release = since.partition(" ")
+    return bool(since) and _installed(package) < _parts(release)
+
+
+def _is_after(until: str) -> bool:
+    package, _, release = until.partition(" ")
+    return bool(until) and _installed(package)[: len(_parts(release))] > _parts(release)
+
+
+def _installed(package: str) -> tuple[int, ...]:
+    return _parts(sys.modules[package].__version__)
+
+
+def _parts(release: str) -> tuple[int, ...]:
+    """``2.15.0a0+git`` is (2, 15, 0)."""
+    found = re.match(r"\d+(\.\d+)*", release)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()

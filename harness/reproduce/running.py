@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from harness.launch.local import caches_of
 from harness.model import Environment, Verdict
 from harness.probe.border.faults import stable
 from harness.probe.border.surroundings import ENVIRONMENT
+from harness.probe.border.trees import remove_tree
 from harness.reproduce.script import HANGS, Script
 from harness.system import kept
 from harness.system.kept import Kept
@@ -99,7 +99,7 @@ def _run_once(
         line = f"did not end within {_LIMIT_S:.0f} s"
         return ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=line)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     return read(script, done, version, signature)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import EnvironmentUnavailable
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import read_tail
 from harness.system.files import write_atomically
 from harness.system.kept import end_marked
@@ -39,7 +39,7 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
             write_atomically(holder, f"{os.getpid()}\n".encode(), durable=False)
         runs = folder / "runs"
         left = end_marked(str(runs)) if runs.exists() else {}
-        shutil.rmtree(runs, ignore_errors=True)
+        remove_tree(runs)
         yield left
     finally:
         lock.release()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from harness.probe.border.trees import remove_tree
 
 #: How a file system says that it has no hard links.
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
@@ -85,4 +86,4 @@ def new_folder(folder: Path) -> Iterator[Path]:
             if not folder.is_dir():
                 raise
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        remove_tree(unfinished)

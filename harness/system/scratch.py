@@ -6,11 +6,12 @@ import contextlib
 import fcntl
 import functools
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from harness.probe.border.trees import remove_tree
 
 _PREFIX = "dsregress-scratch-"
 
@@ -29,7 +30,7 @@ def scratch_folder() -> Iterator[Path]:
         fcntl.flock(handle, fcntl.LOCK_EX)  # the kernel releases it when this process ends, however it ends
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         os.close(handle)
 
 
@@ -41,6 +42,6 @@ def _remove_abandoned(parent: Path) -> None:
             try:
                 if time.time() - os.fstat(handle).st_ctime > _YOUNG_S:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_tree(folder)
             finally:
                 os.close(handle)

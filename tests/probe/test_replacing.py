@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.replacing import Patches, attribute, everywhere, variables, working_folder
+from harness.probe.replacing import MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
 
 
 class Base:
@@ -106,8 +106,10 @@ def test_a_method_is_replaced_in_its_class_and_where_it_is_held_if_there_is_one(
     module.call = Interface().call  # type: ignore[attr-defined]
     with Patches() as patches:
         patches.method(Interface, "call", lambda self: "new")
-        patches.method(Interface, "absent", lambda self: "new")
+        patches.method(Interface, "absent", lambda self: "new", absent="only some have it")
         assert (Interface().call(), module.call(), hasattr(Interface, "absent")) == ("new", "new", False)
+        with pytest.raises(MissingTarget):
+            patches.method(Interface, "absent", lambda self: "new")
     assert (Interface().call(), module.call()) == ("original", "original")
 
 
@@ -139,7 +141,7 @@ def test_patches_end_with_their_block_or_when_closed() -> None:
     with Patches() as patches:
         patches.set(Derived, "name", "first")
         patches.set(Derived, "name", "second")
-        patches.replace(Derived, "absent", 1)
+        patches.replace(Derived, "absent", 1, absent="only some have it")
         patches.everywhere(original, replacement, "taken")
         assert (Derived.name, hasattr(Derived, "absent"), module.taken) == ("second", False, replacement)
         patches.close()
@@ -156,3 +158,47 @@ def test_the_working_folder_is_the_old_one_again_after_an_error(tmp_path: Path) 
     with pytest.raises(ValueError, match=tmp_path.name):
         fails()
     assert os.getcwd() == before
+
+
+def test_what_is_not_there_to_be_replaced_is_an_error_that_no_probing_for_attributes_hides() -> None:
+    with Patches() as patches, pytest.raises(MissingTarget) as caught:
+        patches.replace(Derived, "renamed", 1)
+    assert str(caught.value) == f"{__name__}.Derived has no 'renamed', which the harness replaces"
+    assert not isinstance(caught.value, AttributeError)
+    assert not hasattr(Derived, "renamed")
+
+
+@pytest.mark.parametrize(
+    ("release", "which", "may_lack_it"),
+    [
+        ("2.5.1", {"since": "package 2.6"}, True),
+        ("2.6.0", {"since": "package 2.6"}, False),
+        ("2.15.0a0+git1", {"since": "package 2.6"}, False),
+        ("4.57.6", {"until": "package 4"}, False),
+        ("5.0.0rc1", {"until": "package 4"}, True),
+        ("0.7.9", {"until": "package 0.7"}, False),
+        ("0.8.0", {"until": "package 0.7"}, True),
+        ("2.7", {"since": "package 2.6", "until": "package 2.9"}, False),
+        ("2.10", {"since": "package 2.6", "until": "package 2.9"}, True),
+    ],
+)
+def test_a_release_may_lack_what_it_is_too_old_or_too_new_for(
+    release: str, which: dict[str, str], may_lack_it: bool
+) -> None:
+    package = imported(types.ModuleType("package"))
+    package.__version__ = release  # type: ignore[attr-defined]
+    with Patches() as patches:
+        try:
+            patches.replace(package, "renamed", 1, **which)
+        except MissingTarget as missing:
+            assert str(missing) == "package has no 'renamed', which the harness replaces"
+            assert not may_lack_it
+        else:
+            assert may_lack_it
+
+
+def test_an_entry_of_a_mapping_is_as_before_afterwards() -> None:
+    found = {"there": 1}
+    with item(found, "there", 2), item(found, "new", 3):
+        assert found == {"there": 2, "new": 3}
+    assert found == {"there": 1}

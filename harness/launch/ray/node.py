@@ -7,7 +7,6 @@ passes its answers on. It dies with the job that started it, and the server with
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.local import LocalExecutor
 from harness.launch.worker import ServerWorker
 from harness.model import Cell, Environment, Hardware, LockedStack
+from harness.probe.border.trees import remove_tree
 from harness.system.locks import try_lock
 
 #: In a folder for runs: held by the actor whose runs they are.
@@ -153,7 +153,7 @@ class _RunsFolder:
                 _remove_unless_held(other)
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
         if self._lock is not None:
             self._lock.release()
 
@@ -163,5 +163,5 @@ def _remove_unless_held(folder: Path) -> None:
     with contextlib.suppress(OSError):
         lock = try_lock(folder / _LOCK)
         if lock is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
             lock.release()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 _PR_SET_PDEATHSIG = 1
@@ -32,6 +33,9 @@ GRACE_S = 0.5
 #: How long processes are given to end once they have been killed: the kernel may have to finish their input and output.
 _KILLED_S = 5.0
 
+#: After how many scans without a marked process none is left. One that forks and exits at once is missed by some.
+_EMPTY_SCANS = 3
+
 
 @dataclass(frozen=True)
 class Process:
@@ -40,6 +44,7 @@ class Process:
     pid: int
     started: int
     parent: int
+    group: int
     session: int
     name: str
     state: str
@@ -83,12 +88,17 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def descendants() -> list[Process]:
-    """Everything that descends from this process and has not been reaped. Empty where there is no ``/proc``."""
+def descendants(child: Callable[[Process], None] = lambda process: None) -> list[Process]:
+    """Return everything that descends from this process and has not been reaped. Empty where there is no ``/proc``.
+
+    ``child`` is called with each child as soon as it is seen, the newest first.
+    """
     if not _has_children():
         return []
     children: dict[int, list[Process]] = {}
     for process in _all():
+        if process.parent == os.getpid():
+            child(process)
         children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
     parents = [os.getpid()]
@@ -105,30 +115,53 @@ def end_descendants(
     grace_s: float = 0.0,
     silently: Callable[[Process], bool] = lambda process: False,
 ) -> dict[str, int]:
-    """Ends and reaps all descendants of this process, which must be a subreaper; those whose identity is ``spared`` stay.
+    """End and reap all descendants of this process, which must be a subreaper; those whose identity is ``spared`` stay.
 
     Those that do not end by themselves within ``grace_s`` are killed, until none is left, also of those that are started
-    meanwhile. Returns the name of each that was killed, with how many there were, without those that end ``silently``.
+    meanwhile. Return the name of each that was killed, with how many there were, without those that end ``silently``.
     """
-    return _end(lambda: _running(spared), grace_s, silently)
+
+    def groups() -> set[int]:
+        return {os.getpgrp()} | {process.group for process in descendants() if process.identity in spared}
+
+    def found(kill: Callable[[Process], None]) -> list[Process]:
+        return _reaped(spared, kill)
+
+    return _end(found, grace_s, silently, groups)
 
 
 def _end(
-    list_running: Callable[[], list[Process]], grace_s: float, silently: Callable[[Process], bool]
+    list_found: Callable[[Callable[[Process], None]], list[Process]],
+    grace_s: float,
+    silently: Callable[[Process], bool],
+    list_spared_groups: Callable[[], Collection[int]],
 ) -> dict[str, int]:
-    patient_until = time.monotonic() + grace_s
-    while (running := list_running()) and time.monotonic() < patient_until:
-        time.sleep(0.01)
+    """``list_found`` returns what runs, and what has ended since it was called last: that may have started another process
+    before it ended, so nothing is left only where it finds neither. It kills what it sees first, if it is given how to."""
     killed: dict[tuple[int, int], str] = {}
+    spared_groups = functools.cache(list_spared_groups)  # as long as nothing has to be killed, none is needed
+
+    def kill(process: Process) -> None:
+        if process.state in "ZX":
+            return
+        if process.identity not in killed:
+            killed[process.identity] = "" if silently(process) else process.name
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, signal.SIGKILL)
+        if process.group not in spared_groups():  # one that forks and exits escapes a signal to it alone
+            kill_group(process.group)
+
+    patient_until = time.monotonic() + grace_s
+    while (found := list_found(lambda process: None)) and time.monotonic() < patient_until:
+        if any(process.state not in "ZX" for process in found):
+            time.sleep(0.01)
     give_up_at = time.monotonic() + _KILLED_S
-    while running and time.monotonic() < give_up_at:
-        for process in running:
-            if process.identity not in killed:
-                killed[process.identity] = "" if silently(process) else process.name
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, signal.SIGKILL)
-        time.sleep(0.002)
-        running = list_running()
+    while found and time.monotonic() < give_up_at:
+        for process in found:
+            kill(process)
+        if any(process.state not in "ZX" for process in found):
+            time.sleep(0.002)
+        found = list_found(kill)
     names = sorted(name for name in killed.values() if name)
     return {name: names.count(name) for name in names}
 
@@ -138,13 +171,22 @@ def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
     `end_descendants`, but does not reap.
 
     The second net: for processes whose subreaper was itself killed. One that has cleared its environment escapes it.
+    Nothing is left where `_EMPTY_SCANS` in a row find nothing: unlike a child, an ended process of others leaves no trace.
     """
     prefix = f"{variable}=".encode()
 
-    def running() -> list[Process]:
-        return [process for process in _all() if process.state not in "ZX" and _marked(process, prefix, is_ours)]
+    def found(kill: Callable[[Process], None]) -> list[Process]:
+        marked: list[Process] = []
+        for _ in range(_EMPTY_SCANS):
+            for process in _all():
+                if process.state not in "ZX" and _marked(process, prefix, is_ours):
+                    kill(process)
+                    marked.append(process)
+            if marked:
+                break
+        return marked
 
-    return _end(running, GRACE_S, lambda process: False)
+    return _end(found, GRACE_S, lambda process: False, lambda: {os.getpgrp()})
 
 
 def command_of(pid: int) -> bytes:
@@ -166,18 +208,22 @@ def _marked(process: Process, prefix: bytes, is_ours: Callable[[str], bool]) -> 
     return any(is_ours(os.fsdecode(value[len(prefix) :])) for value in values)
 
 
-def _running(spared: Collection[tuple[int, int]]) -> list[Process]:
-    """Descendants that run. Reaps those that have ended and are ours to reap."""
-    running = []
-    for process in descendants():
-        if process.identity in spared:
-            continue
-        if process.state not in "ZX":
-            running.append(process)
-        elif process.parent == os.getpid():
+def _reaped(spared: Collection[tuple[int, int]], kill: Callable[[Process], None]) -> list[Process]:
+    """Return the descendants that are not spared. Reap those that have ended and are ours to reap.
+
+    A process that forks and exits at once is missed by any scan, but its parent is not: an orphan is our child, and stays
+    one until it is reaped here. So a scan that finds nothing, not even what has ended, is proof that nothing is left.
+    """
+    found = [
+        process
+        for process in descendants(lambda process: kill(process) if process.identity not in spared else None)
+        if process.identity not in spared
+    ]
+    for process in found:
+        if process.state in "ZX" and process.parent == os.getpid():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
-    return running
+    return found
 
 
 def _has_children() -> bool:
@@ -191,12 +237,16 @@ def _has_children() -> bool:
     return True
 
 
-def _all() -> list[Process]:
+def _all() -> Iterator[Process]:
+    """The newest first: those may be gone soonest."""
     try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        pids = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
     except OSError:
-        return []
-    return [process for process in map(_process, pids) if process is not None]
+        return
+    for pid in pids:
+        process = _process(pid)
+        if process is not None:
+            yield process
 
 
 def _process(pid: int) -> Process | None:
@@ -210,6 +260,7 @@ def _process(pid: int) -> Process | None:
         pid=pid,
         started=int(fields[19]),
         parent=int(fields[1]),
+        group=int(fields[2]),
         session=int(fields[3]),
         name=name or "?",
         state=fields[0].decode(),

@@ -7,13 +7,14 @@ import copy
 import functools
 import gc
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.wire import Numerics
 from harness.probe.framework import Meter
+from harness.probe.frameworks import on_processors
 from harness.probe.frameworks.deepspeed_config import (
     Sharding,
     autocasts,
@@ -39,18 +40,14 @@ def preload(device: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    from harness.probe import intel_packages, oldest_torch
+    from harness.probe import oldest_torch
 
     oldest_torch.check(device)
-    intel_packages.import_deepspeed()
-    import deepspeed
+    on_processors.preload_deepspeed()
     import torch._dynamo  # which some stacks import lazily, and which does not survive that under zero.Init
+    import transformers.integrations.deepspeed  # noqa: F401
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
     from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
-
-    # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    import transformers.integrations.deepspeed  # noqa: F401
 
     import harness.probe.meters.meter
     import harness.probe.oracles.truth  # noqa: F401
@@ -106,7 +103,8 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
     else:
         from harness.probe.meters.meter import TorchMeter
 
-        yield TorchMeter(device=device)
+        with on_processors.joined_ranks(parameters, device):
+            yield TorchMeter(device=device)
 
 
 @contextlib.contextmanager
@@ -119,6 +117,8 @@ def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
         meter = stack.enter_context(cuda.on_gpu(pick(AllocatorSettings, parameters), nvml.gpu_count()))
         if _one_of_many(parameters, "cuda"):
             stack.enter_context(_alone(int(parameters["world_size"])))
+        else:
+            stack.enter_context(on_processors.joined_ranks(parameters, "cuda"))
         yield meter
 
 
@@ -234,20 +234,18 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
     """Joins the other ranks. Returns whether this process stands for all of them."""
     import deepspeed
 
-    if parameters.get("dtype") == "fp16" and device == "cpu":
-        _allow_fp16()
     alone = _one_of_many(parameters, device)
-    if alone:  # in a process group already
-        deepspeed.init_distributed(dist_backend="fake", verbose=False)
-    else:
-        _keep_order()
-        deepspeed.init_distributed(
-            dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
-            init_method=os.environ["DSREGRESS_RENDEZVOUS"],
-            rank=int(os.environ["RANK"]),
-            world_size=int(parameters["world_size"]),
-            verbose=False,
-        )
+    with on_processors.without_shared_memory():
+        if alone:  # in a process group already
+            deepspeed.init_distributed(dist_backend="fake", verbose=False)
+        else:
+            deepspeed.init_distributed(
+                dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
+                init_method=os.environ["DSREGRESS_RENDEZVOUS"],
+                rank=int(os.environ["RANK"]),
+                world_size=int(parameters["world_size"]),
+                verbose=False,
+            )
     return alone
 
 
@@ -261,23 +259,6 @@ def compiled(engine: Any, shard: Sharding, device: str) -> None:
 
         raise SimulationError("torch.compile cannot be simulated: it replaces the operators; run it on cpu or cuda")
     engine.compile(backend=shard.compile_backend)
-
-
-def _keep_order() -> None:
-    """Of collectives over gloo."""
-    from torch.distributed import distributed_c10d
-
-    from harness.probe.process.ordered_gloo import OrderedGloo
-
-    distributed_c10d.ProcessGroupGloo = OrderedGloo
-
-
-def _allow_fp16() -> None:
-    """DeepSpeed refuses fp16 where the processor has no instructions for it. torch computes it there all the same, only
-    slower, and scaling and overflow are the same code."""
-    from deepspeed.accelerator import get_accelerator
-
-    type(get_accelerator()).is_fp16_supported = lambda self: True
 
 
 @contextlib.contextmanager
@@ -395,7 +376,7 @@ class DeepSpeedTraining:
             raise RuntimeError("the framework finds no checkpoint where it saved one")
         dist.barrier()
         if self._rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def forward(self, micro_batch: int) -> None:
         from harness.probe.workloads.objectives import with_infinite_gradient

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from harness.probe.framework import Meter
 from harness.probe.frameworks import deepspeed as raw
-from harness.probe.frameworks import deepspeed_config, deepspeed_engine
-from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
+from harness.probe.frameworks import deepspeed_config, deepspeed_engine, on_processors
+from harness.probe.frameworks.deepspeed import stopwatch, world_size
 
 __all__ = ["ideal", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
@@ -35,6 +36,15 @@ PACKAGE = "deepspeed"
 def preload(device: str) -> None:
     raw.preload(device)
     import transformers.trainer  # noqa: F401
+
+
+@contextlib.contextmanager
+def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
+    with (
+        raw.surroundings(parameters, device) as meter,
+        on_processors.accelerated() if device == "cpu" else contextlib.nullcontext(),
+    ):
+        yield meter
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
@@ -58,8 +68,6 @@ def start(
     work = workload.pick(workload.Workload, parameters)
     if raw.join(parameters, device):
         raise ValueError(f"transformers' Trainer cannot stand for ranks that are not there: it needs {work.world_size}")
-    if device == "cpu":
-        _accelerate_on_cpu()
     model_config = workload.configuration(work, shape)
     with measured():
         arguments = transformers.TrainingArguments(
@@ -90,17 +98,6 @@ def start(
         stepped.begin()
     torch.manual_seed(0)
     return TrainerTraining(work, stepped, model_config)
-
-
-def _accelerate_on_cpu() -> None:
-    """accelerate and transformers take DeepSpeed's ranks for GPUs. With these two answers they take gloo's as they are:
-    the ranks are several, and bf16 is something that they can do."""
-    import transformers.training_args
-    from accelerate import state
-    from accelerate.utils import DistributedType
-
-    state.PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_CPU)
-    transformers.training_args.is_torch_bf16_gpu_available = lambda: True
 
 
 def _trainer(arguments: Any, model: Any, samples: Samples) -> Any:

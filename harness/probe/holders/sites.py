@@ -50,9 +50,11 @@ def observe_sites(meter: Any, framework: Any, dotted_name: str) -> Iterator[Site
     make = getattr(meter, "recorder", SiteRecorder)  # a GPU's meter has another
     recorder: SiteRecorder = make(ledger, framework, package_of(framework, dotted_name))
     recorder.allocator = getattr(meter, "allocator", None)
-    with recorder.calls():
-        yield recorder
-    ledger.observer = None
+    try:
+        with recorder.calls():
+            yield recorder
+    finally:
+        ledger.observer = None
 
 
 def package_of(framework: Any, dotted_name: str) -> str:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.probe.border import processes
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import write_whole
 from harness.probe.isolation import landlock, view
 
@@ -136,7 +137,7 @@ def _home_of_the_run() -> list[str]:
 
 def discard(run: Path) -> None:
     """Remove the shield of a run, with all that was changed in its view."""
-    view.discard(run / _CHANGED)
+    remove_tree(run / _CHANGED)
     (run / _FILE).unlink(missing_ok=True)
 
 
@@ -163,7 +164,7 @@ def strongest(folder: Path) -> str:
             finally:
                 os._exit(code)
         _, status = os.waitpid(pid, 0)
-        view.discard(Path(made) / _CHANGED)
+        remove_tree(Path(made) / _CHANGED)
     if not status:
         return VIEW
     return LANDLOCK if landlock.version() > 0 else NONE

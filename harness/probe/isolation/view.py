@@ -10,13 +10,12 @@ A process makes the namespaces and ends; handles on them, which its parent has o
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness.probe.border.trees import remove_tree
 from harness.probe.isolation import layout, syscalls
 from harness.probe.isolation.layout import How
 
@@ -179,7 +178,8 @@ def _keeps_overlays(folder: Path) -> bool:
     except OSError:
         return False
     finally:
-        discard(folder, itself=False)
+        for place in places:
+            remove_tree(place)
     return True
 
 
@@ -238,15 +238,3 @@ def _is_new(folder: str) -> bool:
         return os.getxattr(folder, "user.overlay.opaque") == b"y"
     except OSError:
         return False
-
-
-def discard(folder: Path, *, itself: bool = True) -> None:
-    """Remove what a view has kept, as far as it can be removed: overlayfs leaves folders that nobody may enter."""
-    for place, names, _ in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)
-            if not os.path.islink(path) and stat.S_IMODE(os.lstat(path).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-                with contextlib.suppress(OSError):
-                    os.chmod(path, stat.S_IRWXU)
-    for entry in [folder] if itself else [*folder.iterdir()]:
-        shutil.rmtree(entry, ignore_errors=True)

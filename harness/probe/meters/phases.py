@@ -6,7 +6,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
 from harness.probe.border.wire import Clocks, PhaseReading, RoundCost
@@ -32,7 +32,7 @@ def walk(training: Training, phase: Phase) -> None:
 
 class MeteredPhases:
     """Memory, operations and communication by phase; with ``clocked``, also the seconds that each phase took. ``each`` is
-    given every reading by itself."""
+    given every reading by itself. A phase that raises ends for the meter as well, and has no reading."""
 
     def __init__(
         self, meter: Meter, *, clocked: bool = False, each: Callable[[str, PhaseReading], None] | None = None
@@ -47,7 +47,12 @@ class MeteredPhases:
     def __call__(self, name: str) -> Iterator[None]:
         self.meter.begin()
         start = time.perf_counter()
-        yield
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # the meter fails, too, on a card that is lost: that must not hide the cause
+                self.meter.end()
+            raise
         reading = self.meter.end()
         if self.clocked:
             reading.seconds = time.perf_counter() - start

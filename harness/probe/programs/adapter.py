@@ -19,7 +19,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import shutil
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from harness.probe.border.encoding import encode
 from harness.probe.border.faults import HARNESS
 from harness.probe.border.merging import explanation_file
+from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import write_whole
 from harness.probe.border.wire import CellRequest, Detail, RankRecord
 from harness.probe.framework import Meter
@@ -57,17 +57,14 @@ def preload(device: str) -> None:
 
     packages.watch()
 
-    from harness.probe import cuda_wheels, intel_packages, oldest_torch
+    from harness.probe import cuda_wheels, oldest_torch
+    from harness.probe.frameworks import on_processors
 
     oldest_torch.check(device)
     cuda_wheels.import_without_extensions()
 
     if importlib.util.find_spec("deepspeed") is not None:
-        intel_packages.import_deepspeed()
-        import deepspeed
-
-        # From 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step uses.
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        on_processors.preload_deepspeed()
     from harness.probe.virtual_gpu import stand_ins
 
     with stand_ins.there_at_import() if device != "cuda" else contextlib.nullcontext():
@@ -117,7 +114,7 @@ def again(folder: Path) -> bool:
     if not more_columns.again(folder):
         return False
     workplace.discard(folder)
-    shutil.rmtree(folder / peers.NAME, ignore_errors=True)
+    remove_tree(folder / peers.NAME)
     return True
 
 
@@ -135,6 +132,7 @@ def _surroundings(
     """The meter, as of any cell; and the books of a virtual GPU, where there is no real one. In ``sim``, what other ranks
     send comes by ``messages``."""
     from harness.probe import virtual_gpu
+    from harness.probe.frameworks import on_processors
 
     rank, ranks = int(os.environ["RANK"]), int(parameters["world_size"])
     card = virtual_gpu.VirtualCard(**{**parameters["card"], **_tuples(parameters["card"])})
@@ -142,6 +140,7 @@ def _surroundings(
         from harness.probe.sim import Simulation
 
         with (
+            on_processors.without_shared_memory(),
             Simulation(rank=rank, world_size=ranks) as simulation,
             virtual_gpu.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
         ):
@@ -151,7 +150,10 @@ def _surroundings(
         from harness.probe.meters.meter import TorchMeter
 
         meter = TorchMeter(device=device)
-        with virtual_gpu.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books:
+        with (
+            on_processors.without_shared_memory(),
+            virtual_gpu.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books,
+        ):
             yield meter, books
 
 

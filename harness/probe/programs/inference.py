@@ -12,11 +12,8 @@ All calls count, from the first one on: there is no step that warms up, and none
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from harness.probe.border.encoding import free_value
@@ -25,6 +22,7 @@ from harness.probe.framework import Meter
 from harness.probe.holders.sites import SiteObserver
 from harness.probe.meters.phases import MeteredPhases
 from harness.probe.programs import facts
+from harness.probe.programs.phase_walk import PhaseWalk, watched
 from harness.probe.programs.running import ProgramError
 from harness.probe.programs.saved import SavedState
 from harness.probe.programs.steps import CallWatch, StepWatch
@@ -53,17 +51,14 @@ class Inference:
         observer: SiteObserver | None = None,
         readings: Readings | None = None,
     ) -> None:
-        self._meter, self.is_simulated = meter, simulated
+        self.is_simulated = simulated
         self._announce, self._measured = announce, measured
         self._observer = observer  #: of a cell that is explained
         self._readings = readings  #: of a virtual GPU
         self._metered = MeteredPhases(meter, clocked=simulated)
-        self._phase = ""
-        self._open: AbstractContextManager[None] = contextlib.nullcontext()
-        self._metering = contextlib.ExitStack()
+        self._walk = PhaseWalk(meter, watched(self._metered, observer), announce)
         self._check: Callable[[], None] = lambda: None
         self._interrupted = ""
-        self._began = 0.0
         self._called = False  #: a model
         self._saved = SavedState(contents=not simulated)
         self.watch: StepWatch = CallWatch(self)
@@ -77,18 +72,19 @@ class Inference:
     def begin(self, check: Callable[[], None] = lambda: None) -> None:
         """The program's first line is next. ``check`` is called once it has ended, and may refuse it."""
         self._check = check
-        self._began = time.perf_counter()
-        self._metering.enter_context(self._meter)
-        self._enter("init")
+        self._walk.begin()
         self.watch.await_forward()
 
     def end(self) -> None:
         """The program has ended: nothing is metered any more."""
-        if self._phase == "forward":
-            self._drop_end()
+        last: PhaseReading | None = self._metered.readings.get("forward")
+        if self._walk.name != "forward":
+            self._walk.end()
+        elif last is None or self._observer is not None:
+            self._walk.end(drop=True)
         else:
-            self._leave()
-        self._metering.close()
+            self._walk.end()
+            self._keep_retained(last)
 
     def program_ended(self) -> None:
         """See `finish`, which is called when nothing of the program is left."""
@@ -113,24 +109,24 @@ class Inference:
             self._observer.built(model)
         self._called = True
         self._configured_by(model)
-        if self._phase != "forward":
-            self._enter("forward")
+        if self._walk.name != "forward":
+            self._walk.enter("forward")
 
     def forward_ended(self) -> None:
-        self._enter("forward")
+        self._walk.enter("forward")
 
     def occasion_begins(self, phase: str) -> None:
-        if not self._phase or (phase in _OF_INIT and self._phase == "init"):
+        if not self._walk.name or (phase in _OF_INIT and self._walk.name == "init"):
             return
         if phase in _END_INIT:
             self._leave_init()
-        self._interrupted = self._phase or "forward"
-        self._enter(phase)
+        self._interrupted = self._walk.name or "forward"
+        self._walk.enter(phase)
 
     def occasion_ended(self, failed: bool) -> None:
         if self._interrupted:
             phase, self._interrupted = self._interrupted, ""
-            self._enter(phase, announce=not failed)  # else a program that ends by it would seem to end here
+            self._walk.enter(phase, announced=not failed)  # else a program that ends by it would seem to end here
 
     def saves(self, what: Any) -> None:
         self._saved.add(what)
@@ -165,31 +161,14 @@ class Inference:
     # -- phases ------------------------------------------------------------------------------------------------------
 
     def _leave_init(self) -> None:
-        if self._phase == "init":
-            self.record.init_s = time.perf_counter() - self._began
-            self._leave()
+        if self._walk.name == "init":
+            self.record.init_s = self._walk.seconds
+            self._walk.leave()
 
-    def _enter(self, phase: str, *, announce: bool = True) -> None:
-        self._leave()
-        self._phase = phase
-        if announce:
-            self._announce(phase)
-        self._open = self._metered(phase) if self._observer is None else self._observer.phase(phase, self._metered)
-        self._open.__enter__()
-
-    def _leave(self) -> None:
-        opened, self._open, self._phase = self._open, contextlib.nullcontext(), ""
-        opened.__exit__(None, None, None)
-
-    def _drop_end(self) -> None:
+    def _keep_retained(self, last: PhaseReading) -> None:
         """Of what comes after the last call of a model the peaks count, and nothing of it is explained."""
-        last: PhaseReading | None = self._metered.readings.get("forward")
-        if last is None or self._observer is not None:
-            self._open = contextlib.nullcontext()
-        self._leave()
-        if last is not None and self._observer is None:
-            self._metered.readings["forward"] = dataclasses.replace(
-                self._metered.readings["forward"],
-                device_retained_bytes=last.device_retained_bytes,
-                host_retained_bytes=last.host_retained_bytes,
-            )
+        self._metered.readings["forward"] = dataclasses.replace(
+            self._metered.readings["forward"],
+            device_retained_bytes=last.device_retained_bytes,
+            host_retained_bytes=last.host_retained_bytes,
+        )

@@ -18,11 +18,8 @@ them, and each has its own beside them: ``backward of critic``.
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
@@ -35,13 +32,13 @@ from harness.probe.meters.host_work import FUNCTIONS_KEPT
 from harness.probe.meters.phases import (
     HostStopwatch,
     MeteredPhases,
-    Phase,
     ProfiledPhases,
     TimedPhases,
 )
 from harness.probe.process.channel import Channel
 from harness.probe.process.rank_file import representable
 from harness.probe.programs import facts, steps, trainer_settings
+from harness.probe.programs.phase_walk import PhaseWalk, watched
 from harness.probe.programs.saved import SavedState
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
@@ -72,7 +69,7 @@ class Measuring:
         readings: Readings | None = None,
         truth: facts.NumericsOracle | None = None,
     ) -> None:
-        self._meter, self._simulated, self._warmup_steps = meter, simulated, warmup_steps
+        self._simulated, self._warmup_steps = simulated, warmup_steps
         self._announce, self._measured, self._channel = announce, measured, channel
         self._readings = readings  #: of a virtual GPU
         self._truth = truth  #: of real ranks
@@ -84,17 +81,13 @@ class Measuring:
         self._observer = observer  #: of a cell that is explained
         #: An explained cell needs no more, and in a simulation the profiler would count the simulation's own work.
         self._ends_metered = simulated or observer is not None
-        self._phases: Phase = self._metered if observer is None else self._observed
-        self._phase = ""
+        self._walk = PhaseWalk(meter, watched(self._metered, observer), self._announce_untimed)
         self._interrupted: tuple[str, Any] | None = None  #: phase and engine before an occasion
         self._earlier: dict[str, PhaseReading] = {}  #: occasions of steps before this one
-        self._open: AbstractContextManager[None] = contextlib.nullcontext()
-        self._metering = contextlib.ExitStack()
         self._engine: Any = None  #: whose call the phase at hand is, where that is known
         self._built: list[Any] = []  #: engines and models that the observer knows
         self._steps = 0  #: of the model that stepped first
         self._rates: list[float] = []  #: of the step at hand
-        self._began = 0.0
         self._check: Callable[[], None] = lambda: None
         self.watch = steps.StepWatch(self)
         self.record = RankRecord(rank=rank)
@@ -122,9 +115,7 @@ class Measuring:
     def begin(self, check: Callable[[], None] = lambda: None) -> None:
         """The program's first line is next. ``check`` is called when everything untimed is measured, and may refuse it."""
         self._check = check
-        self._began = time.perf_counter()
-        self._metering.enter_context(self._meter)
-        self._enter("init")
+        self._walk.begin()
         self.watch.await_forward()
 
     def program_ended(self) -> None:
@@ -138,20 +129,19 @@ class Measuring:
 
     def end(self) -> None:
         """The program has ended, or is about to: nothing is metered any more."""
-        self._leave()
-        self._metering.close()
+        self._walk.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def forward_begins(self, model: Any) -> None:
         self.watch.ignore_forward()
-        if self._phase == "evaluate":
+        if self._walk.name == "evaluate":
             self._enter("forward")
-        if self._phase == "forward":
+        if self._walk.name == "forward":
             return  # since the last step
-        if self._phase == "init":
-            self.record.init_s = time.perf_counter() - self._began
-            self._leave()
+        if self._walk.name == "init":
+            self.record.init_s = self._walk.seconds
+            self._walk.leave()
             self._show(model)
         self._enter("forward")
         self._models.called(model)
@@ -166,19 +156,19 @@ class Measuring:
         self._models.resumed(engine)
 
     def evaluates(self, model: Any) -> None:
-        if self._phase == "forward" and self._models.train(model):
+        if self._walk.name == "forward" and self._models.train(model):
             self._enter("evaluate")
 
     def occasion_begins(self, phase: str) -> None:
-        if not self._phase or (phase == "save" and self._phase == "init"):
+        if not self._walk.name or (phase == "save" and self._walk.name == "init"):
             return
-        self._interrupted = self._phase, self._engine
+        self._interrupted = self._walk.name, self._engine
         self._enter(phase)
 
     def occasion_ended(self, failed: bool) -> None:
         if self._interrupted is not None:
             (phase, engine), self._interrupted = self._interrupted, None
-            self._enter(phase, engine, announce=not failed)  # else a program that ends by it would seem to end here
+            self._enter(phase, engine, announced=not failed)  # else a program that ends by it would seem to end here
 
     def saves(self, what: Any) -> None:
         if self._timed is None:
@@ -199,7 +189,7 @@ class Measuring:
         self._enter("forward")
 
     def step_ended(self, stepper: Any) -> None:
-        self._leave()
+        self._walk.leave()
         model = self._models.stepped(stepper, self._rates, recorded=self._records_numerics)
         if facts.is_engine(stepper):
             self._show(stepper)
@@ -232,12 +222,12 @@ class Measuring:
         elif self._steps == metered_at:
             self._keep_phases()
             self._keep_models()
-            self._metering.close()
+            self._walk.stop_metering()
             if self._ends_metered:
                 self._finish()
             else:
                 gc.freeze()
-                self._phases = self._profiled
+                self._walk.phases = self._profiled
         elif self._timed is None:
             for phase, work in self._profiled.work.items():
                 functions = work.functions()
@@ -249,10 +239,6 @@ class Measuring:
             seconds = self._timed.end()
             self._channel.send({"at": "round", "seconds": seconds, "cost": asdict(self._timed.cost), "clocks": None})
             self._await_round()
-
-    def _observed(self, phase: str) -> AbstractContextManager[None]:
-        assert self._observer is not None
-        return self._observer.phase(phase, self._metered)
 
     def _keep_phases(self) -> None:
         measured = self._metered.readings
@@ -313,21 +299,18 @@ class Measuring:
             raise ProgramEnded
         self._timed = TimedPhases(HostStopwatch())
         self._timed.begin()
-        self._phases = self._timed
+        self._walk.phases = self._timed
 
     # -- phases ------------------------------------------------------------------------------------------------------
 
-    def _enter(self, phase: str, engine: Any = None, *, announce: bool = True) -> None:
-        self._leave()
-        self._phase, self._engine = phase, engine
-        if announce and self._timed is None:
-            self._announce(phase)
-        self._open = self._phases(phase)
-        self._open.__enter__()
+    def _enter(self, phase: str, engine: Any = None, *, announced: bool = True) -> None:
+        self._walk.leave()
+        self._engine = engine
+        self._walk.enter(phase, announced=announced)
 
-    def _leave(self) -> None:
-        opened, self._open, self._phase = self._open, contextlib.nullcontext(), ""
-        opened.__exit__(None, None, None)
+    def _announce_untimed(self, phase: str) -> None:
+        if self._timed is None:
+            self._announce(phase)
 
     def _read(self, phase: str, reading: PhaseReading) -> None:
         if phase in REGULAR_PHASES and phase != "init":

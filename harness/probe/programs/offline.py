@@ -35,11 +35,12 @@ VARIABLES = {
     "HF_DEACTIVATE_ASYNC_LOAD": "1",
 }
 
-_SWITCHES = (
-    ("huggingface_hub.constants", "HF_HUB_OFFLINE"),
-    ("transformers.utils.hub", "_is_offline_mode"),
-    ("datasets.config", "HF_DATASETS_OFFLINE"),
-    ("datasets.config", "HF_HUB_OFFLINE"),
+#: Module, name, and which releases have it.
+_SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("huggingface_hub.constants", "HF_HUB_OFFLINE", {}),
+    ("transformers.utils.hub", "_is_offline_mode", {"until": "transformers 4"}),
+    ("datasets.config", "HF_DATASETS_OFFLINE", {}),
+    ("datasets.config", "HF_HUB_OFFLINE", {"since": "datasets 3.0"}),
 )
 
 
@@ -47,9 +48,9 @@ _SWITCHES = (
 def no_network() -> Iterator[None]:
     """Within, the Hugging Face libraries stay offline, trackers are off, and nothing is uploaded."""
     with sockets.of_this_job_only(), variables(VARIABLES), Patches() as patches:
-        for module, name in _SWITCHES:
+        for module, name, releases in _SWITCHES:
             if module in sys.modules:
-                patches.replace(sys.modules[module], name, True)
+                patches.replace(sys.modules[module], name, True, **releases)
         _quiet_hub(patches)
         _no_reporting(patches)
         yield

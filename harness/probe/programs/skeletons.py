@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.border import skeleton_maker
+from harness.probe.border.trees import remove_tree
 from harness.probe.programs.errors import NotHere
 from harness.probe.skeleton import models, pipelines
 from harness.probe.skeleton.make import companions
@@ -63,7 +63,7 @@ class Skeletons:
         except (skeleton_maker.SkeletonRefused, skeleton_maker.MakerFailed) as error:
             raise NotHere(what, str(error)) from None
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            remove_tree(unfinished)
 
     @staticmethod
     def _content(what: str) -> list[Any]:

@@ -100,7 +100,7 @@ def _is_ours(frame: Any) -> bool:
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("harness.probe.border")
 
 
-_SPAWNING: Any = sys.modules["torch.multiprocessing.spawn"]
+_SPAWNING: Any = importlib.import_module("torch.multiprocessing.spawn")  # torch.multiprocessing.spawn is the function
 _LAUNCHING: Any = importlib.import_module("torch.distributed.launcher.api")
 _LAUNCHED = _LAUNCHING.elastic_launch.__call__
 

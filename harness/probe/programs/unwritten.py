@@ -90,7 +90,8 @@ def _leave_out_of_safetensors(patches: Patches) -> None:
 
         with Patches() as within:
             within.set(files, "serialize_file", write)
-            within.replace(files, "_tobytes", lambda *_: b"")  # of releases that copy everything first
+            # Releases that have it copy everything first.
+            within.replace(files, "_tobytes", lambda *_: b"", until="safetensors 0.7")
             original(tensors, filename, metadata)
 
     patches.everywhere(original, save_file, "save_file")

@@ -177,7 +177,10 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
     for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
         patches.everywhere(original, made, original.__name__)
     for name, made_of in _descriptions(hf_api, weights, ours).items():
-        patches.method(hf_api.HfApi, name, made_of(getattr(hf_api.HfApi, name, None)))
+        made = made_of(getattr(hf_api.HfApi, name, None))
+        patches.method(
+            hf_api.HfApi, name, made, **({"since": "huggingface_hub 2"} if name == "resolve_revision" else {})
+        )
 
 
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from harness.probe import isolation
 from harness.probe.border.surroundings import SKELETONS
+from harness.probe.border.trees import remove_tree
 from harness.probe.launch_line import LaunchLine
 from harness.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
 
@@ -89,7 +90,7 @@ def discard(run: Path) -> None:
     """Remove all that `make` made, and what was written there."""
     isolation.discard(run)
     for name in (NAME, _ELSEWHERE):
-        shutil.rmtree(run / name, ignore_errors=True)
+        remove_tree(run / name)
 
 
 def launched(run: Path) -> Path:
@@ -168,7 +169,7 @@ def _mirror_once(source: Path, made: Path, run: Path) -> None:
     try:
         unfinished.rename(made)
     except OSError:
-        shutil.rmtree(unfinished)
+        remove_tree(unfinished)
 
 
 class _Mirror:

@@ -111,9 +111,11 @@ class SimulationMode(TorchMeter):
         """Operators inside are the simulation's own and do not count. Nothing that they make may be kept."""
         launches, moved, copied = self.op_launches, self.moved_bytes, self.copied_bytes
         moves = len(self.ledger.moves)
-        yield
-        self.op_launches, self.moved_bytes, self.copied_bytes = launches, moved, copied
-        del self.ledger.moves[moves:]
+        try:
+            yield
+        finally:
+            self.op_launches, self.moved_bytes, self.copied_bytes = launches, moved, copied
+            del self.ledger.moves[moves:]
 
     def memory_of(self, tensor: Any) -> int:
         kind = tensor.device.type

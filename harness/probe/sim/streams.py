@@ -27,16 +27,6 @@ ELAPSED_MS = 0.001
 #: ``c10/cuda/CUDAStream.cpp``).
 _STREAMS_PER_POOL = 32
 
-_given: dict[int, Iterator[int]] = {}  #: priority -> the numbers of its streams, in turns
-
-
-def _next_number(priority: int) -> int:
-    """From 1 on, as the default stream is 0."""
-    if priority not in _given:
-        first = 1 + len(_given) * _STREAMS_PER_POOL
-        _given[priority] = itertools.cycle(range(first, first + _STREAMS_PER_POOL))
-    return next(_given[priority])
-
 
 class Stream(StandIn):
     """``torch.cuda.Stream``."""
@@ -47,7 +37,7 @@ class Stream(StandIn):
         self.device_index = 0
         self.device_type = 1
         number = kwargs.get("stream_id")
-        self.stream_id = _next_number(priority) if number is None else number
+        self.stream_id = _card().next_number(priority) if number is None else number
         self.cuda_stream = self.stream_id
 
     @property
@@ -82,11 +72,11 @@ class Stream(StandIn):
         return (0, -1)
 
     def __enter__(self) -> Stream:
-        _enter(self)
+        _card().enter(self)
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        _leave()
+        _card().leave()
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device=cuda:{self.device_index} cuda_stream={self.cuda_stream:#x}>"
@@ -105,11 +95,11 @@ class Event(StandIn):
         self._mark: Mark | None = None  #: what was recorded last
 
     def record(self, stream: Any = None) -> None:
-        self._mark = _order().mark((stream or _STACK[-1]).stream_id)
+        self._mark = _order().mark((stream or _card().current).stream_id)
 
     def wait(self, stream: Any = None) -> None:
         if self._mark is not None:
-            _order().wait((stream or _STACK[-1]).stream_id, self._mark)
+            _order().wait((stream or _card().current).stream_id, self._mark)
 
     def query(self) -> bool:
         return self._mark is None or _order().is_done(self._mark)
@@ -130,21 +120,59 @@ class StreamContext:
 
     def __enter__(self) -> None:
         if self.stream is not None:
-            _enter(self.stream)
+            _card().enter(self.stream)
 
     def __exit__(self, *exc: Any) -> None:
         if self.stream is not None:
-            _leave()
+            _card().leave()
 
 
 _DEFAULT = Stream(stream_id=0)
-_STACK: list[Any] = [_DEFAULT]
+
+
+class _Card:
+    """The streams of one card: their order of work, which of them is current, and the numbers that are given out."""
+
+    def __init__(self, order: DeviceStreams) -> None:
+        self.order = order
+        self._entered: list[Any] = [_DEFAULT]
+        self._numbers: dict[int, Iterator[int]] = {}  #: priority -> the numbers of its streams, in turns
+
+    @property
+    def current(self) -> Any:
+        return self._entered[-1]
+
+    def enter(self, stream: Any) -> None:
+        self._entered.append(stream)
+        self.order.current = stream.stream_id
+
+    def leave(self) -> None:
+        self._entered.pop()
+        self.order.current = self.current.stream_id
+
+    def select(self, stream: Any) -> None:
+        """Until the block is left in which this is called, if there is one."""
+        self._entered[-1] = stream
+        self.order.current = stream.stream_id
+
+    def next_number(self, priority: int) -> int:
+        """From 1 on, as the default stream is 0."""
+        if priority not in self._numbers:
+            first = 1 + len(self._numbers) * _STREAMS_PER_POOL
+            self._numbers[priority] = itertools.cycle(range(first, first + _STREAMS_PER_POOL))
+        return next(self._numbers[priority])
+
+
 #: Outside of `followed` a GPU that is never behind.
-_followed = [DeviceStreams(late=False, settle=lambda: None, passed=lambda number: None)]
+_cards = [_Card(DeviceStreams(late=False, settle=lambda: None, passed=lambda number: None))]
+
+
+def _card() -> _Card:
+    return _cards[-1]
 
 
 def _order() -> DeviceStreams:
-    return _followed[-1]
+    return _card().order
 
 
 @contextlib.contextmanager
@@ -156,13 +184,14 @@ def followed(ledger: StorageLedger) -> Iterator[None]:
         with torch._C.DisableTorchFunction():
             ledger.used_on(tensor.untyped_storage(), stream.stream_id)
 
-    _followed.append(ledger.streams)
-    _report()
+    card = _Card(ledger.streams)
+    card.select(_DEFAULT)
+    _cards.append(card)
     try:
         with attribute(torch.Tensor, "record_stream", record_stream):
             yield
     finally:
-        _followed.remove(ledger.streams)
+        _cards.remove(card)
 
 
 def synchronize(device: Any = None) -> None:
@@ -170,22 +199,8 @@ def synchronize(device: Any = None) -> None:
     _order().finish_all()
 
 
-def _enter(stream: Any) -> None:
-    _STACK.append(stream)
-    _report()
-
-
-def _leave() -> None:
-    _STACK.pop()
-    _report()
-
-
-def _report() -> None:
-    _order().current = _STACK[-1].stream_id
-
-
 def current_stream(device: Any = None) -> Any:
-    return _STACK[-1]
+    return _card().current
 
 
 def default_stream(device: Any = None) -> Stream:
@@ -194,5 +209,4 @@ def default_stream(device: Any = None) -> Stream:
 
 def set_stream(stream: Any) -> None:
     if stream is not None:
-        _STACK[-1] = stream
-        _report()
+        _card().select(stream)

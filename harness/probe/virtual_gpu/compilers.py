@@ -76,4 +76,4 @@ def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None])
         if hasattr(eval_frame, name):
             patches.set(eval_frame, name, eagerly(getattr(eval_frame, name)))
     # Newer releases count the frames that were compiled, and fail where fullgraph=True finds none.
-    patches.replace(eval_frame, "set_fullgraph_compiled_frame_count", lambda count: 0)
+    patches.replace(eval_frame, "set_fullgraph_compiled_frame_count", lambda count: 0, since="torch 2.13")

@@ -7,7 +7,8 @@ asynchronously. What would need a GPU to be true (graphs, IPC, a compiled kernel
 from __future__ import annotations
 
 import contextlib
-import sys
+import functools
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,20 @@ from harness.probe.virtual_gpu.devices import _LEGACY, Ordinals
 #: A CUDA version for builds of torch that have none: the one that those of its time were made for.
 _CUDA_VERSION = "12.8"
 _NCCL_VERSION = (2, 27, 3)
+
+
+#: From which release on ``torch.cuda`` has a name at the latest; torch 2.2 has all others. By the sources of 2.2, 2.3,
+#: 2.6, 2.13 and 2.15.
+_SINCE = {
+    **dict.fromkeys(("MemPool", "device_memory_used", "get_per_process_memory_fraction"), "torch 2.6"),
+    **dict.fromkeys(("host_memory_stats", "is_tf32_supported", "reset_peak_host_memory_stats"), "torch 2.13"),
+}
+#: The same of ``torch.accelerator``, which is there from 2.6 on.
+_ACCELERATOR_SINCE = dict.fromkeys(
+    ("device_index", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "empty_cache",
+     "memory_stats", "reset_peak_memory_stats", "get_memory_info"),
+    "torch 2.13",
+)  # fmt: skip
 
 
 class DeviceProperties(StandIn):
@@ -85,7 +100,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
             **_refused(),
         }
         for name, answer in answers.items():
-            patches.replace(cuda, name, answer)
+            patches.replace(cuda, name, answer, since=_SINCE.get(name, ""))
         patches.set(cuda, "_lazy_init", _nothing)
         patches.replace(cuda, "_is_compiled", lambda: True)
         own_kernels.refused(patches)
@@ -99,7 +114,8 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         patches.set(torch._C, "_cuda_isInBadFork", lambda: False)
         patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: 0)
         patches.set(torch._C, "_scatter", _scatter)
-        patches.replace(sys.modules["torch.nn.parallel._functions"], "_get_stream", _nothing)  # of scattering
+        scattering = importlib.import_module("torch.nn.parallel._functions")
+        patches.replace(scattering, "_get_stream", _nothing)
         _cached_answers()
         try:
             with no_stand_in.refused(_not_answered):
@@ -113,7 +129,7 @@ def _profiler(patches: Patches) -> None:
     """It records what the host does, and of the card nothing. Where the card is no activity that it supports, it asks for a
     CUDA event at each operator, which without CUDA takes half a second of making an error message, or it refuses."""
     everything = {torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA}
-    for module in (torch.autograd, sys.modules["torch.autograd.profiler"]):
+    for module in (torch.autograd, importlib.import_module("torch.autograd.profiler")):
         patches.replace(module, "_supported_activities", lambda: everything)
 
 
@@ -297,10 +313,10 @@ def _of_the_streams() -> dict[str, Any]:
 
 def _refused() -> dict[str, Any]:
     def refuse(what: str) -> Any:
-        def refused(*_: Any, **__: Any) -> Any:
+        def __new__(*_: Any, **__: Any) -> Any:
             raise SimulationError(f"{what} needs a GPU: run this program on cuda. At {location(caller())}")
 
-        return refused
+        return type(what.rpartition(".")[2], (), {"__new__": __new__})  # annotations take classes alone
 
     names = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "MemPool", "CUDAPluggableAllocator")
     return {name: refuse(f"torch.cuda.{name}") for name in names}
@@ -316,7 +332,7 @@ def _not_answered(error: BaseException) -> str:
 def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
     """``torch.cuda.memory``, ``.random`` and ``.streams`` have the same functions under the same names."""
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
-        for name in {"_get_device_index", *vars(module)} & set(answers):
+        for name in vars(module).keys() & answers.keys():
             patches.replace(module, name, answers[name])
     memory: Any = torch.cuda.memory
     patches.replace(memory, "_record_memory_history", _nothing)
@@ -358,7 +374,7 @@ def _builds(patches: Patches) -> None:
 
 def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any]) -> None:
     """``torch.accelerator`` (2.6 and newer), and what FSDP and process groups ask in its place."""
-    patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"))
+    patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"), since="torch 2.6")
     accelerator: Any = getattr(torch, "accelerator", None)
     if accelerator is None:
         return
@@ -378,22 +394,20 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any])
             "max_memory_reserved", "empty_cache", "memory_stats", "reset_peak_memory_stats")},
         "get_memory_info": answers["mem_get_info"],
     }.items():  # fmt: skip
-        patches.replace(accelerator, name, answer)
+        patches.replace(accelerator, name, answer, since=_ACCELERATOR_SINCE.get(name, ""))
+
+
+#: What is imported ahead of a program, and may have asked about the GPU before there was one.
+_IMPORTED_AHEAD = ("transformers", "accelerate", "trl", "peft", "torch.utils._triton")
 
 
 def _cached_answers() -> None:
-    """Forgets what frameworks remember about the GPU: they queried it at import, before there was one."""
+    """Forgets what frameworks remember about the GPU: all that their functions remember, wherever a release has them."""
     for name, _, held in loaded_modules():
-        if not name.startswith(("transformers.", "accelerate.", "trl.", "peft.", "torch.utils._triton")):
-            continue
-        if not name.endswith(
-            ("import_utils", "imports", "_triton", "generic", "other", "training_args", "environment")
-        ):
-            continue
-        for function in list(held.values()):
-            forget = getattr(function, "cache_clear", None)
-            if forget is not None:
-                forget()
+        if f"{name}.".startswith(tuple(f"{package}." for package in _IMPORTED_AHEAD)):
+            for function in list(held.values()):
+                if isinstance(function, functools._lru_cache_wrapper):
+                    function.cache_clear()
 
 
 def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:

@@ -48,16 +48,19 @@ def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterato
     """Yields whether to compute what is ``written``, on the card or on the host; without gradient, and beside the meter."""
     device = _device()
     meter = device.meter
-    total = meter.op_launches + launches
-    with torch.no_grad():
-        if device.computes:
-            with _disable_current_modes():
-                yield True
-        else:
-            for tensor in written:
-                meter.forget(tensor)
-            yield False
-    meter.op_launches = total
+    before = meter.op_launches
+    try:
+        with torch.no_grad():
+            if device.computes:
+                with _disable_current_modes():
+                    yield True
+            else:
+                for tensor in written:
+                    meter.forget(tensor)
+                yield False
+    finally:
+        meter.op_launches = before
+    meter.op_launches += launches
     meter.flops += flops
     if not flops:
         meter.count_moved((*written, *written))

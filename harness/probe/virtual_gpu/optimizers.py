@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
 from torch.utils import _foreach_utils
 
 from harness.probe.replacing import Patches
+
+_OPTIMIZER = importlib.import_module("torch.optim.optimizer")  # `torch.optim` deletes its attribute
 
 
 @contextlib.contextmanager
@@ -20,6 +22,6 @@ def chosen_as_on_cuda(target: str) -> Iterator[None]:
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             original: Any = getattr(_foreach_utils, name)
             devices = [*original(), *({target} - {*original()})]
-            for module in (_foreach_utils, sys.modules["torch.optim.optimizer"]):  # `torch.optim` deletes its attribute
+            for module in (_foreach_utils, _OPTIMIZER):
                 patches.replace(module, name, lambda devices=devices: list(devices))
         yield

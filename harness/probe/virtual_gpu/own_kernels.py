@@ -21,7 +21,7 @@ def refused(patches: Patches) -> None:
     def _compile_kernel(kernel_source: str, kernel_name: str, *_: Any, **__: Any) -> Any:
         raise _refusal(kernel_name)
 
-    patches.replace(torch.cuda, "_compile_kernel", _compile_kernel)
+    patches.replace(torch.cuda, "_compile_kernel", _compile_kernel, since="torch 2.13")
     try:
         from torch.utils import cpp_extension
     except ImportError:  # it needs setuptools

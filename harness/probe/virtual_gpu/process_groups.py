@@ -282,11 +282,6 @@ def _checks(patches: Patches, c10d: Any) -> None:
     def agreed(*_: Any, **__: Any) -> None:
         """Every rank has the same."""
 
-    for owner in (dist, c10d, getattr(torch.nn.parallel, "distributed", None)):
-        if owner is not None:
-            patches.replace(owner, "_verify_params_across_processes", agreed)
-    utils: Any = getattr(dist, "utils", None)
-    if utils is not None:
-        patches.replace(utils, "_verify_param_shape_across_processes", agreed)
-    ddp: Any = torch.nn.parallel.distributed
-    patches.replace(ddp, "_verify_param_shape_across_processes", agreed)
+    patches.replace(dist, "_verify_params_across_processes", agreed)
+    for owner in (dist.utils, torch.nn.parallel.distributed):
+        patches.replace(owner, "_verify_param_shape_across_processes", agreed)

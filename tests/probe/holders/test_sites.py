@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from harness.probe.allocator.model import AllocatorSettings
 from harness.probe.border.wire import Explanation
 from harness.probe.holders import categories, sites
@@ -206,3 +208,16 @@ def test_the_first_request_that_a_card_cannot_serve_is_reported_with_its_place()
     assert "test_sites.py" in refusal.site
     assert job.recorder.explanation(0, room_bytes=128 * mib).refusal is None
     assert job.recorder.explanation(0).refusal is None
+
+
+def test_nothing_is_observed_any_more_after_an_error() -> None:
+    meter = SimpleNamespace(ledger=StorageLedger())
+
+    def fails() -> None:
+        with sites.observe_sites(meter, SimpleNamespace(), "tests"):
+            assert meter.ledger.observer is not None
+            raise ValueError("in it")
+
+    with pytest.raises(ValueError, match="^in it$"):
+        fails()
+    assert meter.ledger.observer is None

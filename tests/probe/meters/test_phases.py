@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from harness.probe.border.wire import Clocks, PhaseReading
 from harness.probe.meters.phases import HostStopwatch, MeteredPhases, TimedPhases, walk
 
@@ -92,3 +94,30 @@ def test_micro_batches_fold_peaks_by_maximum_counts_by_sum_and_keep_the_last_ret
     folded = one.folded_with(two)
     assert (folded.device_peak_bytes, folded.device_retained_bytes, folded.op_launches) == (10, 3, 7)
     assert folded.collectives == {"all_gather": [3, 10]}
+
+
+@dataclass
+class Bracketed:
+    """A meter that knows whether a phase is open."""
+
+    is_open: bool = False
+    breaks: bool = False
+
+    def begin(self) -> None:
+        assert not self.is_open
+        self.is_open = True
+
+    def end(self) -> PhaseReading:
+        self.is_open = False
+        if self.breaks:
+            raise RuntimeError("the card is lost")
+        return PhaseReading()
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_phase_that_raises_is_over_for_the_meter_and_has_no_reading(breaks: bool) -> None:
+    meter = Bracketed(breaks=breaks)
+    metered = MeteredPhases(meter)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^in it$"), metered("forward"):
+        raise ValueError("in it")
+    assert (meter.is_open, metered.readings) == (False, {})

@@ -80,3 +80,46 @@ def test_a_storage_that_is_resized_to_nothing_is_freed_when_its_streams_are_done
     flat.untyped_storage().resize_(0)  # as FSDP frees
     ledger.add(flat.untyped_storage(), DEVICE)
     assert [kind for kind, _ in notes(ledger)] == [STREAM_SELECTED, FREE_DELAYED]
+
+
+def test_a_stream_that_is_set_is_current_until_its_block_or_the_simulation_ends() -> None:
+    side, numbers = None, []
+    for _ in range(2):
+        with Simulation() as simulation:
+            assert streams.current_stream() is streams.default_stream()
+            assert simulation.mode.ledger.streams.current == 0
+            side = streams.Stream()
+            numbers.append(side.stream_id)
+            with streams.StreamContext(streams.Stream()):
+                streams.set_stream(side)
+                assert streams.current_stream() is side
+            assert streams.current_stream() is streams.default_stream()
+            streams.set_stream(side)
+            assert simulation.mode.ledger.streams.current == side.stream_id
+    assert streams.current_stream() is streams.default_stream()
+    assert numbers[0] == numbers[1]
+
+
+def test_a_simulation_that_ends_by_an_error_leaves_its_stream_behind() -> None:
+    def fails() -> None:
+        with Simulation():
+            streams.StreamContext(streams.Stream()).__enter__()
+            raise ValueError("in it")
+
+    with pytest.raises(ValueError, match="^in it$"):
+        fails()
+    assert streams.current_stream() is streams.default_stream()
+
+
+def test_work_of_the_simulation_counts_as_nobodys_even_where_it_fails() -> None:
+    def fails(simulation: Simulation) -> None:
+        with simulation.mode.uncounted():
+            made().add_(1)
+            raise ValueError("in it")
+
+    with Simulation() as simulation:
+        made()
+        launches, moved = simulation.mode.op_launches, simulation.mode.moved_bytes
+        with pytest.raises(ValueError, match="^in it$"):
+            fails(simulation)
+        assert (simulation.mode.op_launches, simulation.mode.moved_bytes) == (launches, moved)

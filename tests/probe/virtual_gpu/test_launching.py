@@ -23,3 +23,17 @@ def test_a_kernel_counts_once_and_what_it_writes_is_unknown(device: str) -> None
         assert (mode.op_launches, mode.flops) == (before + 1, 6)
         with torch._C.DisableTorchFunction():
             assert (mode.known.contents(written), mode.known.contents(other).tolist()) == (None, [4, 5, 6])
+
+
+def test_a_kernel_that_fails_counts_neither_itself_nor_what_it_was_made_of() -> None:
+    def fails(written: torch.Tensor) -> None:
+        with launching.kernel(written, flops=6):
+            written.add_(1)
+            raise ValueError("in it")
+
+    with Simulation() as simulation, virtual_gpu.attached("meta", simulation.mode):
+        written = torch.ones(3, device="cuda")
+        before = simulation.mode.op_launches
+        with pytest.raises(ValueError, match="^in it$"):
+            fails(written)
+        assert (simulation.mode.op_launches, simulation.mode.flops) == (before, 0)

@@ -190,6 +190,26 @@ def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(
         "dsregress: error: a fault of the harness itself: ZeroDivisionError: division by zero; --debug shows where\n"
     )
     assert "Traceback" in say("--debug", "scenarios").err
+    assert "Traceback" in say("scenarios", "--debug").err
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_takes_debug_before_its_name_and_after_it(say: RunCommand, command: str) -> None:
+    assert say("--debug", command, "--help").code == say(command, "--debug", "--help").code == 0
+    assert say(command, "--debugg", "--help").code in (2, cli.EXIT_ENDS_GIT_BISECT)
+
+
+def test_the_value_of_an_option_is_no_option(say: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**overrides: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("harness.cli.options.load_settings", broken)
+    assert "Traceback" not in say("report", "--markdown", "--debug").err
+
+
+def test_an_argument_that_is_called_as_another_command_changes_no_exit_code(say: RunCommand) -> None:
+    assert say("report", "nofolder").code == say("report", "bisect-step").code == 2
+    assert say("bisect-step", "--nonsense").code == say("--debug", "bisect-step", "--nonsense").code == 128
 
 
 def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(

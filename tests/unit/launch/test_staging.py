@@ -161,6 +161,17 @@ def test_what_a_server_changed_in_its_own_copy_is_named(
     assert staging.changes(folder, files) == []
     change(folder)
     assert staging.named(staging.changes(folder, files)).startswith(named)
+    assert staging.is_removed(folder, files) is (change is emptied)
+
+
+def test_a_copy_that_is_gone_with_the_folder_around_it_is_removed_and_not_changed(
+    tmp_path: Path, scenarios: Path
+) -> None:
+    files = staging.probe_files(scenarios)
+    folder = staging.copy(files, tmp_path / "server" / "probe")
+    assert not staging.is_removed(folder, files)
+    shutil.rmtree(folder.parent)
+    assert staging.is_removed(folder, files)
 
 
 @pytest.mark.parametrize(("change", "named"), CHANGES)

@@ -26,6 +26,7 @@ _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 def refreshed(packages: Sequence[Package]) -> Iterator[None]:
     """Inside, frameworks find the packages: their cached answers are dropped, here and at the end."""
     with Patches() as patches:
+        patches.callback(_forget, packages)  # once the rest is put back
         for module in _import_utils():
             for package in packages:
                 _set(patches, module, package)
@@ -39,7 +40,6 @@ def refreshed(packages: Sequence[Package]) -> Iterator[None]:
         ):
             patches.enter_context(_imported_again(asked))
         yield
-    _forget(packages)
 
 
 @contextlib.contextmanager

@@ -64,3 +64,32 @@ def test_what_was_imported_ahead_of_a_program_has_what_the_program_finds(
     with stand_ins.provided("cpu"):
         assert ahead.bnb.nn.Linear8bitLt is importlib.import_module("bitsandbytes.nn").Linear8bitLt
     del sys.modules["asks_once"]
+
+
+#: As transformers has it.
+ASKS_WITH_A_CACHE = """
+import functools, importlib.util
+@functools.lru_cache
+def is_flash_attn_2_available():
+    return importlib.util.find_spec("flash_attn") is not None
+"""
+
+
+def test_what_was_cached_is_forgotten_after_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("flash_attn") is not None:
+        pytest.skip("flash_attn is installed")
+    (tmp_path / "asker").mkdir()
+    (tmp_path / "asker" / "import_utils.py").write_text(ASKS_WITH_A_CACHE)
+    monkeypatch.syspath_prepend(tmp_path)
+    asker = importlib.import_module("asker.import_utils")
+    assert not asker.is_flash_attn_2_available()
+
+    def fails() -> None:
+        with stand_ins.provided("cpu"):
+            assert asker.is_flash_attn_2_available()
+            raise ValueError("in it")
+
+    with pytest.raises(ValueError, match="^in it$"):
+        fails()
+    assert not asker.is_flash_attn_2_available()
+    del sys.modules["asker.import_utils"], sys.modules["asker"]

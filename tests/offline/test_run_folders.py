@@ -1,0 +1,86 @@
+"""Releases that spoil the folders of runs, and processes that outrun a signal: no later run and no other release suffers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.offline.project import GOOD, Project, cell, stack
+from tests.packages import build
+
+NESTING_RUN, NESTING_HOME, REMOVING, FORKING = "11.0.0", "11.1.0", "11.4.0", "12.6.0"
+
+#: At the end of a release: runs once, in the first step of rank 0, in the folder of the run.
+ONCE = """
+import os, shutil, time
+
+class Engine(Engine):
+    def step(self):
+        if self.rank == 0 and not hasattr(self, "spoiled"):
+            self.spoiled = True
+            {spoil}()
+        return super().step()
+
+def nest(folder):
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+
+def nest_run():
+    nest(".")
+
+def nest_home():
+    nest(os.environ["HOME"])
+
+def remove_runs():
+    shutil.rmtree("..", ignore_errors=True)
+
+def fork_and_exit():
+    if os.fork() == 0:
+        os.setsid()
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            if os.fork():
+                os._exit(0)
+            time.sleep(0.0005)
+        os._exit(0)
+"""
+SPOILS = {NESTING_RUN: "nest_run", NESTING_HOME: "nest_home", REMOVING: "remove_runs", FORKING: "fork_and_exit"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def releases(shared: Project) -> None:
+    for version, spoil in SPOILS.items():
+        build.build(shared.folder / "index", version, more=ONCE.replace("{spoil}", spoil))
+
+
+@pytest.mark.parametrize("version", [NESTING_RUN, NESTING_HOME])
+def test_folders_nested_without_end_cost_neither_this_run_nor_the_next(project: Project, version: str) -> None:
+    project.configure(GOOD, version)
+    for arguments in ((), ("--fresh",)):
+        report = project.regress(*arguments)
+        assert report.code == 0, report.said.err
+        assert report.cell(version)["outcome"] == report.cell(GOOD)["outcome"] == "passed"
+
+
+def test_where_a_release_removes_the_folder_of_all_runs_nobody_is_said_to_have_changed_the_probe(
+    project: Project,
+) -> None:
+    project.configure(GOOD, REMOVING)
+    report = project.regress()
+    assert "changed the code that measured it" not in report.said.err
+    assert report.said.err.count("the run's folder was removed while it ran") == 1
+    project.configure(GOOD)
+    assert project.regress().code == 0
+
+
+def test_what_forks_and_exits_at_once_is_ended_with_its_cell_and_named(project: Project) -> None:
+    project.configure(GOOD, FORKING)
+    report = project.regress()
+    assert report.cell(FORKING)["outcome"] == "passed"
+    assert f"{cell(FORKING)} left " in report.said.err
+    assert stack(GOOD) not in report.said.err
+    assert project.processes() == []
