@@ -57,8 +57,8 @@ def own_fault(error: BaseException) -> OwnFault | None:
     return None
 
 
-#: Of results that were stored before these faults counted as ours; `OrderedGloo` is all of ours that a release of torch called
-#: with an argument more.
+#: Of results that were stored before these faults counted as ours; `OrderedGloo` is all of ours that a release of torch
+#: called with an argument more.
 _IN_A_SIGNATURE = re.compile(r"^NoStandInError: |^TypeError: OrderedGloo\.|\(harness/probe/[^()]+:\d+\)$")
 
 
