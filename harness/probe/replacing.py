@@ -6,6 +6,7 @@ What a block replaced is put back when it is left, in reverse order, whatever ha
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import sys
@@ -128,8 +129,8 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _note(original: Any, replacement: Any) -> None:
-    if isinstance(replacement, type):  # a call of it is one of its `__init__`
-        _note(original.__init__ if isinstance(original, type) else original, replacement.__init__)
+    if inspect.isclass(replacement):  # a call of it is one of its `__init__`
+        _note(original.__init__ if inspect.isclass(original) else original, replacement.__init__)
     elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
         place = (str(getattr(original, "__module__", "")), original.__qualname__)
         REPLACED[place] = (replacement.__qualname__, replacement.__code__)

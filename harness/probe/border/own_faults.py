@@ -22,11 +22,8 @@ from harness.probe.border import callees
 from harness.probe.no_stand_in import NoStandInError
 
 
-class HarnessFault(BaseException):
-    """What a part of the probe raises, from its cause, that is broken itself and must not go on: an oracle, for example.
-
-    Not an Exception, so that a program in whose call it is raised does not catch it.
-    """
+class HarnessFault(Exception):
+    """What a part of the probe raises, from its cause, that is broken itself and must not go on: an oracle, for example."""
 
     says_where = True
 
@@ -60,8 +57,8 @@ def own_fault(error: BaseException) -> OwnFault | None:
     return None
 
 
-#: Of results that were stored before these faults counted as ours. Of ours, `OrderedGloo` alone was called with an argument
-#: more, by a release of torch.
+#: Of results that were stored before these faults counted as ours; `OrderedGloo` is all of ours that a release of torch
+#: called with an argument more.
 _IN_A_SIGNATURE = re.compile(r"^NoStandInError: |^TypeError: OrderedGloo\.|\(harness/probe/[^()]+:\d+\)$")
 
 
