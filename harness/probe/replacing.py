@@ -6,14 +6,19 @@ What a block replaced is put back when it is left, in reverse order, whatever ha
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
-from types import MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from harness.probe.loaded import loaded_modules
 
 _MISSING = object()
+
+#: Module and qualified name of each function that was replaced -> the function in its place, by qualified name and code: the
+#: originals are back when an error is looked at that a caller of a replacement has raised.
+REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
 
 
 class Patches(contextlib.ExitStack):
@@ -44,6 +49,7 @@ class Patches(contextlib.ExitStack):
 def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Within, an attribute of a class or a module has another value, or is there at all."""
     before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
+    _note(before, value)
     setattr(owner, name, value)
     try:
         yield
@@ -58,6 +64,7 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
 def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
     """Within, ``name`` is ``replacement`` in each module that has ``original`` under that name, as it is or bound to an
     object. A module that is imported within gets the replacement from those, and the original back with them."""
+    _note(original, replacement)
     _swap(original, replacement, name)
     try:
         yield
@@ -86,6 +93,14 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def _note(original: Any, replacement: Any) -> None:
+    if inspect.isclass(replacement):  # a call of it is one of its `__init__`
+        _note(original.__init__ if inspect.isclass(original) else original, replacement.__init__)
+    elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
+        place = (str(getattr(original, "__module__", "")), original.__qualname__)
+        REPLACED[place] = (replacement.__qualname__, replacement.__code__)
 
 
 def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:

@@ -39,7 +39,7 @@ from harness.model import (
     Result,
     has_figures,
 )
-from harness.probe.border import machine
+from harness.probe.border import machine, own_faults
 from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from harness.probe.border.wire import NO_TRUTH, Detail, RunRecord
 from harness.store.checksum import is_as_written, with_checksum
@@ -209,6 +209,8 @@ def _true_outcome(result: Result) -> Outcome:
         case Failed(stage, signature, detail) if stage != "harness":
             if fault := machine.in_message(signature) or machine.in_log(detail):
                 return MachineFault(stage, fault, signature, detail)
+            if own_faults.in_signature(signature):
+                return Failed("harness", signature, detail)
         case OutOfMemory(phase, detail) if not result.image and (fault := machine.in_message(detail)):
             return MachineFault(phase, fault, detail)  # a container has a limit of its own
     return outcome

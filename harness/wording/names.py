@@ -125,6 +125,8 @@ def outcome_text(outcome: Outcome) -> str:
     match outcome:
         case Passed():
             return "passed"
+        case Failed(stage="harness", signature=signature):
+            return f"failed in the harness: {shortened(signature)}"
         case Failed(stage=stage, signature=signature):
             return f"failed in {stage}: {shortened(signature)}"
         case OutOfMemory(phase=phase):

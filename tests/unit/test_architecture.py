@@ -96,6 +96,19 @@ def test_only_config_reads_the_environment() -> None:
     assert readers == set(READS_ENVIRON)
 
 
+def test_only_one_module_of_the_probe_walks_what_is_imported() -> None:
+    """A question to a lazy module imports more, which changes what is walked (`harness.probe.loaded`)."""
+    walkers = {
+        file.relative_to(HARNESS).as_posix()
+        for file in (HARNESS / "probe").rglob("*.py")
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("items", "values", "keys")
+        and ast.unparse(node.value) == "sys.modules"
+    }
+    assert walkers == {"probe/loaded.py"}
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.probe.border import encoding
 from harness.probe.loaded import loaded_modules
+from harness.probe.replacing import REPLACED
 
-_PROBE = Path(__file__).resolve().parents[1]
+_PROBE = Path(__file__).parents[1]  # spelled as in the frames of its modules
 _PACKAGE = "harness.probe"
 
 #: How Python refuses a call, in the caller's frame: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
@@ -54,20 +56,22 @@ def named_by(error: BaseException) -> str:
     another one, or speaks of what is not ours."""
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
         return _definition(error.obj) if is_ours(error.obj) else ""
-    refused = _REFUSED_CALL.match(str(error)) if type(error) is TypeError else None
+    refused = _REFUSED_CALL.match(encoding.text(error)) if type(error) is TypeError else None
     if refused is None:
         return ""
-    called = _called(error, refused[1])
+    frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
+    if frame is None:
+        return ""
+    called = _called(frame, line, refused[1])
+    if not is_our_file(frame.f_code.co_filename):
+        called = _in_place_of(called, refused[1])
     if called is None:
         called = _by_name(refused[1])
     return _definition(called) if called is not None and is_ours(called) else ""
 
 
-def _called(error: BaseException, name: str) -> Any:
-    """What was called, of the innermost frame's statement; None where that cannot be told without calling anything."""
-    frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
-    if frame is None:
-        return None
+def _called(frame: types.FrameType, line: int, name: str) -> Any:
+    """What was called by a frame's statement; None where that cannot be told without calling anything."""
     for expression in _calls(frame.f_code.co_filename, line):
         if (found := _refusing(_value(expression, frame), name)) is not None:
             return found
@@ -109,10 +113,19 @@ def _value(expression: ast.expr, frame: types.FrameType) -> Any:
 def _refusing(called: Any, name: str) -> Any:
     """What of a callable refuses a call under that name: a function, a method or a class; None where nothing has it."""
     called = _unbound(called)
-    kind = called if isinstance(called, type) else type(called)
-    methods = ("__init__", "__new__") if isinstance(called, type) else ("__call__",)
-    candidates = [called, *(getattr(kind, method, None) for method in methods), getattr(type(kind), "__call__", None)]
+    if isinstance(called, type):
+        refusing = (*(getattr(called, method, None) for method in ("__init__", "__new__")), type(called).__call__)
+    else:
+        refusing = (inspect.getattr_static(type(called), "__call__", None),)
+    candidates = [called, *refusing]
     return next((one for one in candidates if getattr(one, "__qualname__", None) == name), None)
+
+
+def _in_place_of(called: Any, name: str) -> Any:
+    """What stood under that name in the place of what is there again; what was called where nothing did."""
+    place = (getattr(called, "__module__", None), getattr(called, "__qualname__", None))
+    at_once = [REPLACED[place]] if place in REPLACED else REPLACED.values() if called is None else ()
+    return next((code for replacement, code in at_once if replacement == name), called)
 
 
 def _by_name(name: str) -> Any:
@@ -164,9 +177,9 @@ def _is_our_stand_in(module: object) -> bool:
 
 def _definition(found: Any) -> str:
     """Where it is defined, as far as that is known."""
-    if (code := _code(found)) is not None:
+    if (code := _code(found)) is not None and is_our_file(code.co_filename):
         return place_of(code.co_filename, code.co_firstlineno)
-    kind = found if isinstance(found, (type, types.ModuleType)) else type(found)
+    kind = found if isinstance(found, (type, types.ModuleType, types.FunctionType)) else type(found)
     module = kind if isinstance(kind, types.ModuleType) else sys.modules.get(kind.__module__)
     file = getattr(module, "__file__", None) or ""
     if not is_our_file(file):

@@ -2,8 +2,8 @@
 
 The rule: what is raised for want of an argument, a name or a target of ours is ours. That is
 - what has no stand-in, and what a part of the probe itself reports as broken (`HarnessFault`);
-- a call of ours with arguments that it does not take, and a name that an object of ours does not have: Python raises these in
-  the caller's frame, so the message and the call tell whose they are (`harness.probe.border.callees`);
+- a call of ours with arguments that it does not take, and a name that an object of ours does not have: Python raises these
+  in the caller's frame, so the message and the call tell whose they are (`harness.probe.border.callees`);
 - an operation in a frame of ours that went wrong: a key, an attribute, a module that a release no longer has.
 
 Not ours is what a frame of ours raises on purpose, to speak of the program or of the machine; what comes out of a call that
@@ -13,6 +13,7 @@ hands on the arguments of others (``original(*args, **kwargs)``); and torch's ve
 from __future__ import annotations
 
 import dis
+import re
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,16 +60,33 @@ def own_fault(error: BaseException) -> OwnFault | None:
     return None
 
 
+#: Of results that were stored before these faults counted as ours; `OrderedGloo` is all of ours that a release of torch
+#: called with an argument more.
+_IN_A_SIGNATURE = re.compile(r"^NoStandInError: |^TypeError: OrderedGloo\.|\(harness/probe/[^()]+:\d+\)$")
+
+
+def in_signature(signature: str) -> bool:
+    """Whether a stored signature is of a fault of the harness's own."""
+    return _IN_A_SIGNATURE.search(signature) is not None
+
+
 def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
     if isinstance(error, (HarnessFault, NoStandInError)):
         return OwnFault(error)
     if callees.is_ours(type(error)):  # speaks of the program or of the machine
         return None
-    if place := callees.named_by(error):
+    if place := _named(error):
         return OwnFault(error, place)
     if not is_handled and (place := _place_of_operation(error)):
         return OwnFault(error, place)
     return None
+
+
+def _named(error: BaseException) -> str:
+    try:
+        return callees.named_by(error)
+    except Exception:  # it asks objects of others, which answer as they like; the error itself is to be reported
+        return ""
 
 
 def _is_caught_by_us(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
     """Stands in the place of ``torch.distributed.distributed_c10d.ProcessGroupGloo``, and takes the same arguments: those
-    that a release of torch adds go on to its own class, by their name."""
+    that a release of torch adds are options of its own class, by the same name."""
 
     def __init__(
         self, store: Any, rank: int, size: int, timeout: timedelta = timedelta(minutes=30), **added: Any
@@ -27,9 +27,9 @@ class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
         options._devices = _devices()
         options._timeout = timeout
         options._threads = 1
-        for name in [name for name in added if hasattr(options, name)]:
-            setattr(options, name, added.pop(name))
-        super().__init__(store, rank, size, options, **added)
+        for name, value in added.items():
+            setattr(options, name, value)  # raises AttributeError where this release's options do not have it
+        super().__init__(store, rank, size, options)
 
 
 def _devices() -> list[Any]:

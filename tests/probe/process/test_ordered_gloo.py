@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
+from harness.probe.border import faults  # noqa: E402
 from harness.probe.process.ordered_gloo import OrderedGloo  # noqa: E402
 
 
@@ -29,6 +30,17 @@ def test_who_waits_for_the_last_collective_has_waited_for_all(ranks: list[Any]) 
         of_rank[-1].wait()
         assert all(work.is_completed() for work in of_rank)
     assert all(large.eq(2).all() for large, _ in large_then_small)
+
+
+def test_an_argument_that_a_release_of_torch_adds_becomes_an_option() -> None:
+    group = OrderedGloo(dist.HashStore(), 0, 1, group_name="an option that was there before")
+    assert group.options.group_name == "an option that was there before"
+
+
+def test_what_its_options_do_not_have_is_the_harness_failing() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'no_such_option'") as caught:
+        OrderedGloo(dist.HashStore(), 0, 1, no_such_option=True)
+    assert faults.stage_of(caught.value) == "harness"
 
 
 def test_its_groups_meet_by_the_interface_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,6 +314,24 @@ def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_mach
 
 
 @pytest.mark.parametrize(
+    "signature",
+    [
+        "TypeError: OrderedGloo.__init__() got an unexpected keyword argument 'enable_reconfigure' (deepspeed/comm.py:init)",
+        "NoStandInError: triton.runtime.driver.active.get_benchmarker has no stand-in: leave out what needs it",
+        "KeyError: 7 (harness/probe/allocator/model.py:184)",
+    ],
+)
+def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_harness(
+    tmp_path: Path, signature: str
+) -> None:
+    store = Store(str(tmp_path))
+    store.write(result(outcome=Failed("init", signature, "the log")))
+    (found,) = store.load().results
+    assert found.outcome == Failed("harness", signature, "the log")
+    assert reusable([found], rounds=0) is None
+
+
+@pytest.mark.parametrize(
     "record",
     [
         None,

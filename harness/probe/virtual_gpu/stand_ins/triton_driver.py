@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.probe.no_stand_in import StandIn
+from harness.probe.no_stand_in import NoStandInError, StandIn
 from harness.probe.virtual_gpu import launching
 
 __all__ = ["active", "driver"]
@@ -46,6 +46,14 @@ class _Active(StandIn):
 
     def get_device_interface(self) -> Any:
         return torch.cuda
+
+    def get_benchmarker(self) -> Any:
+        """Triton 3.2 asks for it where a kernel is defined, and calls it where one is tuned."""
+        return _benchmark
+
+
+def _benchmark(*_: Any, **__: Any) -> Any:
+    raise NoStandInError("Triton's benchmarker has no stand-in: no kernel is run in sim")
 
 
 active = _Active("triton.runtime.driver.active")
